@@ -1,8 +1,7 @@
 """Messages to bytes and back, without copying record batches through protobuf.
 
-A message that carries batches has `bytes records = 15` as its last field. Such a message travels as a protobuf
-head, then that field's tag and length, then the payload as it is; what arrives is a head and a view of the payload.
-On the wire this is plain protobuf: any other language's generated code reads and writes the same bytes.
+A message with batches has `bytes records = 15` as its last field. It is sent as a protobuf head, the tag and length of
+that field, and the payload as it is. It arrives as a head and a view of the payload. On the wire it is protobuf.
 """
 
 import sys
@@ -69,8 +68,7 @@ class RecordsDecoder(Generic[M]):
         return WithRecords(head, (memoryview(data)[payload:],) if payload < len(data) else ())
 
     def _split(self, data: bytes) -> tuple[int, int] | None:
-        """Where the trailing records field and its payload start; (len, len) without one; None when it is not
-        trailing."""
+        """Where the records field and its payload start: (len, len) if there is none, None if it is not the last."""
         position, end, fields, records = 0, len(data), 0, 0
         trailing = True
         while position < end:

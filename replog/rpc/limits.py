@@ -1,8 +1,7 @@
-"""How many calls of each method a server takes at once: every method has its own room.
+"""The limits of each method on a server: how many calls at once, and how large a request.
 
-So idle streams of clients cannot block heartbeats, replication and metadata, and no request costs more to parse than
-the largest that makes sense. Beyond a limit a call is refused with THROTTLING_QUOTA_EXCEEDED, which may pass, a
-request that is too large with INVALID_REQUEST.
+Each method has its own room, so idle streams of clients cannot block heartbeats. A call too many is refused with
+THROTTLING_QUOTA_EXCEEDED, which may pass; a request that is too large with INVALID_REQUEST.
 """
 
 import contextlib
@@ -13,9 +12,7 @@ from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 
 KIB, MIB = 1 << 10, 1 << 20
-MAX_REQUEST_BYTES = (
-    MAX_BATCH_BYTES + 2 * MIB
-)  # what a server takes as one message: gRPC holds it until it ends, and it may never end
+MAX_REQUEST_BYTES = MAX_BATCH_BYTES + 2 * MIB  # of one message: gRPC holds it until it ends, and it may never end
 MAX_ANSWER_BYTES = 64 * MIB  # what a server sends, and a client takes, as one message
 MAX_CONNECTIONS = 5000  # to one server; a further one is closed
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client

@@ -89,8 +89,8 @@ class GrpcServer:
 
 
 def _rpc_handler(method: Method, handler: Callable[..., Any]) -> Any:
-    """Served as a stream both ways, whatever its shape. On the wire that is the same; here it passes the gate before
-    its request is received, and a single answer too is known to be taken."""
+    """Every method is served as a stream both ways, which is the same on the wire. So a call passes the gate before its
+    request is received, and the handler knows when a single answer was taken, too."""
     return grpc.stream_stream_rpc_method_handler(
         _served(method, handler, Gate(method.path, method.limit)),
         request_deserializer=_checked(method.decode_request),

@@ -1,19 +1,18 @@
 """The admin client against a real controller."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 
 from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.channel import GrpcChannel, GrpcTransport
-from replog.rpc.methods import Controller, Method
+from replog.rpc.methods import Controller
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.broker.control.role_changes import RoleChanges
 from tests.replog.client.conftest import TP, bootstrap
+from tests.replog.client.losing import loses_first
 from tests.replog.server.broker.conftest import batch, eventually
 
 
@@ -71,34 +70,10 @@ async def test_a_topic_that_brokers_do_not_know_in_time_is_said_to_be_created(cl
     held.set()
 
 
-class LosesAnAnswer(GrpcTransport):
-    """What is asked for first is done, and nobody hears of it; `then` happens."""
-
-    def __init__(self, method: Method, then: Callable[[], Awaitable[None]] | None = None) -> None:
-        self.method = method
-        self.then = then
-        self.lost = 0
-
-    def connect(self, address: str) -> GrpcChannel:
-        transport = self
-
-        class Losing(GrpcChannel):
-            async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
-                answer = await super().call(method, request, timeout_s)
-                if method is transport.method and not transport.lost:
-                    transport.lost += 1
-                    if transport.then is not None:
-                        await transport.then()
-                    raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "the answer was lost")
-                return answer
-
-        return Losing(address)
-
-
 async def test_a_topic_whose_creation_was_answered_to_nobody_is_created(cluster):
     """The request comes again, and its topic is not taken for somebody else's."""
     await cluster.start_broker(1)
-    transport = LosesAnAnswer(Controller["create_topic"])
+    transport = loses_first(Controller["create_topic"])
     async with Admin(bootstrap(cluster), transport=transport) as admin:
         await admin.create_topic("t", partitions=2, replication_factor=1)
         assert transport.lost == 1
@@ -110,7 +85,7 @@ async def test_a_topic_whose_creation_was_answered_to_nobody_is_created(cluster)
 async def test_a_topic_whose_deletion_was_answered_to_nobody_is_deleted(cluster):
     """CT-19: that it is not there when the request comes again is what was wanted."""
     await cluster.start_broker(1)
-    transport = LosesAnAnswer(Controller["delete_topic"])
+    transport = loses_first(Controller["delete_topic"])
     async with Admin(bootstrap(cluster), transport=transport) as admin:
         await admin.create_topic("t", replication_factor=1)
         await admin.delete_topic("t")
@@ -126,7 +101,7 @@ async def test_a_deletion_that_is_sent_again_spares_a_new_topic_of_the_same_name
         async def make_it_anew() -> None:
             await other.create_topic("t", partitions=2, replication_factor=1)
 
-        transport = LosesAnAnswer(Controller["delete_topic"], make_it_anew)
+        transport = loses_first(Controller["delete_topic"], make_it_anew)
         async with Admin(bootstrap(cluster), transport=transport) as admin:
             await admin.create_topic("t", replication_factor=1)
             await admin.delete_topic("t")

@@ -13,49 +13,11 @@ from replog.client.records import decode, encode_batch
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import BatchHeader, iterate_batches
 from replog.log.offsets import Buffer, Isolation
-from replog.rpc.channel import GrpcChannel, GrpcStream, GrpcTransport
-from replog.rpc.methods import Method
 from replog.topic import TopicPartition
+from tests.replog.client.losing import loses_acknowledgements
 from tests.replog.server.broker.conftest import InProcessCluster, eventually
 
 TP = TopicPartition("t", 0)
-
-
-class Cuts(GrpcTransport):
-    """gRPC whose produce streams break when an answer arrives, before the client sees it, as often as `cut` says so."""
-
-    def __init__(self, cut: Callable[[], bool]) -> None:
-        self.cut = cut
-        self.lost = 0
-
-    def connect(self, address: str) -> GrpcChannel:
-        return _CutChannel(address, self)
-
-
-class _CutChannel(GrpcChannel):
-    def __init__(self, address: str, cuts: Cuts) -> None:
-        super().__init__(address)
-        self._cuts = cuts
-
-    def open(self, method: Method) -> GrpcStream:
-        return _CutStream(super().open(method), self._cuts)  # type: ignore[return-value]
-
-
-class _CutStream:
-    def __init__(self, stream: GrpcStream, cuts: Cuts) -> None:
-        self._stream = stream
-        self._cuts = cuts
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    async def receive(self, timeout_s: float | None = None) -> Any:
-        message = await self._stream.receive(timeout_s)
-        if self._cuts.cut():
-            self._cuts.lost += 1
-            self._stream.cancel()
-            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "cut by the test")
-        return message
 
 
 class Refusals:
@@ -158,7 +120,7 @@ async def test_without_idempotence_batches_have_no_producer(cluster, one_broker,
 async def test_a_batch_whose_answer_is_lost_again_and_again_is_in_the_log_once(cluster, one_broker):
     """S-W-P2 from the outside."""
     losses = iter([True] * 3)
-    transport = Cuts(lambda: next(losses, False))
+    transport = loses_acknowledgements(lambda: next(losses, False))
     async with Producer(one_broker, transport=transport) as producer:
         assert (await (await producer.send("t", b"once"))).offset == 0
         assert (await (await producer.send("t", b"next"))).offset == 1
@@ -169,7 +131,7 @@ async def test_a_batch_whose_answer_is_lost_again_and_again_is_in_the_log_once(c
 
 async def test_under_load_with_every_third_answer_lost_each_record_is_there_once_and_in_order(cluster, one_broker):
     answers = iter(range(10**6))
-    transport = Cuts(lambda: next(answers) % 3 == 2)
+    transport = loses_acknowledgements(lambda: next(answers) % 3 == 2)
     sent = [b"%05d" % i for i in range(400)]
     async with Producer(one_broker, transport=transport, batch_size=100) as producer:
         deliveries = []
@@ -311,7 +273,7 @@ async def test_a_batch_given_up_before_it_is_appended_leaves_a_hole_and_the_rest
 
 async def test_a_batch_given_up_after_it_was_appended_is_not_doubled_nor_are_those_behind_it(cluster, one_broker):
     losing = False
-    transport = Cuts(lambda: losing)
+    transport = loses_acknowledgements(lambda: losing)
     async with Producer(one_broker, transport=transport, delivery_timeout_ms=6000) as producer:
         await (await producer.send("t", b"first"))
         losing = True
@@ -332,7 +294,7 @@ async def test_ps_7_after_a_restart_that_forgets_all_but_the_last_batch_nothing_
     """The other broker only keeps the cluster known while the leader is away."""
     await cluster.start_broker(2)
     losing = False
-    transport = Cuts(lambda: losing)
+    transport = loses_acknowledgements(lambda: losing)
     addresses = [broker.address for broker in cluster.brokers.values()]
     async with Producer(addresses, transport=transport) as producer:
         await (await producer.send("t", b"first"))
@@ -352,7 +314,7 @@ async def test_a_crashed_leader_doubles_nothing_though_its_answers_were_lost(clu
     await cluster.start_brokers(1, 2, 3)
     await cluster.create_topic("t")
     losing = False
-    transport = Cuts(lambda: losing)
+    transport = loses_acknowledgements(lambda: losing)
     addresses = [broker.address for broker in cluster.brokers.values()]
     async with Producer(addresses, transport=transport) as producer:
         await (await producer.send("t", b"first"))
