@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import typer
@@ -66,8 +67,7 @@ def elect(
     results = ask(bootstrap, lambda admin: admin.elect_leaders(ElectionType(kind), chosen))
     rows = [
         {
-            "topic": tp.topic,
-            "partition": tp.partition,
+            **tp._asdict(),
             "leader": result.leader,
             "result": result.error.code.name if result.error else "elected",
         }
@@ -200,8 +200,7 @@ def list_reassignments(
 
     rows = [
         {
-            "topic": tp.topic,
-            "partition": tp.partition,
+            **tp._asdict(),
             "replicas": list(moving.replicas),
             "adding": list(moving.adding_replicas),
             "removing": list(moving.removing_replicas),
@@ -285,15 +284,7 @@ def log_dirs(
     ]
     if topic:
         rows = [
-            {
-                "broker": broker_id,
-                "log_dir": directory.log_dir,
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "size": info.size,
-                "offset_lag": info.offset_lag,
-                "is_future": info.is_future,
-            }
+            {"broker": broker_id, "log_dir": directory.log_dir, **tp._asdict(), **asdict(info)}
             for broker_id, directory in directories
             for tp, info in directory.replicas
         ]

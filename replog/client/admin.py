@@ -17,7 +17,7 @@ from replog.client.descriptions import (
     ReplicaInfo,
     TopicDescription,
 )
-from replog.client.metadata import Leader, Metadata
+from replog.client.metadata import Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.channel import GrpcTransport
@@ -200,7 +200,7 @@ class Admin:
         then what was committed meanwhile, too; or the retry's answer names less than the first try deleted.
         """
 
-        def request(_leader: Leader, partitions: list[TopicPartition]) -> log_pb2.DeleteRecordsRequest:
+        def request(partitions: list[TopicPartition]) -> log_pb2.DeleteRecordsRequest:
             return log_pb2.DeleteRecordsRequest(
                 timeout_ms=int(self._timeout_s * 1000),
                 partitions=[

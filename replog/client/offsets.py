@@ -53,8 +53,8 @@ async def list_offsets_once(
 
 def _list_offsets_request(
     metadata: Metadata, timestamps: Mapping[TopicPartition, int], read_committed: bool
-) -> Callable[[Leader, list[TopicPartition]], log_pb2.ListOffsetsRequest]:
-    def request(_leader: Leader, partitions: list[TopicPartition]) -> log_pb2.ListOffsetsRequest:
+) -> Callable[[list[TopicPartition]], log_pb2.ListOffsetsRequest]:
+    def request(partitions: list[TopicPartition]) -> log_pb2.ListOffsetsRequest:
         return log_pb2.ListOffsetsRequest(
             isolation_level=log_pb2.READ_COMMITTED if read_committed else log_pb2.READ_UNCOMMITTED,
             partitions=[
@@ -87,10 +87,10 @@ async def ask_leaders(
     backoff: Backoff,
     partitions: list[TopicPartition],
     method: Method,
-    request: Callable[[Leader, list[TopicPartition]], Any],
+    request: Callable[[list[TopicPartition]], Any],
     timeout_s: float,
 ) -> dict[TopicPartition, Any]:
-    """One result per partition from its leader, by calls built with `request(leader, partitions)`.
+    """One result per partition from its leader, by calls built with `request(partitions)`.
 
     Errors that may pass are retried with fresh metadata until the deadline, then the last one is raised.
     """
@@ -122,7 +122,7 @@ async def _ask_once(
     metadata: Metadata,
     partitions: list[TopicPartition],
     method: Method,
-    request: Callable[[Leader, list[TopicPartition]], Any],
+    request: Callable[[list[TopicPartition]], Any],
     timeout_s: float,
     results: dict[TopicPartition, Any],
 ) -> ReplogError | None:
@@ -137,7 +137,7 @@ async def _ask_once(
             by_leader.setdefault(leader._replace(epoch=0), []).append(partition)
     answers = await asyncio.gather(
         *(
-            metadata.channel(leader.address).call(method, request(leader, asked), timeout_s)
+            metadata.channel(leader.address).call(method, request(asked), timeout_s)
             for leader, asked in by_leader.items()
         ),
         return_exceptions=True,
