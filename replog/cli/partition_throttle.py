@@ -35,14 +35,11 @@ async def throttled(admin: Admin, tp: TopicPartition, target: Sequence[int], rat
     await _alter_lists(admin, tp.topic, {side: (listed[side], []) for side in SIDES})
     try:
         yield
-    except ReplogError as error:
-        if error.code is ErrorCode.REQUEST_TIMED_OUT:
+    except BaseException as error:
+        if isinstance(error, ReplogError) and error.code is not ErrorCode.REQUEST_TIMED_OUT:
+            await _take_away(admin, tp.topic, listed, involved)
+        else:
             _stays(tp, involved)
-            raise
-        await _take_away(admin, tp.topic, listed, involved)
-        raise
-    except BaseException:
-        _stays(tp, involved)
         raise
     await _take_away(admin, tp.topic, listed, involved)
 

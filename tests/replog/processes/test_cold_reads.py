@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from replog.chaos.volume import Volume
-from replog.client import Admin, Consumer, Producer
+from replog.client import Admin, Consumer, Producer, Record
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.topic import TopicPartition
+from tests.replog.client.conftest import read
 from tests.replog.log.eviction import evict
 
 pytestmark = pytest.mark.processes
@@ -52,7 +53,7 @@ def slow(volume: Volume) -> Iterator[None]:
         THROTTLE.write_text(f"{name} 0")
 
 
-async def _rounds(producer: Producer, consumer: Consumer, until: "asyncio.Task[int]") -> list[float]:
+async def _rounds(producer: Producer, consumer: Consumer, until: "asyncio.Task[list[Record]]") -> list[float]:
     """How long each record took to be written and read, one after the other, until then."""
     loop, took = asyncio.get_running_loop(), list[float]()
     while not until.done():
@@ -62,16 +63,6 @@ async def _rounds(producer: Producer, consumer: Consumer, until: "asyncio.Task[i
             pass
         took.append(loop.time() - began)
     return took
-
-
-async def _read_all(consumer: Consumer) -> int:
-    count = 0
-    async with asyncio.timeout(WAIT_S):
-        while count < COUNT:
-            records = await consumer.fetch(WAIT_S)
-            assert all(record.value == VALUE for record in records)
-            count += len(records)
-    return count
 
 
 async def test_a_small_answer_does_not_wait_for_a_cold_read_of_a_slow_disk(tmp_path, volume):
@@ -88,9 +79,9 @@ async def test_a_small_answer_does_not_wait_for_a_cold_read_of_a_slow_disk(tmp_p
                 new.assign([NEW])
                 evict(*(cluster.data_directory(1) / "old-0").glob("*.log"))
                 with slow(volume):
-                    reading = asyncio.create_task(_read_all(old))
+                    reading = asyncio.create_task(read(old, COUNT, WAIT_S))
                     took = await _rounds(producer, new, reading)
-                    assert await reading == COUNT
+                    assert [record.value for record in await reading] == [VALUE] * COUNT
     took.sort()
     print(f"{len(took)} records, the slowest {took[-1]:.3f} s, the middle one {took[len(took) // 2]:.3f} s")
     assert len(took) > 20, "they went on while the old ones were read"

@@ -18,6 +18,7 @@ from replog.rpc.limits import MAX_STREAMS
 from replog.rpc.methods import Log, Method
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import log_pb2
+from tests.replog.client.conftest import read
 from tests.replog.server.broker.conftest import batch
 
 pytestmark = pytest.mark.processes
@@ -91,9 +92,6 @@ async def test_the_largest_batch_is_written_replicated_and_read(cluster):
         with pytest.raises(ReplogError) as refused:
             await (await producer.send("large", value + bytes(100)))
         assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
-    async with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer, asyncio.timeout(ANSWER_S):
+    async with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([("large", 0)])
-        read = []
-        while not read:
-            read = await consumer.fetch()
-    assert [record.value for record in read] == [value]
+        assert [record.value for record in await read(consumer, 1, ANSWER_S)] == [value]

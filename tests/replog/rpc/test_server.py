@@ -13,6 +13,7 @@ from replog.rpc import methods
 from replog.rpc.server import GrpcServer
 from replog.rpc.status import to_status
 from replog.rpc.v1 import log_pb2
+from tests.replog.processes.proxy import proxy_to
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
 
 
@@ -46,25 +47,10 @@ def test_so_is_whoever_asks_one_that_is_starting(code):
 
 async def test_a_connection_is_waited_for(server):
     """One that is as slow to be made as on a busy machine, or to one that is far away."""
-    host, port = server.split(":")
-    relays = []
-
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        relays.append(asyncio.current_task())
-        await asyncio.sleep(0.4)
-        theirs_in, theirs_out = await asyncio.open_connection(host, int(port))
-        await asyncio.gather(_pass_on(reader, theirs_out), _pass_on(theirs_in, writer))
-
-    async with await asyncio.start_server(relay, "127.0.0.1", 0) as far:
-        async with channel_to(f"127.0.0.1:{far.sockets[0].getsockname()[1]}") as channel:
-            assert await ask(channel, "a") == ["a"]
-        await asyncio.gather(*relays)  # whose connections are closed then
-
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(1 << 16):
-        writer.write(data)
-    writer.close()
+    async with proxy_to(server) as far, channel_to(far.address) as channel:
+        far.cut()
+        asyncio.get_running_loop().call_later(0.4, far.heal)
+        assert await ask(channel, "a") == ["a"]
 
 
 async def test_a_malformed_request_is_refused_by_name(server):

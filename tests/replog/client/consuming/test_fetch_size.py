@@ -1,11 +1,10 @@
 """A consumer behind a slow line."""
 
-import asyncio
-
 from replog.client import Consumer
 from replog.client.consuming.fetch_size import FetchSize
 from replog.local_cluster.ports import free_port
 from replog.topic import TopicPartition
+from tests.replog.client.conftest import read
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.server.broker.conftest import batch
 
@@ -47,12 +46,7 @@ async def test_a_reader_to_whom_a_whole_answer_takes_longer_than_the_timeout_adv
         await cluster.create_topic("t", replication_factor=1)
         for _ in range(BATCHES):
             await cluster.produce(TP, batch(b"x" * BATCH_BYTES))
-        async with (
-            Consumer(line.address, auto_offset_reset="earliest", request_timeout_ms=1500) as consumer,
-            asyncio.timeout(PATIENCE_S),
-        ):
+        async with Consumer(line.address, auto_offset_reset="earliest", request_timeout_ms=1500) as consumer:
             consumer.assign([TP])
-            read = 0
-            while read < BATCHES:
-                read += len(await consumer.fetch(10))
+            await read(consumer, BATCHES, PATIENCE_S)
         await cluster.crash_broker(1)
