@@ -9,9 +9,15 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.checkpoint import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    OffsetCheckpoint,
+)
 from replog.topic import TopicPartition
 from tests.audit.history import Entry, history
 from tests.audit.replica_files import Place, lacks_digests, logs, places, write_log
@@ -56,11 +62,8 @@ class Cause:
     replica: int
     first: int | None
     last: int | None  # None: where it ends cannot be told
-    segment: int | None = None  # of an index that lies
-    position: int | None = None  # of the first batch that was hit; for an offset index, where it points
+    position: int | None = None  # of the first batch that was hit
     hits: tuple[Hit, ...] = ()
-    index: str = ""  # which one lies
-    behind: tuple[Range, ...] = ()  # what the entries behind one that lies are about, if they do not fit it
     epochs: tuple[tuple[int, int], ...] | None = None  # that the checkpoint has instead; for a batch, where it is now
     visited: bool = False  # it concerns a header that level index reads, or for zeros any but that of its first batch
     whole: bool = False  # of the replica nothing else can be told
@@ -81,7 +84,6 @@ class Held:
     start_named: bool = False  # in the checkpoint of log starts
     kept_from: int = 0  # what its first segment begins with
     batches: list[Place] = field(default_factory=list)  # in its files, with the headers that were written
-    lied: set[tuple[Path, int]] = field(default_factory=set)  # index entries that were changed
     digests_until: int | None = None  # the segment from which on it lacks digest indexes; None: it lacks none
 
     @property
@@ -92,6 +94,11 @@ class Held:
     def end(self) -> int:
         """The log end when it was written."""
         return self.entries[-1].last + 1
+
+    def checkpoints(self) -> dict[str, int | None]:
+        """What its log directory says of it. Kafka names a log start only where it is not a segment's beginning."""
+        start = self.log_start if self.start_named else None
+        return {HIGH_WATERMARK_CHECKPOINT: self.mark, LOG_START_CHECKPOINT: start}
 
     def write(self) -> None:
         write_log(self.directory, self.entries, self.start, self.delete_below, **self.settings)
@@ -175,8 +182,8 @@ Step = Callable[[Case, Held, random.Random], None]
 
 
 def make_case(seed: int, directories: dict[int, Path]) -> Case:
-    """Make the partition `case-<seed>`-0 in the log directories; the checkpoints of all cases: `write_checkpoints`."""
-    from tests.audit import differences, faults, lies
+    """Make the partition `case-<seed>`-0 in the log directories."""
+    from tests.audit import differences, faults
 
     rng = random.Random(seed)
     ids = sorted(rng.sample(REPLICAS, rng.choice((2, 3, 3, 3, 3, 4))))
@@ -209,9 +216,6 @@ def make_case(seed: int, directories: dict[int, Path]) -> Case:
     for step in chosen:  # those that come first, unless they cannot be done here
         if step not in faults.REWRITES and len(case.causes) < wanted:
             _take(case, rng, [step], 1, wrong)
-    of_ours = random.Random(f"{seed}, an entry of the neighbour")
-    if layout == OURS and of_ours.random() < 0.2:
-        _take(case, of_ours, [lies.entry_of_the_neighbour], 1, wrong)
     if rng.random() < 0.2:
         sound = [held for held in everyone if not case.of(held.replica)]
         _take(case, rng, [differences.torn_write], 1, sound)
@@ -259,22 +263,18 @@ def pick(case: Case, held: Held, rng: random.Random, below: int | None = None) -
     return rng.choice(choices.get(rng.choice(("first", "last", "border", "any", "any"))) or candidates)
 
 
-def write_checkpoints(directories: dict[int, Path], cases: list[Case]) -> None:
-    """The checkpoints of the log directories. Kafka names a log start only where it is not a segment's beginning."""
-    for replica, directory in directories.items():
-        held = {TopicPartition(case.topic, 0): case.held[replica] for case in cases if replica in case.held}
-        marks = {partition: one.mark for partition, one in held.items() if one.mark is not None}
-        starts = {partition: one.log_start for partition, one in held.items() if one.start_named}
-        OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write(marks)
-        OffsetCheckpoint(directory / LOG_START_CHECKPOINT).write(starts)
-        (directory / CLEAN_SHUTDOWN).touch()
-
-
-def all_cases(seeds: Iterable[int], root: Path) -> tuple[dict[int, Path], list[Case]]:
+def all_cases(
+    seeds: Iterable[int], root: Path, make: Callable[[int, dict[int, Path]], Any] = make_case
+) -> tuple[dict[int, Path], list[Any]]:
     """The cases of `seeds`, each a partition of one cluster of brokers whose log directories are under `root`."""
     directories = {replica: root / str(replica) for replica in REPLICAS}
     for directory in directories.values():
         directory.mkdir(parents=True)
-    cases = [make_case(seed, directories) for seed in seeds]
-    write_checkpoints(directories, cases)
+    cases = [make(seed, directories) for seed in seeds]
+    for replica, directory in directories.items():
+        for name in (HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, CLEANER_CHECKPOINT):
+            said = {case.topic: case.held[replica].checkpoints().get(name) for case in cases if replica in case.held}
+            known = {TopicPartition(topic, 0): offset for topic, offset in said.items() if offset is not None}
+            OffsetCheckpoint(directory / name).write(known)
+        (directory / CLEAN_SHUTDOWN).touch()
     return directories, cases

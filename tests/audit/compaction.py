@@ -6,17 +6,16 @@ Everything is drawn from a seed. What must be found is worked out from the histo
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.errors import LogUncleanable
 from replog.log.formats.batch import CONTROL, HEADER_SIZE, iterate_batches
-from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT
 from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from replog.log.formats.records import iterate_records
 from replog.log.log import Log
-from replog.topic import TopicPartition
 from spark_jobs.audit.findings import AuditFinding
 from tests.audit.cases import REPLICAS, Impossible
 from tests.audit.history import NOW
@@ -69,6 +68,10 @@ class Held:
     mark: int = 0
     end: int = 0
     cleaned_to: int = 0
+
+    def checkpoints(self) -> dict[str, int | None]:
+        """What its log directory says of it."""
+        return {HIGH_WATERMARK_CHECKPOINT: self.mark, CLEANER_CHECKPOINT: self.cleaned_to or None}
 
     def batches(self) -> list[Place]:
         return places(self.directory)
@@ -256,23 +259,20 @@ def make_compacted(seed: int, directories: dict[int, Path]) -> CompactedCase:
         changed_below,
         tombstone_lost,
     ]
-    if rng.random() < 0.8:
-        for step in rng.sample(faults, len(faults)):
-            if _do(case, step, rng):
-                break
-    return case
-
-
-def _do(case: CompactedCase, step: Callable[[CompactedCase, Held, random.Random], Wrong], rng: random.Random) -> bool:
-    for held in rng.sample(list(case.held.values()), len(case.held)):
-        try:
+    if rng.random() >= 0.8:
+        return case
+    tried = (
+        (step, held)
+        for step in rng.sample(faults, len(faults))
+        for held in rng.sample(list(case.held.values()), len(case.held))
+    )
+    for step, held in tried:
+        with suppress(Impossible):
             wrong = step(case, held, rng)
-        except Impossible:
-            continue
-        case.wrong.append(wrong)
-        case.done.append(f"replica {held.replica}: {wrong.name}")
-        return True
-    return False
+            case.wrong.append(wrong)
+            case.done.append(f"replica {held.replica}: {wrong.name}")
+            break
+    return case
 
 
 # -- what can be wrong
@@ -364,18 +364,3 @@ def changed_below(case: CompactedCase, held: Held, rng: random.Random) -> Wrong:
                 wrong = held.replica if against > 1 else None
                 return Wrong("record changed below", ("VALUE_MISMATCH",), wrong, record.offset, record.offset)
     raise Impossible
-
-
-def compacted_cases(seeds: range | list[int], root: Path) -> tuple[dict[int, Path], list[CompactedCase]]:
-    """The cases, each a partition of one cluster of brokers whose log directories are under `root`."""
-    directories = {replica: root / str(replica) for replica in REPLICAS}
-    for directory in directories.values():
-        directory.mkdir(parents=True)
-    cases = [make_compacted(seed, directories) for seed in seeds]
-    for replica, directory in directories.items():
-        held = {TopicPartition(case.topic, 0): case.held[replica] for case in cases if replica in case.held}
-        OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write({tp: one.mark for tp, one in held.items()})
-        (directory / CLEAN_SHUTDOWN).touch()
-        cleaned = {tp: one.cleaned_to for tp, one in held.items() if one.cleaned_to}
-        OffsetCheckpoint(directory / CLEANER_CHECKPOINT).write(cleaned)
-    return directories, cases

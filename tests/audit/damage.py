@@ -26,9 +26,6 @@ class Damaged:
     def range(self) -> Range:
         return self.first, self.last
 
-    def covers(self, offset: int) -> bool:
-        return self.first <= offset <= self.last
-
 
 def indexed(log: Path) -> set[int]:
     """The positions that its offset index has."""

@@ -33,7 +33,6 @@ class Expected:
     wrong: int | None
     first: int | None
     last: int | None  # None: where it ends is not said here
-    until: int | None = None  # where it ends at the latest
     position: int | None = None  # of what is rotten
 
     def __str__(self) -> str:
@@ -142,7 +141,6 @@ class Outlook:
         for held in self._case.held.values():
             if held.replica not in self._whole:
                 expected += [e for e in self._epoch_lies(held) if not any(_contains(m, e) for m in mismatches)]
-                expected += self._index_lies(held, mismatches)
         return expected + mismatches
 
     def _losses(self, held: Held) -> Iterator[Expected]:
@@ -220,62 +218,6 @@ class Outlook:
     def _speaks_of_a_lost_tail(self, held: Held, cause: Cause) -> bool:
         return cause.name == "epochs beyond the log end" and self._log_end(held) < (held.mark or 0)
 
-    def _index_lies(self, held: Held, mismatches: list[Expected]) -> Iterator[Expected]:
-        """If what an entry says cannot be judged, then those behind it are out of order."""
-        for cause in self._of[held.replica]:
-            if cause.kind != "INDEX_LIE" or cause.first is None or cause.last is None:
-                continue
-            if not self._hides(held, cause, cause.first, cause.last, mismatches):
-                yield _one(cause, (cause.kind,), cause.first, cause.last)
-                continue
-            for first, last in cause.behind:
-                if self._unfit(held, cause) and not self._hides(held, cause, first, last, mismatches):
-                    yield _one(cause, (cause.kind,), first, last)
-
-    def _unfit(self, held: Held, lie: Cause) -> bool:
-        """Whether what an entry says was not judged, and the one behind it was by that: if digests fit the batches as
-        they are, that one is."""
-        if lie.name != "digest index: digest" or lie.last is None:
-            return True
-        if any(one.covers(lie.last) for one in self._damaged[held.replica]):
-            return False  # the next one was not judged either
-        changed = [c.first for c in self._of[held.replica] if c.name == "changed epoch" and c.first is not None]
-        ranges = [*(one.range for one in self._damaged[held.replica]), *((first, first) for first in changed)]
-        return any(_meets(lie, *place) for place in ranges)
-
-    def _hides(self, held: Held, cause: Cause, first: int, last: int, mismatches: list[Expected]) -> bool:
-        """Whether an index would be wrong there all the same: what it speaks of is damaged, gone or has moved."""
-        assert cause.segment is not None
-        if any(a <= cause.segment <= b for a, b in self._unreadable(held)):
-            return True
-        rotten = [one.range for one in self._damaged[held.replica]]
-        following = [int(path.stem) for path in logs(held.directory) if int(path.stem) > cause.segment]
-        gone = [c for c in self._of[held.replica] if c.kind in (COMMITTED_LOSS, GAP)]
-        rotten += [one.range for one in self._missing[held.replica]]
-        moved = [
-            ((c.first or 0) if _meets(c, cause.segment, min(following, default=BEYOND) - 1) else BEYOND, BEYOND)
-            for c in gone
-            if c.segment in (None, cause.segment)
-        ]
-        rotten += [(c.first, c.last) for c in gone if c.first is not None and c.last is not None]
-        if (
-            cause.position is not None
-            and first == cause.first
-            and any(
-                place.position <= cause.position < place.position + place.header.size
-                and any(one.covers(place.header.base_offset) for one in self._damaged[held.replica])
-                for place in held.batches
-                if int(place.path.stem) == cause.segment
-            )
-        ):
-            return True
-        otherwise = [
-            (e.first, e.last)
-            for e in mismatches
-            if e.wrong in (None, held.replica) and e.first is not None and e.last is not None
-        ]
-        return any(a <= last and first <= b for a, b in [*rotten, *moved, *otherwise])
-
     # -- what replicas show of each other
 
     def _mismatches(self) -> Iterator[Expected]:
@@ -333,8 +275,7 @@ class Outlook:
 
     def _contradicts_itself(self, held: Held, first: int, last: int) -> bool:
         of = self._of[held.replica]
-        digests = [c for c in of if c.index == ".digest" and _meets(c, first, last)]
-        digests += [c for c in of if c.name == "changed epoch" and _meets(c, first, last) and _has_digest(held, c)]
+        digests = [c for c in of if c.name == "changed epoch" and _meets(c, first, last) and _has_digest(held, c)]
         lies = [
             e
             for e in self._epoch_lies(held)

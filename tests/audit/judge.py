@@ -80,7 +80,7 @@ def _same(one: AuditFinding, other: AuditFinding) -> bool:
     """Whether they tell of the same."""
     if (one.kind, one.wrong) != (other.kind, other.wrong) or one.first is None or other.first is None:
         return (one.kind, one.wrong, one.first) == (other.kind, other.wrong, other.first)
-    return one.kind != "INDEX_LIE" and one.first <= (other.last or 0) and other.first <= (one.last or 0)
+    return one.first <= (other.last or 0) and other.first <= (one.last or 0)
 
 
 def _begins(expected: Expected, finding: AuditFinding) -> bool:

@@ -125,12 +125,10 @@ def repeated_batch(case: Case, held: Held, rng: random.Random) -> None:
     batch = data[place.position : end]
     if place.position == 0 and before:
         before[-1].write_bytes(before[-1].read_bytes() + batch)
-        segment = int(before[-1].stem)
     else:
         place.path.write_bytes(data[:end] + batch + data[end:])
-        segment = int(place.path.stem)
         held.shifted(place, place.header.size)
-    case.causes.append(Cause("repeated batch", GAP, held.replica, first, last, segment=segment))
+    case.causes.append(Cause("repeated batch", GAP, held.replica, first, last))
 
 
 LOSSES: list[Step] = [

@@ -24,16 +24,21 @@ from tests.audit.replica_files import Place, is_visited, logs
 from tests.damage.vocabulary import overwrite
 
 
-def _rot(case: Case, held: Held, rng: random.Random, name: str, at: range) -> None:
+def _rotten(name: str, at: range) -> Step:
     """Flip a bit of a batch, in the bytes `at`, or of its records."""
-    place = pick(case, held, rng)
-    batch = bytearray(place.path.read_bytes()[place.position : place.position + place.header.size])
-    batch[rng.choice(at if at.stop else range(HEADER_SIZE, len(batch)))] ^= 1 << rng.randrange(8)
-    may_be: tuple[str, ...] = ()
-    if place == held.batches[-1] and name == "rotten base offset":
-        may_be = (COMMITTED_LOSS, GAP)  # no batch follows that tells where this one should be
-        case.reserve(held.replica, 0, BEYOND, alone=True)
-    _hit(case, held, name, place, {place: bytes(batch)}, may_be, visited=is_visited(place))
+
+    def step(case: Case, held: Held, rng: random.Random) -> None:
+        place = pick(case, held, rng)
+        batch = bytearray(place.path.read_bytes()[place.position : place.position + place.header.size])
+        batch[rng.choice(at or range(HEADER_SIZE, len(batch)))] ^= 1 << rng.randrange(8)
+        may_be: tuple[str, ...] = ()
+        if place == held.batches[-1] and name == "rotten base offset":
+            may_be = (COMMITTED_LOSS, GAP)  # no batch follows that tells where this one should be
+            case.reserve(held.replica, 0, BEYOND, alone=True)
+        _hit(case, held, name, place, {place: bytes(batch)}, may_be, visited=is_visited(place))
+
+    step.__name__ = name
+    return step
 
 
 def _hit(
@@ -51,25 +56,12 @@ def _hit(
     leads_away = any(hit.how == LEADS_AWAY for hit in hits)
     if leads_away and in_file[-1].header.last_offset >= (held.mark or 0) and place.path == logs(held.directory)[-1]:
         raise Impossible  # a batch behind the high watermark that cannot be read at all looks like a torn write
-    if leads_away and any(path == place.path.with_suffix(".index") for path, _ in held.lied):
-        raise Impossible  # the index is what leads back
     first, last = hits[0].first, in_file[-1].header.last_offset if leads_away else hits[-1].last
     case.reserve(held.replica, first, last)
     for one, data in changed.items():
         overwrite(one.path, one.position, data)
-    case.causes.append(
-        Cause(
-            name,
-            "BIT_ROT",
-            held.replica,
-            first,
-            last,
-            position=place.position,
-            hits=tuple(hits),
-            visited=visited,
-            may_be=may_be,
-        )
-    )
+    more = {"position": place.position, "hits": tuple(hits), "visited": visited, "may_be": may_be}
+    case.causes.append(Cause(name, "BIT_ROT", held.replica, first, last, **more))
 
 
 def _seen(place: Place, says: BatchHeader | None) -> Hit:
@@ -86,31 +78,6 @@ def _parsed(data: bytes | bytearray) -> BatchHeader | None:
     with contextlib.suppress(CorruptRecord):
         return parse_header(bytes(data))
     return None
-
-
-def rotten_record(case: Case, held: Held, rng: random.Random) -> None:
-    _rot(case, held, rng, "rotten record", range(0))
-
-
-def rotten_header(case: Case, held: Held, rng: random.Random) -> None:
-    """A field that the CRC covers: attributes, last offset, timestamps, producer, number of records."""
-    _rot(case, held, rng, "rotten header", range(21, HEADER_SIZE))
-
-
-def rotten_crc(case: Case, held: Held, rng: random.Random) -> None:
-    _rot(case, held, rng, "rotten CRC", range(17, 21))
-
-
-def rotten_length(case: Case, held: Held, rng: random.Random) -> None:
-    _rot(case, held, rng, "rotten length", range(8, 12))
-
-
-def rotten_magic(case: Case, held: Held, rng: random.Random) -> None:
-    _rot(case, held, rng, "rotten magic", range(16, 17))
-
-
-def rotten_base_offset(case: Case, held: Held, rng: random.Random) -> None:
-    _rot(case, held, rng, "rotten base offset", range(8))
 
 
 def zeros(case: Case, held: Held, rng: random.Random) -> None:
@@ -134,11 +101,11 @@ def zeros(case: Case, held: Held, rng: random.Random) -> None:
 
 
 ROT: list[Step] = [
-    rotten_record,
-    rotten_header,
-    rotten_crc,
-    rotten_length,
-    rotten_magic,
-    rotten_base_offset,
+    _rotten("rotten record", range(0)),
+    _rotten("rotten header", range(21, HEADER_SIZE)),  # what the CRC covers, from the attributes on
+    _rotten("rotten CRC", range(17, 21)),
+    _rotten("rotten length", range(8, 12)),
+    _rotten("rotten magic", range(16, 17)),
+    _rotten("rotten base offset", range(8)),
     zeros,
 ]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.audit.audit import audit
-from tests.audit.compaction import CompactedCase, compacted_cases
+from tests.audit.cases import all_cases
+from tests.audit.compaction import CompactedCase, make_compacted
 from tests.audit.judge import findings_of, told
 
 pytestmark = [
@@ -28,7 +29,7 @@ Made = tuple[dict[int, Path], list[CompactedCase]]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return compacted_cases(range(CASES), tmp_path_factory.mktemp("compacted"))
+    return all_cases(range(CASES), tmp_path_factory.mktemp("compacted"), make_compacted)
 
 
 def test_the_cases_have_everything(made):

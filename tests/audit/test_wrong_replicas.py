@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.timeout(0 if "REPLOG_AUDIT_CASES" in os.environ else 1800),
 ]
 
-CASES = int(os.environ.get("REPLOG_AUDIT_CASES", "560"))
+CASES = int(os.environ.get("REPLOG_AUDIT_CASES", "510"))
 FIRST_SEED = int(os.environ.get("REPLOG_AUDIT_SEED", "0"))
 SHOWN = 10
 
@@ -43,8 +43,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 
 
 def judged(cases: list[Case], level: str) -> list[Case]:
-    """All at level deep; to save time the first half at the others, which has every fault and difference too."""
-    return cases if level == "deep" else cases[: len(cases) // 2]
+    """All at level deep; to save time two thirds at the others, which have every fault and difference too."""
+    return cases if level == "deep" else cases[: 2 * len(cases) // 3]
 
 
 @pytest.mark.parametrize("level", ["deep", "index"])
@@ -53,8 +53,7 @@ def test_the_cases_have_every_fault_and_every_difference_in_both_layouts(made, l
     for layout in (OURS, KAFKA):
         of_layout = [case for case in cases if case.layout == layout]
         made_wrong = Counter(cause.name for case in of_layout for cause in case.causes)
-        wanted = {name for name in SEEN if layout in SEEN[name].layouts}
-        assert set(made_wrong) == wanted, (layout, wanted ^ set(made_wrong))
+        assert set(made_wrong) == set(SEEN), (layout, set(SEEN) ^ set(made_wrong))
         told = " ".join(what for case in of_layout for what in case.done)
         steps = [*differences.PLANS, *differences.FILES, differences.torn_write]
         missing = [name for step in steps if (name := step.__name__.replace("_", " ")) not in told]
