@@ -5,6 +5,7 @@ import re
 import pytest
 
 from replog.config import MAX_BATCH_BYTES
+from replog.controller.topics import MAX_CLUSTER_PARTITIONS
 from replog.rpc.limits import LIMITS, MIB
 from tests.docs.tree import ROOT
 from tests.replog.processes.test_descriptors import DESCRIPTORS, PARTITIONS
@@ -52,6 +53,7 @@ def test_what_is_said_to_have_been_run_is_what_is_run():
     clients = [str(LIMITS[method].calls) for method in ("Log/Produce", "Log/Fetch")]
     assert numbers.pop("tests/replog/processes/test_many_clients.py") == [*clients, str(MAX_BATCH_BYTES // MIB)]
     assert numbers.pop("tests/replog/processes/test_descriptors.py") == [f"{PARTITIONS * 4 / DESCRIPTORS:g}"]
+    assert numbers.pop("benchmarks/most_partitions.py") == [str(MAX_CLUSTER_PARTITIONS)]
     for path, each in numbers.items():
         text = (ROOT / path).read_text().replace("_", "").replace(",", " ")
         assert all(re.search(rf"\b{number}\b", text) for number in each), (path, each)

@@ -1,8 +1,9 @@
 import pytest
 
-from replog.controller import topics
+from replog.controller.topics import MAX_CLUSTER_PARTITIONS
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
+from replog.topic import MAX_PARTITIONS
 
 
 def test_ct_18_a_new_topic_is_led_by_its_first_replicas_with_epochs_0(three):
@@ -132,10 +133,10 @@ def test_without_an_active_broker_nothing_can_be_created(three, refused):
         three.create("new")
 
 
-def test_the_cluster_has_a_bound_on_partitions(three, refused, monkeypatch):
-    monkeypatch.setattr(topics, "MAX_CLUSTER_PARTITIONS", 5)
-    three.create("four", partitions=4, replication_factor=1)
-    with refused(ErrorCode.INVALID_PARTITIONS, "at most 5", "has 5"):
+def test_the_cluster_has_a_bound_on_partitions(three, refused):
+    while left := MAX_CLUSTER_PARTITIONS - len(three.image.partitions):
+        three.create(f"many-{left}", partitions=min(left, MAX_PARTITIONS), replication_factor=1)
+    with refused(ErrorCode.INVALID_PARTITIONS, "at most 20000", "has 20000"):
         three.create("more", partitions=1)
 
 
