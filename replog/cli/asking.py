@@ -8,6 +8,7 @@ from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
 
 ADMIN_TIMEOUT_MS = 10_000
+DESCRIBE_TIMEOUT_S = 10.0  # of one broker: thousands of replicas may take seconds
 UNKNOWN_OFFSETS: dict[str, int | None] = {"log_start": None, "high_watermark": None, "log_end": None}
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ def replica_offsets(
         if broker.fenced:
             continue
         try:
-            answer = probe.call(broker.address, Inspection["describe_replicas"], request, probe.CALL_TIMEOUT_S)
+            answer = probe.call(broker.address, Inspection["describe_replicas"], request, DESCRIBE_TIMEOUT_S)
         except ReplogError as error:
             complain(f"no offsets from broker {broker.broker_id}: {error.message}")
             continue

@@ -51,7 +51,7 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 WAVE = 300  # new replicas that are made durable together, and live before the next are begun,
-LARGE_WAVE = 1000  # where nobody is served
+LARGE_WAVE = 5000  # where nobody is served: a follower that is a wave ahead of its leader asks in vain
 
 Told = Mapping[str, object]  # of a role in a new epoch
 TakeUp = Callable[[TopicPartition, PartitionState], Told | None]
