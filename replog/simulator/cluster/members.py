@@ -83,8 +83,9 @@ class Member(ABC):
         self.kernel.trace.add_for(self.name, "paused")
         self.kernel.loop.pause(self.process)
 
-    def resume(self) -> None:
-        if self.paused:
+    def resume(self, process: SimulatedProcess | None = None) -> None:
+        """If this process is still there, and paused; None: whichever is."""
+        if self.paused and process in (None, self.process):
             self.kernel.trace.add_for(self.name, "resumed")
             self.kernel.loop.resume(self.process)
 

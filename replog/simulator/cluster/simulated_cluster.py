@@ -130,6 +130,13 @@ class SimulatedCluster:
         if self._restarting and not member.up and not member.held:
             member.start()
 
+    def may_lose_power(self, member: BrokerMember) -> bool:
+        return member.up and self.budget.may_harm(member.broker_id, by_power_loss=True)
+
+    def lose_power(self, member: BrokerMember) -> None:
+        self.harm(member, by_power_loss=True)
+        member.power_loss()
+
     def harm(self, member: BrokerMember, *, by_power_loss: bool = False) -> None:
         """Its disk is about to lose something; the budget allows it."""
         self.budget.harm(member.broker_id, self.last_image, by_power_loss=by_power_loss)

@@ -1,31 +1,20 @@
 """Faults of the network: links are cut, broken or slowed, and repaired a while later."""
 
 import asyncio
+from functools import partial
 
 from replog.simulator.cluster.members import CONTROLLER
-from replog.simulator.faults.nemesis import Nemesis, deed
+from replog.simulator.faults.nemesis import Ends, Nemesis, both_ways, deed
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import FaultKind
-
-Ends = tuple[str, str]
 
 
 def _everyone(n: Nemesis) -> list[str]:
     return [member.name for member in n.cluster.everyone()] + n.workload.clients
 
 
-def _both_ways(names: list[str], others: list[str]) -> list[Ends]:
-    return [link for a in names for b in others if a != b for link in ((a, b), (b, a))]
-
-
 async def _cut(n: Nemesis, kind: FaultKind, links: list[Ends], **details: object) -> None:
-    n.begin(kind, **details)
-    for a, b in links:
-        n.kernel.network.block(a, b)
-    await n.for_a_while()
-    n.kernel.trace.add("mended", kind=kind.value, **details)
-    for a, b in links:
-        n.kernel.network.heal(a, b)
+    await n.lasting(kind, lambda: n.cut(links), lambda: n.heal(links), **details)
 
 
 def _a_link(n: Nemesis) -> Ends:
@@ -35,32 +24,32 @@ def _a_link(n: Nemesis) -> Ends:
 
 
 @deed(FaultKind.CUT_LINK)
-async def cut_link(n: Nemesis) -> None:
+async def cut_link(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
-    await _cut(n, FaultKind.CUT_LINK, [(a, b), (b, a)], a=a, b=b)
+    await _cut(n, kind, [(a, b), (b, a)], a=a, b=b)
 
 
 @deed(FaultKind.CUT_ONE_WAY)
-async def cut_one_way(n: Nemesis) -> None:
+async def cut_one_way(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
-    await _cut(n, FaultKind.CUT_ONE_WAY, [(a, b)], source=a, to=b)
+    await _cut(n, kind, [(a, b)], source=a, to=b)
 
 
 @deed(FaultKind.ISOLATE_BROKER)
-async def isolate_broker(n: Nemesis) -> None:
+async def isolate_broker(n: Nemesis, kind: FaultKind) -> None:
     name = n.running_broker().name
-    await _cut(n, FaultKind.ISOLATE_BROKER, _both_ways([name], _everyone(n)), broker=name)
+    await _cut(n, kind, both_ways([name], _everyone(n)), broker=name)
 
 
 @deed(FaultKind.ISOLATE_FROM_CONTROLLER)
-async def isolate_from_controller(n: Nemesis) -> None:
+async def isolate_from_controller(n: Nemesis, kind: FaultKind) -> None:
     """The leader goes on with its followers and is deposed behind its back."""
     name = n.leader(n.partition()).name
-    await _cut(n, FaultKind.ISOLATE_FROM_CONTROLLER, _both_ways([name], [CONTROLLER]), broker=name)
+    await _cut(n, kind, both_ways([name], [CONTROLLER]), broker=name)
 
 
 @deed(FaultKind.ISOLATE_BYSTANDER)
-async def isolate_bystander(n: Nemesis) -> None:
+async def isolate_bystander(n: Nemesis, kind: FaultKind) -> None:
     """It leads nothing of the partition, and goes on telling clients who led it."""
     tp = n.partition()
     leader = n.leader(tp)
@@ -73,76 +62,74 @@ async def isolate_bystander(n: Nemesis) -> None:
             leader.kill()
 
     killing = asyncio.create_task(kill_the_leader())
-    links = _both_ways([bystander.name], [CONTROLLER])
+    links = both_ways([bystander.name], [CONTROLLER])
     try:
-        await _cut(n, FaultKind.ISOLATE_BYSTANDER, links, partition=tp, broker=bystander.name, kills=leader.name)
+        await _cut(n, kind, links, partition=tp, broker=bystander.name, kills=leader.name)
     finally:
         killing.cancel()
 
 
 @deed(FaultKind.ISOLATE_FROM_BROKERS)
-async def isolate_from_brokers(n: Nemesis) -> None:
+async def isolate_from_brokers(n: Nemesis, kind: FaultKind) -> None:
     """The leader keeps its session and loses its followers."""
     name = n.leader(n.partition()).name
     others = [member.name for member in n.cluster.members.values()]
-    await _cut(n, FaultKind.ISOLATE_FROM_BROKERS, _both_ways([name], others), broker=name)
+    await _cut(n, kind, both_ways([name], others), broker=name)
 
 
 @deed(FaultKind.SPLIT)
-async def split(n: Nemesis) -> None:
+async def split(n: Nemesis, kind: FaultKind) -> None:
     """Two sides that do not hear each other; sometimes one or two see both."""
     names = _everyone(n)
     n.chance.shuffle(names)
     size = n.chance.randint(1, len(names) - 1)
     bridge = n.chance.choice((0, 0, 1, 2))
     left, right = names[:size], names[size + bridge :]
-    await _cut(n, FaultKind.SPLIT, _both_ways(left, right), left=left, right=right)
+    await _cut(n, kind, both_ways(left, right), left=left, right=right)
 
 
 @deed(FaultKind.BREAK_CONNECTIONS)
-async def break_connections(n: Nemesis) -> None:
+async def break_connections(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
-    n.begin(FaultKind.BREAK_CONNECTIONS, a=a, b=b)
+    n.begin(kind, a=a, b=b)
     n.kernel.network.break_connections(a, b)
 
 
 @deed(FaultKind.FALSE_ALARM)
-async def false_alarm(n: Nemesis) -> None:
+async def false_alarm(n: Nemesis, kind: FaultKind) -> None:
     """The controller loses a live broker's stream, sometimes repeatedly, and hears that no process is there."""
     name = n.running_broker().name
-    n.begin(FaultKind.FALSE_ALARM, broker=name)
+    n.begin(kind, broker=name)
     n.kernel.network.liars.add(name)
     for _ in range(n.chance.choice((1, 1, 4))):
         n.kernel.network.end_calls(name, "watch_metadata")
         await asyncio.sleep(3 * n.chance.random())
-    n.kernel.trace.add("mended", kind=FaultKind.FALSE_ALARM.value, broker=name)
+    n.kernel.trace.add("mended", kind=kind.value, broker=name)
     n.kernel.network.liars.discard(name)
 
 
 @deed(FaultKind.SLOW_LINK)
-async def slow_link(n: Nemesis) -> None:
+async def slow_link(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
-    await _slow(n, FaultKind.SLOW_LINK, a, b, n.chance.choice((0.05, 0.5, 2.0)) * n.chance.random())
+    await _slow(n, kind, a, b, n.chance.choice((0.05, 0.5, 2.0)) * n.chance.random())
 
 
 @deed(FaultKind.SLOW_FOLLOWER)
-async def slow_follower(n: Nemesis) -> None:
+async def slow_follower(n: Nemesis, kind: FaultKind) -> None:
     """A fetch takes just less or just more than a follower may lag."""
     tp = n.partition()
     leader, follower = n.leader(tp).name, n.follower(tp).name
-    await _slow(n, FaultKind.SLOW_FOLLOWER, follower, leader, LAG_MS / 1000 * n.chance.uniform(0.3, 1.1))
+    await _slow(n, kind, follower, leader, LAG_MS / 1000 * n.chance.uniform(0.3, 1.1))
 
 
 @deed(FaultKind.SLOW_METADATA)
-async def slow_metadata(n: Nemesis) -> None:
+async def slow_metadata(n: Nemesis, kind: FaultKind) -> None:
     """It learns late who leads and what became of its proposals, and its own heartbeats come in time."""
     name = n.running_broker().name
-    await _slow(n, FaultKind.SLOW_METADATA, CONTROLLER, name, n.chance.choice((0.1, 0.5, 1.2)) * n.chance.random())
+    await _slow(n, kind, CONTROLLER, name, n.chance.choice((0.1, 0.5, 1.2)) * n.chance.random())
 
 
 async def _slow(n: Nemesis, kind: FaultKind, a: str, b: str, delay_s: float) -> None:
-    n.begin(kind, a=a, b=b, delay_s=round(delay_s, 6))
-    n.kernel.network.slow(a, b, (delay_s * 800, delay_s * 1200))
-    await n.for_a_while()
-    n.kernel.trace.add("mended", kind=kind.value, a=a, b=b)
-    n.kernel.network.slow(a, b, (0.0, 0.0))
+    slow = partial(n.kernel.network.slow, a, b)
+    delay_ms = delay_s * 800, delay_s * 1200
+    await n.lasting(kind, lambda: slow(delay_ms), lambda: slow((0.0, 0.0)), a=a, b=b, delay_s=round(delay_s, 6))

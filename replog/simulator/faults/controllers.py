@@ -1,59 +1,42 @@
 """Faults of the controller and its store."""
 
+from functools import partial
+
+from replog.simulator.cluster.members import ControllerMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
 from replog.simulator.profiles import FaultKind
 
 
-def _running(n: Nemesis) -> None:
+def _running(n: Nemesis) -> ControllerMember:
     if not n.cluster.controller_member.running:
         raise NotNow
+    return n.cluster.controller_member
 
 
-@deed(FaultKind.KILL_CONTROLLER)
-async def kill_controller(n: Nemesis) -> None:
-    _running(n)
-    n.begin(FaultKind.KILL_CONTROLLER)
-    n.cluster.controller_member.kill()
+@deed(FaultKind.KILL_CONTROLLER, FaultKind.STOP_CONTROLLER)
+async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
+    member = _running(n)
+    n.begin(kind)
+    member.kill() if kind is FaultKind.KILL_CONTROLLER else member.stop()
 
 
-@deed(FaultKind.KILL_CONTROLLER_BEFORE_COMMIT)
-async def kill_before_commit(n: Nemesis) -> None:
-    """It has decided, and nobody will ever know what."""
-    _running(n)
-    n.begin(FaultKind.KILL_CONTROLLER_BEFORE_COMMIT)
-    n.cluster.controller_member.die_at_commit = "before"
-
-
-@deed(FaultKind.KILL_CONTROLLER_AFTER_COMMIT)
-async def kill_after_commit(n: Nemesis) -> None:
-    """What it decided is durable, but the caller gets no answer."""
-    _running(n)
-    n.begin(FaultKind.KILL_CONTROLLER_AFTER_COMMIT)
-    n.cluster.controller_member.die_at_commit = "after"
-
-
-@deed(FaultKind.STOP_CONTROLLER)
-async def stop_controller(n: Nemesis) -> None:
-    _running(n)
-    n.begin(FaultKind.STOP_CONTROLLER)
-    n.cluster.controller_member.stop()
+@deed(FaultKind.KILL_CONTROLLER_BEFORE_COMMIT, FaultKind.KILL_CONTROLLER_AFTER_COMMIT)
+async def kill_at_a_commit(n: Nemesis, kind: FaultKind) -> None:
+    """Before it nobody will ever know what was decided; after it that is durable, and the caller gets no answer."""
+    member = _running(n)
+    n.begin(kind)
+    member.die_at_commit = "before" if kind is FaultKind.KILL_CONTROLLER_BEFORE_COMMIT else "after"
 
 
 @deed(FaultKind.PAUSE_CONTROLLER)
-async def pause_controller(n: Nemesis) -> None:
-    _running(n)
-    n.begin(FaultKind.PAUSE_CONTROLLER)
-    member = n.cluster.controller_member
-    process = member.process
-    member.pause()
-    await n.for_a_while()
-    if member.process is process:
-        member.resume()
+async def pause(n: Nemesis, kind: FaultKind) -> None:
+    member = _running(n)
+    await n.lasting(kind, member.pause, partial(member.resume, member.process))
 
 
 @deed(FaultKind.STORE_FAILS)
-async def store_fails(n: Nemesis) -> None:
-    n.begin(FaultKind.STORE_FAILS)
-    n.cluster.controller_member.store_fails = True
-    await n.for_a_while()
-    n.cluster.controller_member.store_fails = False
+async def store_fails(n: Nemesis, kind: FaultKind) -> None:
+    def fail(fails: bool) -> None:
+        n.cluster.controller_member.store_fails = fails
+
+    await n.lasting(kind, lambda: fail(True), lambda: fail(False))

@@ -1,6 +1,7 @@
 """Faults of brokers: kills, power losses, pauses, restarts, at moments that hurt."""
 
 import asyncio
+from functools import partial
 
 from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
@@ -10,26 +11,27 @@ from replog.simulator.profiles import FaultKind
 START_TIMEOUT_S = 5.0
 
 
-@deed(FaultKind.KILL)
-async def kill(n: Nemesis) -> None:
+@deed(FaultKind.KILL, FaultKind.RESTART)
+async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
+    """It is started again after a while."""
     member = n.running_broker()
-    n.begin(FaultKind.KILL, broker=member.name)
-    member.kill()
+    n.begin(kind, broker=member.name)
+    member.kill() if kind is FaultKind.KILL else member.stop()
 
 
 @deed(FaultKind.KILL_AT_FILE_OPERATION)
-async def kill_at_file_operation(n: Nemesis) -> None:
+async def kill_at_file_operation(n: Nemesis, kind: FaultKind) -> None:
     member = n.running_broker()
     count = n.chance.randint(1, n.chance.choice((5, 50, 300)))
-    n.begin(FaultKind.KILL_AT_FILE_OPERATION, broker=member.name, operations=count)
+    n.begin(kind, broker=member.name, operations=count)
     n.kernel.disk.kill_at(member.process, count)
 
 
 @deed(FaultKind.KILL_STARTING)
-async def kill_starting(n: Nemesis) -> None:
+async def kill_starting(n: Nemesis, kind: FaultKind) -> None:
     """Once or twice while it starts and recovers, before it serves."""
     member = n.running_broker()
-    n.begin(FaultKind.KILL_STARTING, broker=member.name)
+    n.begin(kind, broker=member.name)
     for _ in range(n.chance.randint(1, 2)):
         await down(member)
         await asyncio.sleep(n.chance.choice((0.0, 0.5, 3.0)))
@@ -50,9 +52,9 @@ async def down(member: BrokerMember) -> None:
 
 
 @deed(FaultKind.KILL_STOPPING)
-async def kill_stopping(n: Nemesis) -> None:
+async def kill_stopping(n: Nemesis, kind: FaultKind) -> None:
     member = n.running_broker()
-    n.begin(FaultKind.KILL_STOPPING, broker=member.name)
+    n.begin(kind, broker=member.name)
     process = member.process
     member.stop()
     if n.chance.random() < 0.5:
@@ -63,10 +65,10 @@ async def kill_stopping(n: Nemesis) -> None:
 
 
 @deed(FaultKind.KILL_LEADERS)
-async def kill_leaders(n: Nemesis) -> None:
+async def kill_leaders(n: Nemesis, kind: FaultKind) -> None:
     """Leader after leader of one partition, faster than a lag period; a clean stop hands over at once."""
     tp = n.partition()
-    n.begin(FaultKind.KILL_LEADERS, partition=tp)
+    n.begin(kind, partition=tp)
     for _ in range(n.chance.randint(2, 10)):
         try:
             leader = n.leader(tp)
@@ -78,29 +80,15 @@ async def kill_leaders(n: Nemesis) -> None:
 
 
 @deed(FaultKind.POWER_LOSS)
-async def power_loss(n: Nemesis) -> None:
-    member = n.one_of(
-        [
-            member
-            for member in n.cluster.members.values()
-            if member.up and n.cluster.budget.may_harm(member.broker_id, by_power_loss=True)
-        ]
-    )
-    n.begin(FaultKind.POWER_LOSS, broker=member.name)
-    n.cluster.harm(member, by_power_loss=True)
-    member.power_loss()
-
-
-@deed(FaultKind.RESTART)
-async def restart(n: Nemesis) -> None:
-    member = n.running_broker()
-    n.begin(FaultKind.RESTART, broker=member.name)
-    member.stop()
+async def power_loss(n: Nemesis, kind: FaultKind) -> None:
+    member = n.one_of([member for member in n.cluster.members.values() if n.cluster.may_lose_power(member)])
+    n.begin(kind, broker=member.name)
+    n.cluster.lose_power(member)
 
 
 @deed(FaultKind.ROLLING_RESTART)
-async def rolling_restart(n: Nemesis) -> None:
-    n.begin(FaultKind.ROLLING_RESTART)
+async def rolling_restart(n: Nemesis, kind: FaultKind) -> None:
+    n.begin(kind)
     for member in list(n.cluster.members.values()):
         process = member.process
         member.stop()
@@ -113,31 +101,26 @@ async def rolling_restart(n: Nemesis) -> None:
 
 
 @deed(FaultKind.PAUSE)
-async def pause(n: Nemesis) -> None:
+async def pause(n: Nemesis, kind: FaultKind) -> None:
     """Often past its session: a leader that does not know that it was deposed."""
     member = n.running_broker()
-    n.begin(FaultKind.PAUSE, broker=member.name)
-    process = member.process
-    member.pause()
-    await n.for_a_while()
-    if member.process is process:
-        member.resume()
+    await n.lasting(kind, member.pause, partial(member.resume, member.process), broker=member.name)
 
 
 @deed(FaultKind.CLOCK_JUMP)
-async def clock_jump(n: Nemesis) -> None:
+async def clock_jump(n: Nemesis, kind: FaultKind) -> None:
     member = n.running_broker()
     jump_ms = n.chance.choice((-1, 1)) * n.chance.choice((500, 60_000, 86_400_000))
-    n.begin(FaultKind.CLOCK_JUMP, broker=member.name, jump_ms=jump_ms)
+    n.begin(kind, broker=member.name, jump_ms=jump_ms)
     member.clock.jump(jump_ms)
 
 
 @deed(FaultKind.DELETE_RECORDS_WHILE_DOWN)
-async def delete_records_while_down(n: Nemesis) -> None:
+async def delete_records_while_down(n: Nemesis, kind: FaultKind) -> None:
     """The follower comes back to a leader whose log starts after its own end."""
     tp = n.partition()
     member = n.follower(tp)
-    n.begin(FaultKind.DELETE_RECORDS_WHILE_DOWN, partition=tp, broker=member.name)
+    n.begin(kind, partition=tp, broker=member.name)
     await down(member)
     try:
         await asyncio.sleep(n.chance.uniform(0.5, 4.0))

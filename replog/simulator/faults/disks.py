@@ -16,37 +16,21 @@ from replog.simulator.faults.crashes import down
 from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
 from replog.simulator.profiles import FaultKind
 
-
-async def _failing(n: Nemesis, kind: FaultKind, number: int) -> None:
-    """Every write fails for a while: the broker stops, and stops again until the disk is repaired."""
-    member = n.running_broker()
-    n.begin(kind, broker=member.name)
-    member.disk_trouble = True
-    n.kernel.disk.fail(member.name, number)
-    await n.for_a_while()
-    n.kernel.trace.add("mended", kind=kind.value, broker=member.name)
-    n.kernel.disk.heal(member.name)
+ERRORS = {
+    FaultKind.DISK_FULL: errno.ENOSPC,
+    FaultKind.DISK_ERROR: errno.EIO,
+    FaultKind.NO_DESCRIPTORS: errno.EMFILE,
+}
 
 
-@deed(FaultKind.DISK_FULL)
-async def disk_full(n: Nemesis) -> None:
-    await _failing(n, FaultKind.DISK_FULL, errno.ENOSPC)
-
-
-@deed(FaultKind.DISK_ERROR)
-async def disk_error(n: Nemesis) -> None:
-    await _failing(n, FaultKind.DISK_ERROR, errno.EIO)
-
-
-@deed(FaultKind.NO_DESCRIPTORS)
-async def no_descriptors(n: Nemesis) -> None:
-    """Nobody stops for that: what needs a file is refused, and tried again."""
-    member = n.running_broker()
-    n.begin(FaultKind.NO_DESCRIPTORS, broker=member.name)
-    n.kernel.disk.fail(member.name, errno.EMFILE)
-    await n.for_a_while()
-    n.kernel.trace.add("mended", kind=FaultKind.NO_DESCRIPTORS.value, broker=member.name)
-    n.kernel.disk.heal(member.name)
+@deed(*ERRORS)
+async def failing(n: Nemesis, kind: FaultKind) -> None:
+    """A broker stops where writes fail, and stops again until the disk is repaired. Nobody stops without descriptors:
+    what needs a file is refused, and tried again."""
+    member, disk = n.running_broker(), n.kernel.disk
+    member.disk_trouble |= kind is not FaultKind.NO_DESCRIPTORS
+    name = member.name
+    await n.lasting(kind, lambda: disk.fail(name, ERRORS[kind]), lambda: disk.heal(name), broker=name)
 
 
 def _any_running(n: Nemesis) -> Member:
@@ -56,21 +40,18 @@ def _any_running(n: Nemesis) -> Member:
 
 
 @deed(FaultKind.SLOW_DISK)
-async def slow_disk(n: Nemesis) -> None:
+async def slow_disk(n: Nemesis, kind: FaultKind) -> None:
     member = _any_running(n)
     factor = n.chance.choice((10, 30, 100))
-    n.begin(FaultKind.SLOW_DISK, of=member.name, factor=factor)
-    n.kernel.disk.times.slow(member.name, factor)
-    await n.for_a_while()
-    n.kernel.trace.add("mended", kind=FaultKind.SLOW_DISK.value, of=member.name)
-    n.kernel.disk.times.heal(member.name)
+    times, name = n.kernel.disk.times, member.name
+    await n.lasting(kind, lambda: times.slow(name, factor), lambda: times.heal(name), of=name, factor=factor)
 
 
 @deed(FaultKind.STALL_DISK)
-async def stall_disk(n: Nemesis) -> None:
+async def stall_disk(n: Nemesis, kind: FaultKind) -> None:
     """Whatever waits for the device comes back only then; what goes to memory does at once."""
     member, seconds = _any_running(n), n.a_while_s()
-    n.begin(FaultKind.STALL_DISK, of=member.name, seconds=round(seconds, 3))
+    n.begin(kind, of=member.name, seconds=round(seconds, 3))
     n.kernel.disk.times.stall(member.name, n.kernel.loop.time() + seconds)
 
 
@@ -85,10 +66,10 @@ def _expendable(n: Nemesis) -> BrokerMember:
 
 
 @deed(FaultKind.WIPE_DISK)
-async def wipe_disk(n: Nemesis) -> None:
+async def wipe_disk(n: Nemesis, kind: FaultKind) -> None:
     """The broker comes back under its id with nothing, sometimes before anybody noticed that it was away (ISR-14)."""
     member = _expendable(n)
-    n.begin(FaultKind.WIPE_DISK, broker=member.name)
+    n.begin(kind, broker=member.name)
     await down(member)
     for disk in member.disks:
         shutil.rmtree(disk, ignore_errors=True)
@@ -97,7 +78,7 @@ async def wipe_disk(n: Nemesis) -> None:
 
 
 @deed(FaultKind.FLIP_BIT)
-async def flip_bit(n: Nemesis) -> None:
+async def flip_bit(n: Nemesis, kind: FaultKind) -> None:
     """One bit of one replica's log while its broker is down.
 
     In a log's newest segment the recovery at the broker's start finds it (a flipped leader epoch it cannot find: no
@@ -108,7 +89,7 @@ async def flip_bit(n: Nemesis) -> None:
     if not logs:
         raise NotNow
     path = n.chance.choice(logs)
-    n.begin(FaultKind.FLIP_BIT, broker=member.name, file=str(path))
+    n.begin(kind, broker=member.name, file=str(path))
     await down(member)
     position = n.kernel.disk.flip_bit(path, n.kernel.stream("flipped bits"))
     read_at_start = path == max(path.parent.glob("*.log")) and not (path.parent.parent / CLEAN_SHUTDOWN).exists()

@@ -2,33 +2,28 @@
 
 import asyncio
 
-from replog.client.admin import Admin
 from replog.client.descriptions import ElectionType
 from replog.simulator.cluster.members import CONTROLLER, BrokerMember
-from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
+from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import FaultKind
 from replog.topic import TopicPartition
 
 
 @deed(FaultKind.ELECT_PREFERRED)
-async def elect_preferred(n: Nemesis) -> None:
-    n.begin(FaultKind.ELECT_PREFERRED)
-
-    async def ask(admin: Admin) -> object:
-        return await admin.elect_leaders(ElectionType.PREFERRED)
-
-    await n.workload.administer_once("elect leaders", ask)
+async def elect_preferred(n: Nemesis, kind: FaultKind) -> None:
+    n.begin(kind)
+    await n.workload.administer_once("elect leaders", lambda admin: admin.elect_leaders(ElectionType.PREFERRED))
 
 
 @deed(FaultKind.REASSIGN)
-async def reassign(n: Nemesis) -> None:
+async def reassign(n: Nemesis, kind: FaultKind) -> None:
     """To as many brokers as before, chosen again; every other time it is taken back a while later (CT-14 to CT-16)."""
     tp = n.partition()
     brokers = list(n.cluster.members)
     replicas = len(n.cluster.plan.replicas(tp))
     target = n.chance.sample(brokers, replicas)
-    n.begin(FaultKind.REASSIGN, partition=tp, target=target)
+    n.begin(kind, partition=tp, target=target)
     await _move(n, tp, target)
     if n.chance.random() < 0.5:
         await n.for_a_while()
@@ -37,11 +32,11 @@ async def reassign(n: Nemesis) -> None:
 
 
 @deed(FaultKind.HAND_ROUND)
-async def hand_round(n: Nemesis) -> None:
+async def hand_round(n: Nemesis, kind: FaultKind) -> None:
     """Leader after leader within a lag period, and all of them live: what is under way between them crosses epochs.
     Some that lead again have not heard that another led meanwhile (ST-11)."""
     tp = n.partition()
-    n.begin(FaultKind.HAND_ROUND, partition=tp)
+    n.begin(kind, partition=tp)
     for _ in range(n.chance.randint(2, 10)):
         state = n.cluster.last_image.partitions.get(tp)
         if state is None or state.reassigning:
@@ -72,7 +67,7 @@ async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember
 
 
 @deed(FaultKind.LEAD_ALONE)
-async def lead_alone(n: Nemesis) -> None:
+async def lead_alone(n: Nemesis, kind: FaultKind) -> None:
     """One that lacks the newest records leads, and no broker hears of it; then one that has them. They are committed,
     some are deleted, and the first comes back in an epoch of which the log start's side knows nothing (R-W-T13)."""
     tp = n.partition()
@@ -80,11 +75,9 @@ async def lead_alone(n: Nemesis) -> None:
     others = [replica for replica in n.cluster.last_image.partitions[tp].replicas if replica != laggard.broker_id]
     if len(others) < 2:
         raise NotNow  # nothing could be committed without it
-    peers = [member.name for member in n.cluster.members.values() if member is not laggard]
-    n.begin(FaultKind.LEAD_ALONE, partition=tp, leader=leader.name, laggard=laggard.name)
-    for peer in peers:
-        n.kernel.network.block(laggard.name, peer)
-        n.kernel.network.block(peer, laggard.name)
+    links = both_ways([laggard.name], [member.name for member in n.cluster.members.values()])
+    n.begin(kind, partition=tp, leader=leader.name, laggard=laggard.name)
+    n.cut(links)
     try:
         await asyncio.sleep(n.chance.uniform(0.2, 0.6))
         await _prefer(n, tp, [laggard.broker_id, *others])
@@ -93,9 +86,7 @@ async def lead_alone(n: Nemesis) -> None:
         await asyncio.sleep(n.chance.uniform(1.5, 2.0) * LAG_MS / 1000)  # until it is waited for no longer
         await n.workload.delete_committed(tp, end + n.chance.randint(1, 3))
     finally:
-        for peer in peers:
-            n.kernel.network.heal(laggard.name, peer)
-            n.kernel.network.heal(peer, laggard.name)
+        n.heal(links)
 
 
 def _log_end(member: BrokerMember, tp: TopicPartition) -> int:
@@ -107,16 +98,9 @@ def _log_end(member: BrokerMember, tp: TopicPartition) -> int:
 
 async def _prefer(n: Nemesis, tp: TopicPartition, replicas: list[int]) -> None:
     """These replicas in this order, and the first that may leads."""
-
-    async def elect(admin: Admin) -> object:
-        return await admin.elect_leaders(ElectionType.PREFERRED, [tp])
-
     await _move(n, tp, replicas)
-    await n.workload.administer_once("elect leaders", elect)
+    await n.workload.administer_once("elect leaders", lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [tp]))
 
 
 async def _move(n: Nemesis, tp: TopicPartition, target: list[int] | None) -> None:
-    async def ask(admin: Admin) -> object:
-        return await admin.alter_partition_reassignments({tp: target})
-
-    await n.workload.administer_once("reassign", ask)
+    await n.workload.administer_once("reassign", lambda admin: admin.alter_partition_reassignments({tp: target}))

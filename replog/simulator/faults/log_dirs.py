@@ -3,7 +3,6 @@
 import asyncio
 from pathlib import Path
 
-from replog.client.admin import Admin
 from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
 from replog.simulator.profiles import FaultKind
@@ -11,7 +10,7 @@ from replog.topic import TopicPartition
 
 
 @deed(FaultKind.MOVE_LOG_DIR)
-async def move_log_dir(n: Nemesis) -> None:
+async def move_log_dir(n: Nemesis, kind: FaultKind) -> None:
     """A broker's replicas, each to another of its directories; sometimes to where it is, which calls a move off.
 
     Every other time the broker dies on the way: at one of its next changes of files, or because its power goes.
@@ -20,25 +19,19 @@ async def move_log_dir(n: Nemesis) -> None:
         raise NotNow
     member = n.running_broker()
     moves = {tp: str(_target(n, member, tp)) for tp in n.workload.partitions}
-    n.begin(FaultKind.MOVE_LOG_DIR, broker=member.name, moves={str(tp): to for tp, to in moves.items()})
+    n.begin(kind, broker=member.name, moves={str(tp): to for tp, to in moves.items()})
     process, fate = member.process, n.chance.random()
     if fate < 0.35:
         n.kernel.disk.kill_at(process, n.chance.randint(1, n.chance.choice((20, 60, 150))))
-    await _move(n, member, moves)
+    await n.workload.administer_once(
+        "move between log directories", lambda admin: admin.alter_replica_log_dirs(member.broker_id, moves)
+    )
     if fate > 0.65:
         await asyncio.sleep(n.chance.random() * n.chance.choice((0.01, 0.1)))
-        if member.process is process and member.up and n.cluster.budget.may_harm(member.broker_id, by_power_loss=True):
-            n.cluster.harm(member, by_power_loss=True)
-            member.power_loss()
+        if member.process is process and n.cluster.may_lose_power(member):
+            n.cluster.lose_power(member)
 
 
 def _target(n: Nemesis, member: BrokerMember, tp: TopicPartition) -> Path:
     elsewhere = [disk for disk in member.disks if not (disk / tp.directory_name).exists()]
     return n.chance.choice(elsewhere if n.chance.random() < 0.9 else member.disks)
-
-
-async def _move(n: Nemesis, member: BrokerMember, moves: dict[TopicPartition, str]) -> None:
-    async def ask(admin: Admin) -> object:
-        return await admin.alter_replica_log_dirs(member.broker_id, moves)
-
-    await n.workload.administer_once("move between log directories", ask)

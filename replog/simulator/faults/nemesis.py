@@ -1,7 +1,7 @@
 """What goes wrong, when and to whom: faults of the profile's kinds, begun at random, often several at a time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 
 from replog.simulator.clients.workload import Workload
@@ -10,6 +10,8 @@ from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.profiles import SESSION_MS, FaultKind
 from replog.topic import TopicPartition
+
+Ends = tuple[str, str]  # of a link, the sender first
 
 
 class NotNow(Exception):
@@ -48,7 +50,7 @@ class Nemesis:
 
     async def _do(self, kind: FaultKind) -> None:
         try:
-            await DEEDS[kind](self)
+            await DEEDS[kind](self, kind)
         except NotNow:
             pass
 
@@ -56,6 +58,24 @@ class Nemesis:
         """The fault happens from now on."""
         self.cluster.faults[kind] += 1
         self.kernel.trace.add("FAULT", kind=kind.value, **details)
+
+    async def lasting(
+        self, kind: FaultKind, do: Callable[[], object], mend: Callable[[], object], **details: object
+    ) -> None:
+        """The fault happens now, and is mended after a while."""
+        self.begin(kind, **details)
+        do()
+        await self.for_a_while()
+        self.kernel.trace.add("mended", kind=kind.value, **details)
+        mend()
+
+    def cut(self, links: Iterable[Ends]) -> None:
+        for source, target in links:
+            self.kernel.network.block(source, target)
+
+    def heal(self, links: Iterable[Ends]) -> None:
+        for source, target in links:
+            self.kernel.network.heal(source, target)
 
     # -- choices
 
@@ -81,6 +101,10 @@ class Nemesis:
         state = self.cluster.last_image.partitions.get(tp)
         return {self.cluster.members[broker] for broker in state.isr} if state is not None else set()
 
+    def replicas(self, tp: TopicPartition) -> list[BrokerMember]:
+        state = self.cluster.last_image.partitions.get(tp)
+        return [self.cluster.members[broker] for broker in state.replicas] if state is not None else []
+
     def leader(self, tp: TopicPartition) -> BrokerMember:
         """Raises NotNow when the partition has none that runs."""
         member = self.cluster.members.get(self.cluster.leader_of(tp))
@@ -89,15 +113,12 @@ class Nemesis:
         return member
 
     def follower(self, tp: TopicPartition) -> BrokerMember:
-        state = self.cluster.last_image.partitions.get(tp)
-        replicas = state.replicas if state is not None else ()
-        return self.one_of(
-            [
-                self.cluster.members[replica]
-                for replica in replicas
-                if replica != self.cluster.leader_of(tp) and self.cluster.members[replica].running
-            ]
-        )
+        leader = self.cluster.leader_of(tp)
+        return self.one_of([m for m in self.replicas(tp) if m.running and m.broker_id != leader])
+
+
+def both_ways(names: Iterable[str], others: Iterable[str]) -> list[Ends]:
+    return [link for a in names for b in others if a != b for link in ((a, b), (b, a))]
 
 
 async def until(holds: Callable[[], bool], patience_s: float, poll_s: float) -> bool:
@@ -111,16 +132,16 @@ async def until(holds: Callable[[], bool], patience_s: float, poll_s: float) -> 
     return True
 
 
-Deed = Callable[[Nemesis], Awaitable[None]]
+Deed = Callable[[Nemesis, FaultKind], Awaitable[None]]
 
 DEEDS: dict[FaultKind, Deed] = {}
 
 
-def deed(kind: FaultKind) -> Callable[[Deed], Deed]:
-    """Registers what is done for `kind`."""
+def deed(*kinds: FaultKind) -> Callable[[Deed], Deed]:
+    """Registers what is done for these."""
 
     def register(function: Deed) -> Deed:
-        DEEDS[kind] = function
+        DEEDS.update(dict.fromkeys(kinds, function))
         return function
 
     return register

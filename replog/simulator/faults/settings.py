@@ -8,7 +8,7 @@ THROTTLED = {f"{side}.replication.throttled.replicas": "*" for side in ("leader"
 
 
 @deed(FaultKind.ALTER_SETTINGS)
-async def alter_settings(n: Nemesis) -> None:
+async def alter_settings(n: Nemesis, kind: FaultKind) -> None:
     """Some settings of a topic for a while, then its first ones again: a higher minimum, a throttle, other segments."""
     topic = n.partition().topic
     first = next(plan.configs for plan in n.cluster.plan.topics if plan.name == topic)
@@ -20,7 +20,7 @@ async def alter_settings(n: Nemesis) -> None:
             THROTTLED | {"min.insync.replicas": "3", "max.message.bytes": "2000000"},
         )
     )
-    n.begin(FaultKind.ALTER_SETTINGS, topic=topic, configs=configs)
+    n.begin(kind, topic=topic, configs=configs)
     await _alter(n, topic, configs, [])
     await n.for_a_while()
     back = {name: first[name] for name in configs if name in first}

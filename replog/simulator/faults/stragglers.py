@@ -1,7 +1,7 @@
 """Requests and answers that outlive their sender, or what they were about."""
 
 import asyncio
-from collections.abc import Callable
+from functools import partial
 
 from replog.simulator.cluster.members import CONTROLLER, BrokerMember
 from replog.simulator.faults.nemesis import Nemesis, deed, until
@@ -12,14 +12,16 @@ PATIENCE_S = 2 * LAG_MS / 1000
 POLL_S = 0.005
 LATE_S = 3 * LAG_MS / 1000  # long enough for a replica to join the ISR and to be dropped again
 
+_until = partial(until, patience_s=PATIENCE_S, poll_s=POLL_S)
+
 
 @deed(FaultKind.BREAK_UNDER_PROPOSAL)
-async def break_under_proposal(n: Nemesis) -> None:
+async def break_under_proposal(n: Nemesis, kind: FaultKind) -> None:
     """A follower comes back, the controller takes it into the ISR, and the leader does not hear so and asks again
     (ISR-10)."""
     tp = n.partition()
     leader, follower = n.leader(tp).name, n.follower(tp)
-    n.begin(FaultKind.BREAK_UNDER_PROPOSAL, partition=tp, leader=leader, follower=follower.name)
+    n.begin(kind, partition=tp, leader=leader, follower=follower.name)
     network = n.kernel.network
     network.slow(CONTROLLER, leader, (100.0, 400.0))
     try:
@@ -32,21 +34,19 @@ async def break_under_proposal(n: Nemesis) -> None:
 
 
 @deed(FaultKind.REPEAT_LATE)
-async def repeat_late(n: Nemesis) -> None:
+async def repeat_late(n: Nemesis, kind: FaultKind) -> None:
     """What a broker says to the controller comes once more when it is long true no more (CT-3, §6.4 row 6)."""
     broker = n.running_broker().name
-    n.begin(FaultKind.REPEAT_LATE, broker=broker)
-    n.kernel.network.repeat_late(broker, CONTROLLER, LATE_S)
-    await n.for_a_while()
-    n.kernel.network.repeat_late(broker, CONTROLLER, 0.0)
+    repeat = partial(n.kernel.network.repeat_late, broker, CONTROLLER)
+    await n.lasting(kind, lambda: repeat(LATE_S), lambda: repeat(0.0), broker=broker)
 
 
 @deed(FaultKind.RESTART_BEFORE_REQUESTS)
-async def restart_before_requests(n: Nemesis) -> None:
+async def restart_before_requests(n: Nemesis, kind: FaultKind) -> None:
     """A follower's fetches are under way still when it is back, and the leader knows that it is (ST-7.1)."""
     tp = n.partition()
     leader, follower = n.leader(tp).name, n.follower(tp)
-    n.begin(FaultKind.RESTART_BEFORE_REQUESTS, partition=tp, broker=follower.name)
+    n.begin(kind, partition=tp, broker=follower.name)
     delay_ms = LAG_MS * n.chance.random()
     n.kernel.network.slow(follower.name, leader, (delay_ms / 2, delay_ms))
     try:
@@ -57,17 +57,16 @@ async def restart_before_requests(n: Nemesis) -> None:
 
 
 @deed(FaultKind.RESTART_UNANSWERED)
-async def restart_unanswered(n: Nemesis) -> None:
+async def restart_unanswered(n: Nemesis, kind: FaultKind) -> None:
     """Producers do not hear their leader. Its followers have what they sent and restart, and one of them leads when
     it is sent again (PS-10)."""
     tp = n.partition()
     leader = n.leader(tp)
     state = n.cluster.last_image.partitions[tp]
     followers = [n.cluster.members[broker] for broker in state.isr if broker != leader.broker_id]
-    n.begin(FaultKind.RESTART_UNANSWERED, partition=tp, leader=leader.name)
-    producers = [name for name in n.workload.clients if name.startswith("producer")]
-    for producer in producers:
-        n.kernel.network.block(leader.name, producer)
+    n.begin(kind, partition=tp, leader=leader.name)
+    links = [(leader.name, name) for name in n.workload.clients if name.startswith("producer")]
+    n.cut(links)
     try:
         await asyncio.sleep(n.chance.random() * 0.5)
         await asyncio.gather(*(_restart(follower) for follower in followers))
@@ -75,8 +74,7 @@ async def restart_unanswered(n: Nemesis) -> None:
         leader.stop()
         await _until(lambda: n.cluster.leader_of(tp) != leader.broker_id)
     finally:
-        for producer in producers:
-            n.kernel.network.heal(leader.name, producer)
+        n.heal(links)
 
 
 async def _restart(member: BrokerMember) -> None:
@@ -85,7 +83,3 @@ async def _restart(member: BrokerMember) -> None:
     member.stop()
     if await _until(lambda: not member.up or member.process is not process) and not member.up and not member.held:
         member.start()
-
-
-async def _until(holds: Callable[[], bool]) -> bool:
-    return await until(holds, PATIENCE_S, POLL_S)

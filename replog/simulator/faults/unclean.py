@@ -2,11 +2,10 @@
 
 import asyncio
 
-from replog.client.admin import Admin
 from replog.client.descriptions import ElectionType
 from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.faults.crashes import down
-from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
+from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed, until
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import SESSION_MS, FaultKind
 from replog.topic import TopicPartition
@@ -16,7 +15,7 @@ POLL_S = 0.05
 
 
 @deed(FaultKind.ELECT_UNCLEAN)
-async def elect_unclean(n: Nemesis) -> None:
+async def elect_unclean(n: Nemesis, kind: FaultKind) -> None:
     """The in-sync replicas die while another one lags, and that one is elected: for the topic's setting, or because
     an administrator asks (CT-8, ST-15). Those that died come back with what is committed no more."""
     given_up = [tp for tp in n.workload.partitions if n.cluster.plan.topic(tp).unclean]
@@ -24,29 +23,25 @@ async def elect_unclean(n: Nemesis) -> None:
         raise NotNow
     tp = n.chance.choice(given_up)
     laggard = n.follower(tp)
-    others = [member.name for member in n.cluster.members.values() if member is not laggard]
-    n.begin(FaultKind.ELECT_UNCLEAN, partition=tp, broker=laggard.name)
+    links = both_ways([laggard.name], [member.name for member in n.cluster.members.values()])
+    n.begin(kind, partition=tp, broker=laggard.name)
     downed: list[BrokerMember] = []
-    _cut(n, laggard, others, True)
+    n.cut(links)
     try:
-        until = asyncio.get_running_loop().time() + PATIENCE_S
-        while laggard in _eligible(n, tp) and asyncio.get_running_loop().time() < until:
-            await asyncio.sleep(POLL_S)
+        await until(lambda: laggard not in _eligible(n, tp), PATIENCE_S, POLL_S)
         await asyncio.sleep(n.chance.random())
         for member in _eligible(n, tp):
             if member is not laggard and member.up:
                 downed.append(member)
                 await down(member)
-        _cut(n, laggard, others, False)
+        n.heal(links)
         await asyncio.sleep(n.chance.uniform(1.0, 2.0) * SESSION_MS / 1000)
-
-        async def ask(admin: Admin) -> object:
-            return await admin.elect_leaders(ElectionType.UNCLEAN, [tp])
-
-        await n.workload.administer_once("elect leaders uncleanly", ask)
+        await n.workload.administer_once(
+            "elect leaders uncleanly", lambda admin: admin.elect_leaders(ElectionType.UNCLEAN, [tp])
+        )
         await asyncio.sleep(n.chance.random() * 2)
     finally:
-        _cut(n, laggard, others, False)
+        n.heal(links)
         for member in downed:
             n.cluster.release(member)
 
@@ -54,10 +49,3 @@ async def elect_unclean(n: Nemesis) -> None:
 def _eligible(n: Nemesis, tp: TopicPartition) -> list[BrokerMember]:
     state = n.cluster.last_image.partitions.get(tp)
     return [n.cluster.members[broker] for broker in (*state.isr, *state.elr)] if state is not None else []
-
-
-def _cut(n: Nemesis, member: BrokerMember, others: list[str], cut: bool) -> None:
-    change = n.kernel.network.block if cut else n.kernel.network.heal
-    for other in others:
-        change(member.name, other)
-        change(other, member.name)
