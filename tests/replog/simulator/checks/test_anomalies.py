@@ -6,13 +6,7 @@ from replog.client.producing.accumulator import DeliveryFailed, RecordMetadata
 from replog.errors import ErrorCode, ReplogError
 from replog.simulator.checks.anomalies import find_anomalies
 from replog.simulator.history import Outcome, Poll, Read
-from tests.replog.simulator.checks.story import OTHER, TP, Story
-
-
-@pytest.fixture
-def story() -> Story:
-    return Story()
-
+from tests.replog.simulator.checks.story import OTHER, TP
 
 STORIES = [  # as Story.told says them
     (

@@ -5,12 +5,6 @@ import pytest
 from replog.simulator.history import Drained, Outcome, Transaction
 from tests.replog.simulator.checks.story import TP, Story
 
-
-@pytest.fixture
-def story() -> Story:
-    return Story()
-
-
 # stale-key
 
 

@@ -1,37 +1,28 @@
 """What a leader acts on: ST-7, HW-2, HW-3 and ISR-3, broken by hand, and nearly broken."""
 
 from leader.isr import IsrProposal, Pending
-from leader.partition_leader import PartitionLeader
 from tests.leader.replicas import LAG_MS, append_record, state
 from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
 
 SHRUNK = state(partition_epoch=1, isr=(1, 2))
 
 
-def _leader(world: TinyWorld) -> PartitionLeader:
-    leader = world.hosted(1).leader
-    assert leader is not None
-    return leader
-
-
 def _believe(world: TinyWorld, replica_id: int, end: int) -> None:
-    leader = _leader(world)
+    leader = world.leader(1)
     leader.replicas[replica_id] = leader.replicas[replica_id]._replace(log_end_offset=end)
 
 
-def test_st_7_a_leader_takes_a_follower_to_have_what_it_was_only_sent(tmp_path):
+def test_st_7_a_leader_takes_a_follower_to_have_what_it_was_only_sent(world):
     """ST-7"""
-    world = three(tmp_path, "0:0-4")
     world.append(1)
     _believe(world, 2, 6)
-    append_record(_leader(world).log, 0)
+    append_record(world.leader(1).log, 0)
     with violates("ST-7", "broker 2", "epoch 0", "up to 6"):
         world.step(1)
 
 
-def test_st_7_nearly_a_follower_in_a_later_epoch_or_incarnation(tmp_path):
+def test_st_7_nearly_a_follower_in_a_later_epoch_or_incarnation(tmp_path, world):
     """ST-7: it may have truncated what this leader did not commit; and a fetch may come late."""
-    world = three(tmp_path, "0:0-4")
     world.append(1)
     world.fetch(1, 2)
     world.record(state(leader=3, epoch=1, partition_epoch=1, isr=(3,)))
@@ -39,7 +30,7 @@ def test_st_7_nearly_a_follower_in_a_later_epoch_or_incarnation(tmp_path):
     world.hosted(2).log.truncate_to(5)
     world.step(2)
     _believe(world, 2, 6)
-    append_record(_leader(world).log, 0)
+    append_record(world.leader(1).log, 0)
     world.step(1)
 
     world = three(tmp_path / "again", "0:0-4")
@@ -51,7 +42,7 @@ def test_st_7_nearly_a_follower_in_a_later_epoch_or_incarnation(tmp_path):
     world.start(2, "0:0-4")
     world.follow(2, SHRUNK)
     _believe(world, 2, 6)
-    append_record(_leader(world).log, 0)
+    append_record(world.leader(1).log, 0)
     world.step(1)
 
 
@@ -68,9 +59,8 @@ def test_hw_2_records_are_exposed_with_too_few_in_sync(tmp_path):
         world.step(1)
 
 
-def test_hw_3_records_are_exposed_that_a_member_of_the_maximal_isr_does_not_have(tmp_path):
+def test_hw_3_records_are_exposed_that_a_member_of_the_maximal_isr_does_not_have(world):
     """HW-3, while broker 3 is being added: the controller may have it already (ST-2)."""
-    world = three(tmp_path, "0:0-4")
     world.record(SHRUNK)
     leader = world.lead(1, SHRUNK)
     leader.state = Pending(frozenset({1, 2}), IsrProposal(0, 1, ((1, 101), (2, 102), (3, 103))), frozenset({3}))
@@ -83,9 +73,8 @@ def test_hw_3_records_are_exposed_that_a_member_of_the_maximal_isr_does_not_have
         world.step(1)
 
 
-def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch(tmp_path):
+def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch(world):
     """ISR-3"""
-    world = three(tmp_path, "0:0-4")
     world.append(1, 2)
     second = state(epoch=1, partition_epoch=1, isr=(1, 2))
     world.record(second)
@@ -98,9 +87,8 @@ def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch
         world.step(1)
 
 
-def test_isr_3_a_replica_is_proposed_that_has_reached_it(tmp_path):
+def test_isr_3_a_replica_is_proposed_that_has_reached_it(world):
     """ISR-3, nearly"""
-    world = three(tmp_path, "0:0-4")
     world.record(SHRUNK)
     leader = world.lead(1, SHRUNK)
     world.append(1)
@@ -109,9 +97,8 @@ def test_isr_3_a_replica_is_proposed_that_has_reached_it(tmp_path):
     assert isinstance(leader.state, Pending)
 
 
-def test_one_step_may_raise_a_leaders_high_watermark_and_depose_it(tmp_path):
+def test_one_step_may_raise_a_leaders_high_watermark_and_depose_it(world):
     """INV-10, nearly: after a pause a broker hears many records at once."""
-    world = three(tmp_path, "0:0-4")
     world.append(1)
     world.fetch(1, 2)
     world.fetch(1, 2)
@@ -119,7 +106,7 @@ def test_one_step_may_raise_a_leaders_high_watermark_and_depose_it(tmp_path):
     world.record(SHRUNK)
     world.record(third)
     world.clock.now_ms += LAG_MS + 1  # broker 3 is no longer waited for as one that may come back (HW-6)
-    _leader(world).become_leader(SHRUNK, 101, world.clock.now_ms)
+    world.leader(1).become_leader(SHRUNK, 101, world.clock.now_ms)
     assert world.hosted(1).log.high_watermark == 6
     world.follow(1, third)
     assert world.partition.committed_end == 6

@@ -10,7 +10,7 @@ from replog.simulator.checks.violation import Violation
 from replog.simulator.history import Poll, ProducerSend, Read
 from replog.simulator.runtime.process import SimulatedProcess
 from tests.leader.replicas import TP, state
-from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
+from tests.replog.simulator.checks.tiny import TinyWorld, violates
 
 
 def _acknowledge(world: TinyWorld, offset: int, acks: int = -1) -> None:
@@ -20,32 +20,27 @@ def _acknowledge(world: TinyWorld, offset: int, acks: int = -1) -> None:
     world.checker.after_step(world.client)
 
 
-def test_inv_12_an_acknowledgement_of_what_no_leader_has_exposed(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_12_an_acknowledgement_of_what_no_leader_has_exposed(world):
     world.append(1)
     with violates("INV-12", "producer-1", "offset 5", "above 5"):
         _acknowledge(world, 5)
 
 
-def test_inv_12_an_acknowledgement_of_the_last_record_that_is_committed(tmp_path):
+def test_inv_12_an_acknowledgement_of_the_last_record_that_is_committed(world):
     """INV-12, nearly; acks=1 promises nothing; and an offset may be not told."""
-    world = three(tmp_path, "0:0-4")
     world.append(1)
     for offset, acks in ((4, -1), (5, 1), (-1, -1)):
         _acknowledge(world, offset, acks)
 
 
-def test_inv_12_a_record_that_is_committed_is_acknowledged_also_after_an_unclean_election(tmp_path):
+def test_inv_12_a_record_that_is_committed_is_acknowledged_also_after_an_unclean_election(world):
     """INV-12, nearly: the answer was under way."""
-    world = three(tmp_path, "0:0-4")
     world.partition.committed_end = 2
     _acknowledge(world, 4)
 
 
-def test_a_topic_that_is_made_again_begins_anew(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_a_topic_that_is_made_again_begins_anew(world):
     image, first = world.image, world.partition
-    assert image is not None
     image.topics[TP.topic] = Topic(TP.topic, b"another id......")
     world.record(state())
     assert first.deleted
@@ -53,16 +48,14 @@ def test_a_topic_that_is_made_again_begins_anew(tmp_path):
     assert (second.state, second.deleted, second.committed_end) == (state(), False, 0)
 
 
-def test_a_broker_that_is_not_made_yet_and_a_controller_that_is_not_there_are_not_looked_at(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_a_broker_that_is_not_made_yet_and_a_controller_that_is_not_there_are_not_looked_at(world):
     world.checker.after_step(SimulatedProcess("broker-7"))
     world.image = None
     world.checker.after_step(world.controller)
 
 
-def test_a_replica_whose_disk_failed_is_looked_at_no_more(tmp_path):
+def test_a_replica_whose_disk_failed_is_looked_at_no_more(world):
     """Its state may lie halfway between two; what it holds is seen when its broker is started again."""
-    world = three(tmp_path, "0:0-4")
     log = world.hosted(2).log
     log.abandon()
     log.log_end_offset = 3
@@ -71,8 +64,7 @@ def test_a_replica_whose_disk_failed_is_looked_at_no_more(tmp_path):
     assert (replica.failed, replica.end) == (True, 5)
 
 
-def test_a_history_that_contradicts_itself_is_a_violation(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_a_history_that_contradicts_itself_is_a_violation(world):
     for value in (b"one", b"two"):
         world.history.sends.append(ProducerSend("producer-1", TP, value, -1, True, 0.0))
         world.history.reads.append(Poll(f"reader of {value!r}", (Read(TP, 3, value),), 0.0, 0.0))
@@ -80,8 +72,7 @@ def test_a_history_that_contradicts_itself_is_a_violation(tmp_path):
         world.checker.check_history()
 
 
-def test_a_violation_tells_the_partition_the_replicas_and_their_logs(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_a_violation_tells_the_partition_the_replicas_and_their_logs(world):
     world.hosted(2).log.truncate_to(4)
     with pytest.raises(Violation) as caught:
         world.step(2)
@@ -96,11 +87,9 @@ def test_a_violation_tells_the_partition_the_replicas_and_their_logs(tmp_path):
     ]
 
 
-def test_a_step_that_changes_nothing_costs_next_to_nothing(tmp_path):
+def test_a_step_that_changes_nothing_costs_next_to_nothing(world):
     """About half a microsecond for each hosted partition, and the same again for the rest (10 times that here)."""
-    world = three(tmp_path, "0:0-4")
     process = world.process_of(1)
-    assert process is not None
     count, begun = 20_000, time.process_time_ns()
     for _ in range(count):
         world.checker.after_step(process)

@@ -5,23 +5,21 @@ from dataclasses import replace
 from replog.log.offsets import OffsetMetadata
 from replog.metadata.values import NO_LEADER
 from tests.leader.replicas import state
-from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
+from tests.replog.simulator.checks.tiny import TinyWorld, violates
 
 SECOND = state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3))
 UNCLEAN = replace(state(leader=3, epoch=2, partition_epoch=2, isr=(3,)), recovering=True)
 NOBODY = replace(state(leader=NO_LEADER, epoch=1, partition_epoch=1, isr=()), last_known_leader=1)
 
 
-def test_inv_9_a_leaders_high_watermark_goes_back(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_9_a_leaders_high_watermark_goes_back(world):
     world.hosted(1).log.update_high_watermark(4)
     with violates("INV-9", "from 5 to 4"):
         world.step(1)
 
 
-def test_inv_9_a_followers_high_watermark_may_go_back_and_a_new_leaders_may_be_lower(tmp_path):
+def test_inv_9_a_followers_high_watermark_may_go_back_and_a_new_leaders_may_be_lower(world):
     """INV-9, nearly (HW-9, ST-14)"""
-    world = three(tmp_path, "0:0-4")
     world.hosted(2).log.update_high_watermark(3)
     world.step(2)
     world.record(SECOND)
@@ -30,8 +28,7 @@ def test_inv_9_a_followers_high_watermark_may_go_back_and_a_new_leaders_may_be_l
     assert world.partition.committed_end == 5
 
 
-def test_inv_10_more_than_any_leader_ever_had(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_10_more_than_any_leader_ever_had(world):
     world.append(1)
     world.fetch(1, 2)
     world.hosted(2).log.update_high_watermark(6)
@@ -39,9 +36,8 @@ def test_inv_10_more_than_any_leader_ever_had(tmp_path):
         world.step(2)
 
 
-def test_inv_10_more_than_the_leader_of_its_epoch_had(tmp_path):
+def test_inv_10_more_than_the_leader_of_its_epoch_had(world):
     """An earlier leader had as much; this one has not told it yet."""
-    world = three(tmp_path, "0:0-4")
     world.hosted(2).log.update_high_watermark(3)
     world.hosted(3).log.update_high_watermark(3)
     for broker_id in (2, 3):
@@ -54,9 +50,8 @@ def test_inv_10_more_than_the_leader_of_its_epoch_had(tmp_path):
         world.step(3)
 
 
-def test_inv_10_a_high_watermark_from_the_leader_of_its_epoch(tmp_path):
+def test_inv_10_a_high_watermark_from_the_leader_of_its_epoch(world):
     """INV-10, nearly: two brokers that share a leader need not be told at one time."""
-    world = three(tmp_path, "0:0-4")
     world.append(1)
     world.fetch(1, 2)
     world.fetch(1, 3)
@@ -67,9 +62,8 @@ def test_inv_10_a_high_watermark_from_the_leader_of_its_epoch(tmp_path):
     assert world.partition.replicas[3].high_watermark == 5
 
 
-def test_inv_10_a_high_watermark_before_the_log_below_it_is_validated(tmp_path):
+def test_inv_10_a_high_watermark_before_the_log_below_it_is_validated(world):
     """A push that is believed before any answer of the epoch: consumers would read what is not committed."""
-    world = three(tmp_path, "0:0-4")
     world.append(1, 2)  # 0:5-6 are nowhere else, and its answer comes too late
     world.record(SECOND)
     world.lead(2, SECOND)
@@ -83,8 +77,7 @@ def test_inv_10_a_high_watermark_before_the_log_below_it_is_validated(tmp_path):
         world.step(1)
 
 
-def test_inv_11_a_leader_exposes_what_is_not_what_was_committed(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_11_a_leader_exposes_what_is_not_what_was_committed(world):
     world.append(1, 2)
     world.record(SECOND)
     world.lead(2, SECOND)
@@ -96,9 +89,8 @@ def test_inv_11_a_leader_exposes_what_is_not_what_was_committed(tmp_path):
         world.step(1)
 
 
-def test_inv_11_a_leader_without_what_was_committed_when_it_was_elected(tmp_path):
+def test_inv_11_a_leader_without_what_was_committed_when_it_was_elected(world):
     """Its broker's log was cut between the election and the news of it."""
-    world = three(tmp_path, "0:0-4")
     recorded = state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3))
     world.record(recorded)
     world.partition.state = None  # so that only the new leader is looked at
@@ -107,9 +99,8 @@ def test_inv_11_a_leader_without_what_was_committed_when_it_was_elected(tmp_path
         world.lead(2, recorded)
 
 
-def test_inv_11_a_leader_that_takes_up_its_epoch_late_need_not_have_what_came_after(tmp_path):
+def test_inv_11_a_leader_that_takes_up_its_epoch_late_need_not_have_what_came_after(world):
     """INV-11, nearly: broker 2 was paused when it was elected, and 3 has led since."""
-    world = three(tmp_path, "0:0-4")
     third = state(leader=3, epoch=2, partition_epoch=2, isr=(1, 3))
     world.record(SECOND)
     world.record(third)
@@ -122,9 +113,8 @@ def test_inv_11_a_leader_that_takes_up_its_epoch_late_need_not_have_what_came_af
     assert world.partition.replicas[2].end == 5
 
 
-def test_inv_11_an_unclean_election_gives_up_what_the_new_leader_lacks(tmp_path):
+def test_inv_11_an_unclean_election_gives_up_what_the_new_leader_lacks(world):
     """INV-11: it says so (RECOVERING), and from then on only what it kept is committed. What it kept stays so."""
-    world = three(tmp_path, "0:0-4")
     world.record(state(partition_epoch=1, isr=(1, 2)))
     world.losses[3] = 1
     world.start(3, "0:0-2")
@@ -145,8 +135,7 @@ def test_inv_11_an_unclean_election_gives_up_what_the_new_leader_lacks(tmp_path)
         world.step(2)
 
 
-def test_inv_11_the_last_leader_lacks_what_its_disk_did_not_lose(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_11_the_last_leader_lacks_what_its_disk_did_not_lose(world):
     world.record(NOBODY)
     world.start(1, "0:0-2")
     world.follow(1, NOBODY)
@@ -155,9 +144,8 @@ def test_inv_11_the_last_leader_lacks_what_its_disk_did_not_lose(tmp_path):
         world.record(again)
 
 
-def test_inv_11_the_last_leader_lacks_what_its_disk_lost(tmp_path):
+def test_inv_11_the_last_leader_lacks_what_its_disk_lost(world):
     """INV-11, nearly"""
-    world = three(tmp_path, "0:0-4")
     world.record(NOBODY)
     world.losses[1] = 1
     world.start(1, "0:0-2")
@@ -166,15 +154,13 @@ def test_inv_11_the_last_leader_lacks_what_its_disk_lost(tmp_path):
     assert world.partition.unclean == {2: 3}
 
 
-def test_inv_11_an_unclean_election_that_does_not_say_so(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_11_an_unclean_election_that_does_not_say_so(world):
     world.record(NOBODY)
     with violates("INV-11", "broker 3, neither in the ISR [] nor eligible []"):
         world.record(replace(UNCLEAN, recovering=False))
 
 
-def test_inv_11_an_eligible_leader_is_no_unclean_one(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_11_an_eligible_leader_is_no_unclean_one(world):
     world.record(replace(NOBODY, elr=(3, 2)))
     world.record(replace(state(leader=3, epoch=2, partition_epoch=2, isr=(3,)), elr=(2,)))
     assert world.partition.committed_end == 5

@@ -6,7 +6,7 @@ from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.simulator.checks.broker_check import PURGATORY_STEPS
 from tests.leader.replicas import ONE_MIB, TP
-from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
+from tests.replog.simulator.checks.tiny import TinyWorld, violates
 
 
 def _steps(world: TinyWorld, after_ms: int) -> None:
@@ -17,7 +17,7 @@ def _steps(world: TinyWorld, after_ms: int) -> None:
 
 def _consumer(world: TinyWorld) -> ConsumerSession:
     """It waits on broker 2, a follower, at the end of what is committed."""
-    manager = world.brokers[2].manager  # type: ignore[union-attr]
+    manager = world.brokers[2].manager
     session = ConsumerSession(manager, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
     end = world.hosted(2).log.high_watermark
     for named in ({TP: FetchPartition(end, ONE_MIB)}, {}):
@@ -30,9 +30,8 @@ def _consumer(world: TinyWorld) -> ConsumerSession:
     return session
 
 
-async def test_inv_19_nobody_marks_what_a_consumer_has_not_read(tmp_path):
+async def test_inv_19_nobody_marks_what_a_consumer_has_not_read(world):
     """INV-19, by FE-14 (KAFKA-14334)."""
-    world = three(tmp_path, "0:0-4")
     _consumer(world)
     _steps(world, 100)
     world.append(1)
@@ -50,9 +49,8 @@ def _told(world: TinyWorld) -> ConsumerSession:
     return session
 
 
-async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_path):
+async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(world):
     """INV-19, by PG-6."""
-    world = three(tmp_path, "0:0-4")
     _told(world)
     for _ in range(2):
         _steps(world, 30)
@@ -60,9 +58,8 @@ async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(tmp_p
         _steps(world, 30)
 
 
-async def test_inv_19_a_fetch_that_is_told_in_time(tmp_path):
+async def test_inv_19_a_fetch_that_is_told_in_time(world):
     """INV-19, nearly"""
-    world = three(tmp_path, "0:0-4")
     session = _told(world)
     _steps(world, 40)
     session.answer(world.clock.now_ms, ONE_MIB)

@@ -18,8 +18,7 @@ def _rewrite(world: TinyWorld, broker_id: int, offset: int, epoch: int) -> None:
         append_record(log, epoch)
 
 
-def test_an_honest_life_of_appends_commits_and_elections_breaks_nothing(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_an_honest_life_of_appends_commits_and_elections_breaks_nothing(world):
     assert world.partition.committed_end == 5
     world.append(1, 3)
     world.commit(1, 2, 3)
@@ -36,18 +35,16 @@ def test_an_honest_life_of_appends_commits_and_elections_breaks_nothing(tmp_path
     assert str(world.partition.replicas[1].chain) == "0:0-7 1:8-9"
 
 
-def test_inv_5_a_member_of_a_deposed_leaders_isr_lacks_what_that_leader_exposed(tmp_path):
+def test_inv_5_a_member_of_a_deposed_leaders_isr_lacks_what_that_leader_exposed(world):
     """INV-5"""
-    world = three(tmp_path, "0:0-4")
     world.record(DEPOSED)
     world.hosted(3).log.truncate_to(3)
     with violates("INV-5", "broker 3", "leader 1 of epoch 0", "below the leader's high watermark 5", "0:0-2"):
         world.step(3)
 
 
-def test_inv_5_a_member_may_lack_what_is_not_exposed(tmp_path):
+def test_inv_5_a_member_may_lack_what_is_not_exposed(world):
     """INV-5, nearly"""
-    world = three(tmp_path, "0:0-4")
     world.append(1, 2)
     world.fetch(1, 3)
     world.record(DEPOSED)
@@ -56,9 +53,8 @@ def test_inv_5_a_member_may_lack_what_is_not_exposed(tmp_path):
     assert world.partition.replicas[3].end == 5
 
 
-def test_inv_5_a_replica_that_lost_its_disk_is_excused_and_one_that_was_killed_is_not(tmp_path):
+def test_inv_5_a_replica_that_lost_its_disk_is_excused_and_one_that_was_killed_is_not(tmp_path, world):
     """INV-5: a power loss is told to the controller, and to a leader that hears nothing cannot be."""
-    world = three(tmp_path, "0:0-4")
     world.record(DEPOSED)
     world.losses[3] = 1
     world.start(3, "0:0-2")
@@ -75,9 +71,8 @@ def test_inv_5_a_replica_that_lost_its_disk_is_excused_and_one_that_was_killed_i
         killed.follow(3, DEPOSED)
 
 
-def test_inv_5_what_is_left_after_a_loss_must_still_be_the_leaders(tmp_path):
+def test_inv_5_what_is_left_after_a_loss_must_still_be_the_leaders(world):
     """INV-5: the excuse reaches no further than the loss."""
-    world = three(tmp_path, "0:0-4")
     world.record(DEPOSED)
     world.losses[3] = 1
     world.start(3, "0:0-1", "1:2-2")
@@ -85,13 +80,10 @@ def test_inv_5_what_is_left_after_a_loss_must_still_be_the_leaders(tmp_path):
         world.follow(3, DEPOSED)
 
 
-def test_inv_5_nothing_is_asked_of_a_replica_that_was_taken_from_the_assignment(tmp_path):
+def test_inv_5_nothing_is_asked_of_a_replica_that_was_taken_from_the_assignment(world):
     """INV-5, nearly: its broker deletes the log before the deposed leader hears of it (CT-17)."""
-    world = three(tmp_path, "0:0-4")
     world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(1, 2), replicas=(1, 2)))
-    broker = world.brokers[3]
-    assert broker is not None
-    broker.manager.hosted.clear()
+    world.brokers[3].manager.hosted.clear()
     world.step(3)
     assert 3 not in world.partition.replicas
     world.record(replace(state(leader=2, epoch=1, partition_epoch=2, isr=(1, 2)), adding=(3,)))
@@ -100,89 +92,76 @@ def test_inv_5_nothing_is_asked_of_a_replica_that_was_taken_from_the_assignment(
     assert world.partition.replicas[3].end == 0, "and it is being added again before that leader hears of anything"
 
 
-def test_inv_6_another_record_in_the_place_of_an_exposed_one(tmp_path):
+def test_inv_6_another_record_in_the_place_of_an_exposed_one(world):
     """INV-6, for a deposed leader"""
-    world = three(tmp_path, "0:0-4")
     world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3)))
-    follower = world.hosted(3).follower
-    assert follower is not None
+    follower = world.follower(3)
     follower.leader_epoch = 1
     _rewrite(world, 3, 4, epoch=1)
     with violates("INV-6", "broker 3", "leader 1 in epoch 0", "0:0-3 1:4-4"):
         world.step(3)
 
 
-def test_inv_6_another_record_above_what_is_exposed(tmp_path):
+def test_inv_6_another_record_above_what_is_exposed(world):
     """INV-6, nearly"""
-    world = three(tmp_path, "0:0-4")
     world.append(1, 2)
     world.fetch(1, 3)
     world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3)))
-    follower = world.hosted(3).follower
-    assert follower is not None
+    follower = world.follower(3)
     follower.leader_epoch = 1
     _rewrite(world, 3, 5, epoch=1)
     world.step(3)
     assert str(world.partition.replicas[3].chain) == "0:0-4 1:5-6"
 
 
-def test_inv_7_the_controller_has_a_member_that_its_leader_does_not_wait_for(tmp_path):
+def test_inv_7_the_controller_has_a_member_that_its_leader_does_not_wait_for(world):
     """INV-7"""
-    world = three(tmp_path, "0:0-4")
-    leader = world.hosted(1).leader
-    assert leader is not None
+    leader = world.leader(1)
     leader.state = Committed(frozenset({1, 2}))
     with violates("INV-7", "[1, 2]", "[1, 2, 3]"):
         world.step(1)
 
 
-def test_inv_7_a_deposed_leader_may_not_know_the_isr(tmp_path):
+def test_inv_7_a_deposed_leader_may_not_know_the_isr(world):
     """INV-7, nearly: it is for the leader of the controller's epoch."""
-    world = three(tmp_path, "0:0-4")
     world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(1, 2, 3)))
-    leader = world.hosted(1).leader
-    assert leader is not None
+    leader = world.leader(1)
     leader.state = Committed(frozenset({1, 2}))
     world.step(1)
 
 
-def test_inv_8_a_member_of_the_isr_ends_below_the_high_watermark(tmp_path):
+def test_inv_8_a_member_of_the_isr_ends_below_the_high_watermark(world):
     """INV-8"""
-    world = three(tmp_path, "0:0-4")
     world.hosted(2).log.truncate_to(4)
     with violates("INV-8", "broker 2", "high watermark 5 of leader 1 in epoch 0"):
         world.step(2)
 
 
-def test_inv_8_a_member_of_the_isr_ends_at_the_high_watermark(tmp_path):
+def test_inv_8_a_member_of_the_isr_ends_at_the_high_watermark(world):
     """INV-8, nearly"""
-    world = three(tmp_path, "0:0-4")
     world.append(1, 2)
     world.fetch(1, 2)
     world.hosted(2).log.truncate_to(5)
     world.step(2)
 
 
-def test_inv_11_a_member_lacks_what_a_leader_exposed_that_is_dead(tmp_path):
+def test_inv_11_a_member_lacks_what_a_leader_exposed_that_is_dead(world):
     """INV-11: nobody presumes to lead, and what was exposed stays committed."""
-    world = three(tmp_path, "0:0-4")
     world.start(1, "0:0-4")
     world.hosted(2).log.truncate_to(4)
     with violates("INV-11", "broker 2", "below 5"):
         world.step(2)
 
 
-def test_a_member_need_not_have_what_lies_below_its_log_start(tmp_path):
+def test_a_member_need_not_have_what_lies_below_its_log_start(world):
     """INV-5, INV-6, INV-8, nearly: deleted records."""
-    world = three(tmp_path, "0:0-4")
     world.partition.highest_start = 5  # a leader's
     world.hosted(2).log.truncate_fully_and_start_at(5)
     world.step(2)
 
 
-def test_inv_22_an_eligible_leader_lacks_a_record_that_was_exposed(tmp_path):
+def test_inv_22_an_eligible_leader_lacks_a_record_that_was_exposed(world):
     """INV-22"""
-    world = three(tmp_path, "0:0-4")
     eligible = state(leader=1, partition_epoch=1, isr=(1,))
     world.record(replace_elr(eligible, 2))
     world.hosted(2).log.truncate_to(4)
@@ -190,9 +169,8 @@ def test_inv_22_an_eligible_leader_lacks_a_record_that_was_exposed(tmp_path):
         world.step(2)
 
 
-def test_inv_22_an_eligible_leader_lacks_a_record_that_was_not_exposed(tmp_path):
+def test_inv_22_an_eligible_leader_lacks_a_record_that_was_not_exposed(world):
     """INV-22, nearly: below the minimum nothing is committed (HW-2)."""
-    world = three(tmp_path, "0:0-4")
     world.record(replace_elr(state(leader=1, partition_epoch=1, isr=(1,)), 2))
     world.append(1)
     assert world.partition.committed_end == 5
@@ -200,11 +178,9 @@ def test_inv_22_an_eligible_leader_lacks_a_record_that_was_not_exposed(tmp_path)
     world.step(2)
 
 
-def test_nothing_is_asked_of_a_topic_that_was_deleted(tmp_path):
+def test_nothing_is_asked_of_a_topic_that_was_deleted(world):
     """Its replicas vanish one by one (CT-19)."""
-    world = three(tmp_path, "0:0-4")
     image = world.image
-    assert image is not None
     partition = world.partition
     image.partitions.clear()
     image.topics.clear()

@@ -11,7 +11,7 @@ from replog.simulator.checks.chain import Chain, KnownBatch
 from replog.simulator.checks.headers import all_headers, headers_from
 from tests.leader.replicas import append_record, log_of, state
 from tests.replog.log.batches import leader_batch
-from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
+from tests.replog.simulator.checks.tiny import TinyWorld, violates
 
 
 def _in_epoch(directory: Path, epoch: int, *runs: str) -> TinyWorld:
@@ -34,8 +34,7 @@ def test_inv_1_a_high_watermark_beyond_the_log_end(tmp_path):
         world.step(1)
 
 
-def test_inv_1_a_log_start_beyond_the_high_watermark(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_1_a_log_start_beyond_the_high_watermark(world):
     log = world.hosted(1).log
     world.partition.highest_start = 6  # it is no matter of who asked for it
     log.maybe_increment_log_start_offset(5)
@@ -47,8 +46,7 @@ def test_inv_1_a_log_start_beyond_the_high_watermark(tmp_path):
 
 def test_inv_1_an_epoch_that_the_controller_has_not_given(tmp_path):
     world = _in_epoch(tmp_path, 1, "0:0-4")
-    follower = world.hosted(1).follower
-    assert follower is not None
+    follower = world.follower(1)
     follower.leader_epoch = 2
     with violates("INV-1", "epoch 2", "the controller has given 1"):
         world.step(1)
@@ -73,8 +71,7 @@ def test_inv_1_an_epoch_in_the_cache_that_its_broker_does_not_know(tmp_path):
 # INV-13
 
 
-def test_inv_13_two_batches_at_one_offset_of_one_epoch(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_13_two_batches_at_one_offset_of_one_epoch(world):
     world.append(1)
     world.hosted(2).log.append_as_follower(leader_batch(5, 0, b"another"))
     with violates("INV-13", "offset 5 of epoch 0", "broker 2"):

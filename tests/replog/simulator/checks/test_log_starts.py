@@ -15,14 +15,12 @@ def _asked(world: TinyWorld, offset: int, outcome: Outcome = Outcome.PENDING) ->
 
 
 def _delete(world: TinyWorld, leader_id: int, offset: int) -> None:
-    leader = world.hosted(leader_id).leader
-    assert leader is not None
+    leader = world.leader(leader_id)
     leader.delete_records(offset)
     world.step(leader_id)
 
 
-def test_what_was_asked_for_and_followers_that_take_it_over(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_what_was_asked_for_and_followers_that_take_it_over(world):
     _asked(world, 3)
     _delete(world, 1, 3)
     world.commit(1, 2, 3)
@@ -31,24 +29,21 @@ def test_what_was_asked_for_and_followers_that_take_it_over(tmp_path):
 
 
 @pytest.mark.parametrize("asked", [None, 3, 5])
-def test_inv_11_a_leader_hides_another_record_than_it_was_asked_to(asked, tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_11_a_leader_hides_another_record_than_it_was_asked_to(asked, world):
     if asked is not None:
         _asked(world, asked)
     with violates("INV-11", "broker 1's log starts at 4", "behind 0", f"{[] if asked is None else [asked]}"):
         _delete(world, 1, 4)
 
 
-def test_inv_11_a_deletion_that_certainly_failed(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_11_a_deletion_that_certainly_failed(world):
     _asked(world, 4, Outcome.FAILED)
     with violates("INV-11", "starts at 4"):
         _delete(world, 1, 4)
 
 
-def test_inv_11_a_follower_hides_a_record_that_its_leader_does_not(tmp_path):
+def test_inv_11_a_follower_hides_a_record_that_its_leader_does_not(world):
     """Were it to lead, the record would be lost; that somebody asked for it is no excuse, for it asked the leader."""
-    world = three(tmp_path, "0:0-4")
     _asked(world, 4)
     _asked(world, -1)
     world.hosted(2).log.maybe_increment_log_start_offset(4)
@@ -56,9 +51,8 @@ def test_inv_11_a_follower_hides_a_record_that_its_leader_does_not(tmp_path):
         world.step(2)
 
 
-def test_all_that_is_committed_each_time_that_a_leader_does_it(tmp_path):
+def test_all_that_is_committed_each_time_that_a_leader_does_it(world):
     """One request of a client: its first try, a copy that comes late, and a retry at a leader that knows less."""
-    world = three(tmp_path, "0:0-4")
     _asked(world, -1)
     _delete(world, 1, -1)
     assert world.history.committed_deleted == {TP: 5}
@@ -74,8 +68,7 @@ def test_all_that_is_committed_each_time_that_a_leader_does_it(tmp_path):
     assert world.history.committed_deleted == {TP: 7}
 
 
-def test_inv_11_a_leader_asked_for_all_that_is_committed_hides_something_else(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_11_a_leader_asked_for_all_that_is_committed_hides_something_else(world):
     _asked(world, -1)
     with violates("INV-11", "broker 1's log starts at 4", "[-1]"):
         _delete(world, 1, 4)
@@ -96,16 +89,14 @@ def test_what_retention_took_anywhere(retained, tmp_path):
             world.step(2)
 
 
-def test_inv_11_records_that_retention_has_not_taken(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_11_records_that_retention_has_not_taken(world):
     world.history.retained[TP.topic] = None
     world.hosted(2).log.maybe_increment_log_start_offset(3)
     with violates("INV-11", "broker 2's log starts at 3"):
         world.step(2)
 
 
-def test_inv_11_a_replica_that_comes_back_without_its_first_records(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_11_a_replica_that_comes_back_without_its_first_records(world):
     world.start(2, "0:3-4")
     with violates("INV-11", "broker 2's log starts at 3"):
         world.follow(2, state())

@@ -5,7 +5,7 @@ from replog.purgatory.operation import DelayedOperation
 from replog.simulator.checks.broker_check import PURGATORY_STEPS
 from replog.topic import TopicPartition
 from tests.leader.replicas import TP
-from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
+from tests.replog.simulator.checks.tiny import TinyWorld, violates
 
 
 class Waiting(DelayedOperation[TopicPartition]):
@@ -24,12 +24,11 @@ def _steps(world: TinyWorld, after_ms: int, broker_id: int = 1) -> None:
 
 async def _park(world: TinyWorld) -> Waiting:
     operation = Waiting(timeout_ms=5000)
-    world.brokers[1].manager.produces.complete_or_watch(operation, [TP])  # type: ignore[union-attr]
+    world.brokers[1].manager.produces.complete_or_watch(operation, [TP])
     return operation
 
 
-async def test_inv_19_an_operation_waits_beyond_its_deadline(tmp_path):
-    world = three(tmp_path, "0:0-4")
+async def test_inv_19_an_operation_waits_beyond_its_deadline(world):
     await _park(world)
     for after_ms in (4000, 1500, 800):
         _steps(world, after_ms)
@@ -37,28 +36,25 @@ async def test_inv_19_an_operation_waits_beyond_its_deadline(tmp_path):
         _steps(world, 400)
 
 
-async def test_inv_19_a_broker_that_was_paused_first_works_off_what_is_due(tmp_path):
+async def test_inv_19_a_broker_that_was_paused_first_works_off_what_is_due(world):
     """INV-19, nearly"""
-    world = three(tmp_path, "0:0-4")
     operation = await _park(world)
     _steps(world, 60_000)
     _steps(world, 900)
-    world.brokers[1].manager.produces._expire()  # type: ignore[union-attr]
+    world.brokers[1].manager.produces._expire()
     assert operation.completed
     _steps(world, 5000)
 
 
-async def test_inv_19_an_operation_without_a_deadline_is_forgotten(tmp_path):
-    world = three(tmp_path, "0:0-4")
+async def test_inv_19_an_operation_without_a_deadline_is_forgotten(world):
     operation = await _park(world)
-    world.brokers[1].manager.produces.purgatory.waiting[operation][1].cancel()  # type: ignore[union-attr]
+    world.brokers[1].manager.produces.purgatory.waiting[operation][1].cancel()
     with violates("INV-19", "a produce on t-0 waits without a deadline"):
         _steps(world, 1)
 
 
-async def test_inv_19_an_operation_that_completed_is_still_listed(tmp_path):
+async def test_inv_19_an_operation_that_completed_is_still_listed(world):
     """INV-19, by divergence 28."""
-    world = three(tmp_path, "0:0-4")
     operation = await _park(world)
     operation.leave = None
     operation.force_complete()
@@ -67,16 +63,15 @@ async def test_inv_19_an_operation_that_completed_is_still_listed(tmp_path):
 
 
 def _produce(world: TinyWorld) -> DelayedProduce:
-    manager = world.brokers[1].manager  # type: ignore[union-attr]
+    manager = world.brokers[1].manager
     end = world.hosted(1).log.log_end_offset
     produce = DelayedProduce({0: PendingProduce(TP, end, 0)}, manager.leader, 5000, lambda _: None)
     manager.produces.complete_or_watch(produce, [TP])
     return produce
 
 
-async def test_inv_19_nobody_tells_a_produce_that_its_records_are_committed(tmp_path):
+async def test_inv_19_nobody_tells_a_produce_that_its_records_are_committed(world):
     """INV-19, by PG-6."""
-    world = three(tmp_path, "0:0-4")
     world.append(1)
     _produce(world)
     _steps(world, 100)
@@ -87,14 +82,13 @@ async def test_inv_19_nobody_tells_a_produce_that_its_records_are_committed(tmp_
         _steps(world, 60)
 
 
-async def test_inv_19_a_produce_that_is_told_in_time(tmp_path):
+async def test_inv_19_a_produce_that_is_told_in_time(world):
     """INV-19, nearly"""
-    world = three(tmp_path, "0:0-4")
     world.append(1)
     produce = _produce(world)
     world.commit(1, 2, 3)
     _steps(world, 40)
-    world.brokers[1].manager.check_now(TP)  # type: ignore[union-attr]
+    world.brokers[1].manager.check_now(TP)
     assert produce.completed
     for _ in range(5):
         _steps(world, 100)

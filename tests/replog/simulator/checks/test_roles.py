@@ -25,22 +25,19 @@ def test_inv_2_a_leader_outside_of_the_isr(tmp_path):
         world.record(state(leader=1, epoch=1, partition_epoch=1, isr=(2, 3)))
 
 
-def test_inv_3_two_brokers_act_in_one_epoch(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_3_two_brokers_act_in_one_epoch(world):
     with violates("INV-3", "broker 2 acts as the leader of epoch 0", "broker 1"):
         world.lead(2, state(leader=2))
 
 
-def test_inv_3_a_broker_that_restarts_leads_on_in_its_epoch(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_3_a_broker_that_restarts_leads_on_in_its_epoch(world):
     world.start(1, "0:0-4")
     with violates("INV-3", "broker 1 acts as the leader of epoch 0"):
         world.lead(1, state())
 
 
-def test_inv_3_a_broker_that_restarts_leads_in_the_next_epoch(tmp_path):
+def test_inv_3_a_broker_that_restarts_leads_in_the_next_epoch(world):
     """INV-3, nearly"""
-    world = three(tmp_path, "0:0-4")
     world.record(state(leader=NO_LEADER, epoch=1, partition_epoch=1))
     again = state(epoch=2, partition_epoch=2)
     world.record(again)
@@ -48,15 +45,13 @@ def test_inv_3_a_broker_that_restarts_leads_in_the_next_epoch(tmp_path):
     world.lead(1, again)
 
 
-def test_inv_3_a_broker_leads_that_was_not_elected(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_3_a_broker_leads_that_was_not_elected(world):
     world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3)))
     with violates("INV-3", "broker 3 leads in epoch 1, for which 2 was elected"):
         world.lead(3, state(leader=3, epoch=1, partition_epoch=1))
 
 
-def test_inv_3_an_epoch_is_given_to_another_than_leads_in_it(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_3_an_epoch_is_given_to_another_than_leads_in_it(world):
     world.partition.leaders[1] = (3, object())
     with violates("INV-3", "broker 2 is elected for epoch 1: 3 leads in it"):
         world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3)))
@@ -72,8 +67,7 @@ def test_inv_3_an_epoch_is_given_to_another_than_leads_in_it(tmp_path):
         (state(leader=NO_LEADER, epoch=0, partition_epoch=1), "leader -1 has the epoch 0 of 1"),
     ],
 )
-def test_inv_4_epochs_rise_one_by_one(recorded, words, tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_4_epochs_rise_one_by_one(recorded, words, world):
     with violates("INV-4", words):
         world.record(recorded)
 
@@ -90,8 +84,7 @@ def test_inv_4_nearly(recorded, tmp_path):
     three(tmp_path, "0:0-4").record(recorded)
 
 
-def test_inv_4_a_brokers_leader_epoch_goes_back(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_4_a_brokers_leader_epoch_goes_back(world):
     recorded = state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3))
     world.record(recorded)
     follower = world.follow(3, recorded)
@@ -100,11 +93,9 @@ def test_inv_4_a_brokers_leader_epoch_goes_back(tmp_path):
         world.step(3)
 
 
-def test_inv_4_the_controllers_metadata_goes_back_to_an_older_copy(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_4_the_controllers_metadata_goes_back_to_an_older_copy(world):
     world.record(state(partition_epoch=1, isr=(1, 2)))
     image = world.image
-    assert image is not None
     version, image.version = image.version, 0
     world.checker.after_step(world.controller)  # nearly: a new controller that has not loaded its store yet
     image.version = version - 1
@@ -112,8 +103,7 @@ def test_inv_4_the_controllers_metadata_goes_back_to_an_older_copy(tmp_path):
         world.checker.after_step(world.controller)
 
 
-def test_st_13_a_leader_has_not_noted_where_its_epoch_begins(tmp_path, monkeypatch):
-    world = three(tmp_path, "0:0-4")
+def test_st_13_a_leader_has_not_noted_where_its_epoch_begins(world, monkeypatch):
     monkeypatch.setattr(Log, "assign_epoch_start", lambda *_, **__: None)
     elected = state(leader=2, epoch=1, partition_epoch=1)
     world.record(elected)
@@ -121,13 +111,11 @@ def test_st_13_a_leader_has_not_noted_where_its_epoch_begins(tmp_path, monkeypat
         world.lead(2, elected)
 
 
-def test_st_13_the_next_epoch_is_noted_before_it_is_led_in(tmp_path):
+def test_st_13_the_next_epoch_is_noted_before_it_is_led_in(world):
     """Divergence 26, nearly: broker 1 hears of epoch 1 and of epoch 2, in which it leads too, at one moment."""
-    world = three(tmp_path, "0:0-4")
     world.record(state(epoch=1, partition_epoch=1))
     world.record(state(epoch=2, partition_epoch=2))
-    leader, log = world.hosted(1).leader, world.hosted(1).log
-    assert leader is not None
+    leader, log = world.leader(1), world.hosted(1).log
     leader.become_leader(state(epoch=1, partition_epoch=1), 101, world.clock.now_ms)
     log.assign_epoch_start(2, save=False)
     assert log.epochs.entries[-1] == (2, 5)
@@ -142,24 +130,21 @@ def test_st_13_the_next_epoch_is_noted_before_it_is_led_in(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["fenced", "leaving"])
-def test_inv_20_a_broker_that_is_not_active_joins_the_isr(how, tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_inv_20_a_broker_that_is_not_active_joins_the_isr(how, world):
     world.record(state(partition_epoch=1, isr=(1, 2)))
     world.register(3, broker_epoch=103, **{how: True})
     with violates("INV-20", "broker 3"):
         world.record(state(partition_epoch=2))
 
 
-def test_ct_6_a_broker_that_is_not_active_stays_in_the_isr(tmp_path):
-    world = three(tmp_path, "0:0-4")
+def test_ct_6_a_broker_that_is_not_active_stays_in_the_isr(world):
     world.register(3, broker_epoch=103, leaving=True)
     with violates("CT-6", "broker 3"):
         world.record(state(partition_epoch=1, isr=(1, 3)))
 
 
-def test_ct_6_the_last_one_in_sync_is_waited_for_where_nobody_is_eligible_instead(tmp_path):
+def test_ct_6_the_last_one_in_sync_is_waited_for_where_nobody_is_eligible_instead(world):
     """CT-6, nearly (ISR-19)"""
-    world = three(tmp_path, "0:0-4")
     world.checker = Checker(world, eligible_leader_replicas=False)
     world.register(3, broker_epoch=103, fenced=True)
     world.record(state(partition_epoch=1, isr=(3,), leader=-1, epoch=1))
@@ -169,9 +154,8 @@ def test_ct_6_the_last_one_in_sync_is_waited_for_where_nobody_is_eligible_instea
 
 
 @pytest.mark.parametrize(("fetched", "violated"), [(103, True), (104, False), (-1, False)])
-def test_inv_20_a_broker_joins_for_what_its_last_incarnation_fetched(fetched, violated, tmp_path):
+def test_inv_20_a_broker_joins_for_what_its_last_incarnation_fetched(fetched, violated, world):
     """Before 104 it was 103, and its disk may be another one (ISR-14)."""
-    world = three(tmp_path, "0:0-4")
     world.record(state(partition_epoch=1, isr=(1, 2)))
     leader = world.lead(1, state(partition_epoch=1, isr=(1, 2)))
     proposal = IsrProposal(0, 1, ((1, 101), (2, 102), (3, fetched)))
@@ -186,12 +170,8 @@ def test_inv_20_a_broker_joins_for_what_its_last_incarnation_fetched(fetched, vi
         world.record(joined)
 
 
-def test_inv_20_a_leader_takes_a_fetch_of_an_incarnation_that_it_knows_is_over(tmp_path):
-    world = three(tmp_path, "0:0-4")
-    broker = world.brokers[1]
-    leader = world.hosted(1).leader
-    assert broker is not None
-    assert leader is not None
+def test_inv_20_a_leader_takes_a_fetch_of_an_incarnation_that_it_knows_is_over(world):
+    broker, leader = world.brokers[1], world.leader(1)
     world.append(1)
     broker.image.brokers[3] = replace(broker.image.brokers[3], broker_epoch=203)
     broker.image.version += 1
@@ -204,9 +184,8 @@ def test_inv_20_a_leader_takes_a_fetch_of_an_incarnation_that_it_knows_is_over(t
         world.step(1)
 
 
-def test_inv_20_a_leader_may_not_know_yet_that_an_incarnation_is_over(tmp_path):
+def test_inv_20_a_leader_may_not_know_yet_that_an_incarnation_is_over(world):
     """INV-20, nearly"""
-    world = three(tmp_path, "0:0-4")
     world.register(3, broker_epoch=203)
     world.append(1)
     world.clock.now_ms += 1

@@ -12,11 +12,10 @@ PRODUCER = 7
 
 def _leads_with(world: TinyWorld, *batches: bytes, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
     """Broker 1 appends them, alone in the in-sync set: they are committed at once."""
-    hosted = world.hosted(1)
-    assert hosted.leader is not None
+    leader = world.leader(1)
     for data in batches:
-        hosted.log.append_as_leader(data, leader_epoch=hosted.leader.leader_epoch, now_ms=0, origin=origin)
-        hosted.leader.advance_high_watermark(world.clock.now_ms)
+        leader.log.append_as_leader(data, leader_epoch=leader.leader_epoch, now_ms=0, origin=origin)
+        leader.advance_high_watermark(world.clock.now_ms)
     world.step(1)
 
 

@@ -51,8 +51,8 @@ class TinyWorld:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.clock = TinyClock()
-        self.brokers: dict[int, TinyBroker | None] = {}
-        self.image: MetadataImage | None = MetadataImage()
+        self.brokers: dict[int, TinyBroker] = {}
+        self.image = MetadataImage()
         self.losses: dict[int, int] = {}
         self.history = History()
         self.unflushed: dict[Path, int] = {}  # from which byte on
@@ -61,13 +61,12 @@ class TinyWorld:
         self._processes: dict[int, SimulatedProcess] = {}
         self._logs = 0
         self.checker = Checker(self)
-        assert self.image is not None
         self.image.topics[TP.topic] = Topic(TP.topic, TOPIC_ID)
         for broker_id in (1, 2, 3):
             self.register(broker_id, broker_epoch=100 + broker_id)
 
-    def process_of(self, broker_id: int) -> SimulatedProcess | None:
-        return self._processes.get(broker_id)
+    def process_of(self, broker_id: int) -> SimulatedProcess:
+        return self._processes[broker_id]
 
     def unsynced(self, path: Path) -> int | None:
         return self.unflushed.get(path)
@@ -79,14 +78,12 @@ class TinyWorld:
     # the controller
 
     def register(self, broker_id: int, *, broker_epoch: int, fenced: bool = False, leaving: bool = False) -> None:
-        assert self.image is not None
         self.image.brokers[broker_id] = BrokerRegistration(
             broker_id, broker_epoch, b"", f"broker-{broker_id}:9092", "", fenced, leaving
         )
 
     def record(self, state: PartitionState) -> None:
         """The controller has decided."""
-        assert self.image is not None
         self.image.partitions[TP] = state
         self.image.version += 1
         self.checker.after_step(self.controller)
@@ -104,27 +101,32 @@ class TinyWorld:
             before.state = DEAD
         self._processes[broker_id] = SimulatedProcess(f"broker-{broker_id}")
         broker = self.brokers[broker_id] = TinyBroker(broker_id, self.directory, self.clock)
-        assert self.image is not None
         broker.image.brokers.update(self.image.brokers)
         broker.manager.hosted[TP] = HostedPartition(TP, TOPIC_ID, log)
         return log
 
     def hosted(self, broker_id: int) -> HostedPartition:
-        broker = self.brokers[broker_id]
-        assert broker is not None
-        return broker.manager.hosted[TP]
+        return self.brokers[broker_id].manager.hosted[TP]
+
+    def leader(self, broker_id: int) -> PartitionLeader:
+        leader = self.hosted(broker_id).leader
+        assert leader is not None
+        return leader
+
+    def follower(self, broker_id: int) -> PartitionFollower:
+        follower = self.hosted(broker_id).follower
+        assert follower is not None
+        return follower
 
     def step(self, broker_id: int) -> None:
         """Something was done to this broker: look."""
-        process = self._processes[broker_id]
-        self.checker.after_step(process)
+        self.checker.after_step(self._processes[broker_id])
 
     def lead(self, broker_id: int, state: PartitionState) -> PartitionLeader:
         hosted = self.hosted(broker_id)
         if hosted.leader is None:
-            broker = self.brokers[broker_id]
-            assert broker is not None
-            hosted.leader = PartitionLeader(TP, broker_id, hosted.log, broker.image, replica_lag_time_max_ms=LAG_MS)
+            image = self.brokers[broker_id].image
+            hosted.leader = PartitionLeader(TP, broker_id, hosted.log, image, replica_lag_time_max_ms=LAG_MS)
         hosted.leader.become_leader(state, 100 + broker_id, self.clock.now_ms)
         hosted.follower = None
         self.step(broker_id)
@@ -141,8 +143,7 @@ class TinyWorld:
 
     def append(self, leader_id: int, count: int = 1) -> None:
         """The leader appends records, and what that commits it commits."""
-        leader = self.hosted(leader_id).leader
-        assert leader is not None
+        leader = self.leader(leader_id)
         for _ in range(count):
             batch = record(leader.leader_epoch, leader.log.log_end_offset)
             leader.append(batch, acks=1, wall_ms=0, now_ms=self.clock.now_ms)
@@ -155,9 +156,7 @@ class TinyWorld:
                 self.fetch(leader_id, follower_id)
 
     def fetch(self, leader_id: int, follower_id: int, *, broker_epoch: int | None = None) -> None:
-        leader, follower = self.hosted(leader_id).leader, self.hosted(follower_id).follower
-        assert leader is not None
-        assert follower is not None
+        leader, follower = self.leader(leader_id), self.follower(follower_id)
         request = follower.next_fetch(self.clock.now_ms, ONE_MIB)
         assert request is not None
         asker = Asker(follower_id, 100 + follower_id if broker_epoch is None else broker_epoch)
