@@ -1,12 +1,14 @@
 """What tests of the simulator share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
+from tests.replog.simulator.hosts import Host
 from tests.replog.simulator.network.conversation import Pair
 
 
@@ -24,6 +26,12 @@ def loop() -> Iterator[SimulatedLoop]:
     loop = SimulatedLoop(Chance(1))
     yield loop
     loop.dispose()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    with Host(tmp_path) as host:
+        yield host
 
 
 @pytest.fixture

@@ -12,14 +12,25 @@ from replog.simulator.runtime.process import SimulatedProcess
 
 
 class Host:
-    """One host with a disk; `do` runs something in its process and returns its result or its error."""
+    """One host with a disk; `do` runs something in its process and returns its result or its error.
+
+    In a `with` block the disk stands in for the machine's; then the process is dead.
+    """
 
     def __init__(self, directory: Path, seed: int = 1) -> None:
         self.loop = SimulatedLoop(Chance(seed))
         self.disk = Disk(self.loop, Chance(seed), directory)
         self.home = directory / "broker-1"
-        self.home.mkdir()
+        self.home.mkdir(parents=True)
         self.boot()
+
+    def __enter__(self) -> "Host":
+        self.disk.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.kill(self.process)
+        self.disk.__exit__()
 
     def boot(self) -> None:
         self.process = SimulatedProcess("broker-1")

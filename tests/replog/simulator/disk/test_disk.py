@@ -5,7 +5,7 @@ import fcntl
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +18,17 @@ from replog.simulator.runtime.process import DEAD, Killed, SimulatedProcess
 from tests.replog.simulator.hosts import Host
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    host = Host(tmp_path)
-    with host.disk:
-        yield host
-        host.loop.kill(host.process)
-
-
 def outcomes(tmp_path: Path, work: Callable[[Path], None], seeds: int = 40) -> list[dict[str, bytes]]:
     """What power losses leave after `work`: every file under its path."""
     left = []
     for seed in range(seeds):
-        directory = tmp_path / str(seed)
-        directory.mkdir()
-        host = Host(directory, seed)
-        with host.disk:
+        with Host(tmp_path / str(seed), seed) as host:
             host.do(work, host.home)
             host.lose_power(seed)
-            host.loop.kill(host.process)
         assert host.disk.counts.get("names that could not be lost", 0) == 0
         files = (path for path in sorted(host.home.rglob("*")) if path.is_file())
         left.append({str(path.relative_to(host.home)): path.read_bytes() for path in files})
-        assert not list((directory / ".trash" / "broker-1").iterdir())
+        assert not list((host.home.parent / ".trash" / "broker-1").iterdir())
     return left
 
 
@@ -65,7 +53,7 @@ def test_outside_of_it_and_in_no_process_everything_is_as_ever(host, tmp_path):
 
 def test_afterwards_the_functions_are_those_of_before(tmp_path):
     before = {name: getattr(os, name) for name in os.__all__}
-    with Host(tmp_path).disk:
+    with Host(tmp_path):
         assert os.open is not before["open"]
     assert {name: getattr(os, name) for name in os.__all__} == before
 
@@ -255,10 +243,7 @@ def test_renames_and_removals_of_one_directory_are_undone_from_the_end(tmp_path)
 def test_what_a_kill_leaves_is_whole_but_a_later_power_loss_may_still_take_it(tmp_path):
     left = []
     for seed in range(40):
-        directory = tmp_path / str(seed)
-        directory.mkdir()
-        host = Host(directory)
-        with host.disk:
+        with Host(tmp_path / str(seed)) as host:
             host.do(append, host.home / "log", b"one")
             host.do(fsync_directory, host.home)
             host.loop.kill(host.process)
@@ -283,10 +268,7 @@ def test_one_hosts_power_loss_leaves_the_others_alone(host, tmp_path):
 
 def test_a_directory_that_somebody_else_took_away_does_not_come_back(tmp_path):
     for seed in range(30):
-        directory = tmp_path / str(seed)
-        directory.mkdir()
-        host = Host(directory)
-        with host.disk:
+        with Host(tmp_path / str(seed)) as host:
 
             def work(home: Path = host.home) -> None:
                 (home / "t-0").mkdir()
@@ -361,8 +343,6 @@ def test_a_sync_of_the_whole_disk_makes_everything_durable_and_a_failing_disk_of
 
     for files in outcomes(tmp_path, work):
         assert files == {"t-0/file": b"content", "renamed": b""}
-    failing = Host(tmp_path)
-    with failing.disk:
+    with Host(tmp_path) as failing:
         failing.disk.fail("broker-1", errno.EIO)
         assert not failing.do(lambda: filesystem.sync_filesystem(os.open(failing.home, os.O_RDONLY)))
-        failing.loop.kill(failing.process)

@@ -87,11 +87,8 @@ class Replicas:
 def test_two_hundred_power_losses_take_nothing_that_was_flushed(tmp_path, first):
     for seed in range(first, first + 10):
         chance = random.Random(seed)
-        directory = tmp_path / str(seed)
-        directory.mkdir()
-        host = Host(directory, seed)
-        replicas = Replicas(host, chance)
-        with host.disk:
+        with Host(tmp_path / str(seed), seed) as host:
+            replicas = Replicas(host, chance)
             for life in range(3):
                 at_change = chance.random() < 0.7
                 if at_change:
@@ -108,29 +105,25 @@ def test_two_hundred_power_losses_take_nothing_that_was_flushed(tmp_path, first)
                     host.disk.power_loss(host.home, chance)
                 host.boot()
             host.do(replicas.open)
-            host.loop.kill(host.process)
         assert host.disk.counts.get("names that could not be lost", 0) == 0
+
+
+def diverge_and_follow(partition: Path, cut: int) -> None:
+    log = open_log(partition, segment_bytes=4 * len(leader_batch(0, 1, b"x")))
+    for offset in range(12):
+        log.append_as_follower(leader_batch(offset, 1, b"x"))
+    log.flush()
+    fsync_directory(partition.parent)
+    log.truncate_to(cut)
+    for offset in range(cut, 12):
+        log.append_as_follower(leader_batch(offset, 2, b"y"))
 
 
 def test_what_was_cut_off_never_stands_before_or_behind_what_was_appended_since(tmp_path):
     """LG-10: such a log would end in an epoch that its leader has, and pass for a copy of the leader's (FE-5)."""
     for seed in range(120):
-        directory = tmp_path / str(seed)
-        directory.mkdir()
-        host = Host(directory, seed)
-        cut, partition = seed % 12, host.home / "t-0"
-
-        def diverge_and_follow(partition: Path, cut: int) -> None:
-            log = open_log(partition, segment_bytes=4 * len(leader_batch(0, 1, b"x")))
-            for offset in range(12):
-                log.append_as_follower(leader_batch(offset, 1, b"x"))
-            log.flush()
-            fsync_directory(partition.parent)
-            log.truncate_to(cut)
-            for offset in range(cut, 12):
-                log.append_as_follower(leader_batch(offset, 2, b"y"))
-
-        with host.disk:
+        with Host(tmp_path / str(seed), seed) as host:
+            cut, partition = seed % 12, host.home / "t-0"
             host.do(diverge_and_follow, partition, cut)
             host.lose_power(seed)
             log = host.do(lambda path: open_log(path, clean=False), partition)
@@ -138,20 +131,16 @@ def test_what_was_cut_off_never_stands_before_or_behind_what_was_appended_since(
             epochs = [header.leader_epoch for _, header in iterate_batches(content)]
             assert len(epochs) == log.log_end_offset >= cut
             assert epochs == ([1] * cut + [2] * 12)[: len(epochs)], f"seed {seed}, cut at {cut}"
-            host.loop.kill(host.process)
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_a_log_on_a_failing_disk_says_so_and_keeps_what_was_flushed(tmp_path, error):
-    host = Host(tmp_path)
+def test_a_log_on_a_failing_disk_says_so_and_keeps_what_was_flushed(host, error):
     replicas = Replicas(host, random.Random(1))
-    with host.disk:
-        host.do(replicas.open)
+    host.do(replicas.open)
+    host.do(replicas.live, 30)
+    host.disk.fail("broker-1", error)
+    with pytest.raises(LogStorageError, match="No space left" if error == errno.ENOSPC else "Input/output"):
         host.do(replicas.live, 30)
-        host.disk.fail("broker-1", error)
-        with pytest.raises(LogStorageError, match="No space left" if error == errno.ENOSPC else "Input/output"):
-            host.do(replicas.live, 30)
-        host.disk.heal("broker-1")
-        host.lose_power(1)
-        host.do(replicas.open)
-        host.loop.kill(host.process)
+    host.disk.heal("broker-1")
+    host.lose_power(1)
+    host.do(replicas.open)

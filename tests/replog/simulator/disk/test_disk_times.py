@@ -1,8 +1,7 @@
 """What simulated disks are asked takes virtual time: more on a slow one, and on a stalled one until it is none."""
 
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -11,14 +10,6 @@ from replog.simulator.runtime.process import SimulatedProcess
 from tests.replog.simulator.hosts import Host
 
 TIMES = 200
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[Host]:
-    host = Host(tmp_path)
-    with host.disk:
-        yield host
-        host.loop.kill(host.process)
 
 
 def took_s(host: Host, work: Callable[[], object], process: SimulatedProcess | None = None) -> float:

@@ -1,30 +1,15 @@
 """The simulated network: every method's bytes, delays, losses and repetitions."""
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
 
-from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.transport import Channel
-from replog.rpc.v1 import controller_pb2, inspection_pb2
-from replog.server.controller.server import ControllerServer
-from replog.server.controller.sqlite_store import SqliteStore
+from replog.rpc.v1 import inspection_pb2
 from replog.simulator.network.links import Calm
-from replog.simulator.network.network import SimulatedNetwork
-from replog.simulator.network.transport import SimulatedTransport
-from replog.simulator.runtime.chance import Chance
-from replog.simulator.runtime.clocks import ProcessClock
-from replog.simulator.runtime.loop import SimulatedLoop
-from replog.simulator.runtime.process import SimulatedProcess
 from tests.replog.rpc.handlers import error_of, produce_request
-from tests.replog.simulator.network.conversation import Pair
 
 
 def test_a_defect_of_a_handler_is_a_failure_of_the_simulation(pair):
@@ -192,75 +177,3 @@ def test_an_address_is_taken_until_its_process_dies(pair):
         pair.start()
     pair.loop.kill(first)
     pair.start()
-
-
-def test_the_events_of_a_seed_are_the_same_every_time_and_others_than_of_another():
-    def events(seed: int) -> list[Any]:
-        pair = Pair(seed)
-        pair.network.weather = Calm(delay_ms=(0.1, 20.0), drop=0.1, duplicate=0.1, reorder=0.1)
-        seen: list[Any] = []
-
-        def note(*args: Any, **details: Any) -> None:
-            seen.append((pair.loop.time(), args, details))
-
-        pair.network.on_event = pair.network.on_message = note
-
-        async def one(i: int) -> None:
-            with suppress(ReplogError):
-                await pair.ask(str(i), timeout_s=1.0)
-
-        async def many() -> None:
-            await asyncio.gather(*(one(i) for i in range(50)))
-
-        pair.run(many())
-        pair.loop.dispose()
-        return seen
-
-    assert len(events(1)) > 100
-    assert events(1) == events(1) != events(2)
-
-
-def test_the_controller_over_this_network(tmp_path):
-    chance = Chance(3)
-    loop = SimulatedLoop(chance)
-    network = SimulatedNetwork(loop, chance, Calm(drop=0.02, duplicate=0.3))
-    config = ControllerConfig.parse({"metadata.log.dir": str(tmp_path), "listeners": "controller:9093"}, "test")
-
-    async def serve(process: SimulatedProcess) -> ControllerServer:
-        transport = SimulatedTransport(network, process)
-        server = ControllerServer(config, SqliteStore(tmp_path), transport, ProcessClock(loop), random.Random(1))
-        await server.start()
-        return server
-
-    async def retry(call: Callable[[], Awaitable[Any]]) -> Any:
-        while True:
-            try:
-                return await call()
-            except ReplogError as error:
-                if error.code not in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION):
-                    raise
-                await asyncio.sleep(0.1)
-
-    async def use(channel: Channel) -> int:
-        for broker in range(3):
-            request = controller_pb2.RegisterBrokerRequest(
-                broker_id=broker, incarnation_id=bytes([broker]) * 16, address=f"b{broker}:1", previous_broker_epoch=-1
-            )
-            register = partial(channel.call, methods.Controller["register_broker"], request, 2.0)
-            answer = await retry(register)
-            assert answer.broker_epoch > 0
-        deltas: Any = channel.watch(
-            methods.Controller["watch_metadata"], controller_pb2.WatchMetadataRequest(after_version=0)
-        )
-        version = (await anext(deltas)).latest_version
-        await deltas.aclose()
-        return int(version)
-
-    process = SimulatedProcess("controller")
-    server = loop.run_until_complete(loop.spawn(process, serve(process)))
-    client = SimulatedProcess("broker-1")
-    channel = SimulatedTransport(network, client).connect(server.address)
-    assert loop.run_until_complete(loop.spawn(client, use(channel))) >= 4
-    loop.run_until_complete(loop.spawn(process, server.stop()))
-    assert loop.failures == []
-    loop.dispose()
