@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from replog.simulator.checks.compaction import FOR_EVER_MS
+from replog.simulator.network.links import Weather
 from replog.simulator.profiles import FaultKind, Profile
 from replog.simulator.runtime.chance import Chance
 from replog.topic import TopicPartition
@@ -36,16 +37,6 @@ class TopicPlan:
     @property
     def keeps_tombstones(self) -> bool:
         return self.configs.get("delete.retention.ms") == str(FOR_EVER_MS)
-
-
-@dataclass(frozen=True, slots=True)
-class Weather:
-    """The network's everyday faults."""
-
-    delay_ms: tuple[float, float]
-    drop: float  # chance of a unary message
-    duplicate: float
-    reorder: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +118,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
             "min.insync.replicas": MIN_INSYNC_REPLICAS,
             "leader.imbalance.check.interval.seconds": chance.choice((3, 300)),
         },
-        weather=_weather(chance) if profile.rough_network else Weather((0.2, 1.0), 0.0, 0.0, 0.0),
+        weather=_weather(chance) if profile.rough_network else Weather(),
         faults=_mix(chance, profile),
         trouble_s=chance.uniform(*profile.trouble_s),
         fsync=fsync,

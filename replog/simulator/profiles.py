@@ -68,42 +68,15 @@ class FaultKind(StrEnum):
     LEAD_ALONE = "let a laggard lead alone, and delete what it lacks"
 
 
-NETWORK = (
-    FaultKind.CUT_LINK,
-    FaultKind.CUT_ONE_WAY,
-    FaultKind.ISOLATE_BROKER,
-    FaultKind.ISOLATE_FROM_CONTROLLER,
-    FaultKind.ISOLATE_BYSTANDER,
-    FaultKind.ISOLATE_FROM_BROKERS,
-    FaultKind.SPLIT,
-    FaultKind.DUEL,
-    FaultKind.FALSE_ALARM,
-    FaultKind.BREAK_CONNECTIONS,
-    FaultKind.SLOW_LINK,
-    FaultKind.SLOW_FOLLOWER,
-    FaultKind.SLOW_METADATA,
-)
-CRASHES = (
-    FaultKind.KILL,
-    FaultKind.KILL_AT_FILE_OPERATION,
-    FaultKind.KILL_STARTING,
-    FaultKind.KILL_STOPPING,
-    FaultKind.KILL_LEADERS,
-    FaultKind.POWER_LOSS,
-    FaultKind.RESTART,
-    FaultKind.ROLLING_RESTART,
-    FaultKind.PAUSE,
-    FaultKind.CLOCK_JUMP,
-    FaultKind.DELETE_RECORDS_WHILE_DOWN,
-)
-CONTROLLER = (
-    FaultKind.KILL_CONTROLLER,
-    FaultKind.KILL_CONTROLLER_BEFORE_COMMIT,
-    FaultKind.KILL_CONTROLLER_AFTER_COMMIT,
-    FaultKind.STOP_CONTROLLER,
-    FaultKind.PAUSE_CONTROLLER,
-    FaultKind.STORE_FAILS,
-)
+def _from(first: FaultKind, *, to: FaultKind) -> tuple[FaultKind, ...]:
+    """As they stand above."""
+    kinds = tuple(FaultKind)
+    return kinds[kinds.index(first) : kinds.index(to) + 1]
+
+
+NETWORK = _from(FaultKind.CUT_LINK, to=FaultKind.SLOW_METADATA)
+CRASHES = _from(FaultKind.KILL, to=FaultKind.DELETE_RECORDS_WHILE_DOWN)
+CONTROLLER = _from(FaultKind.KILL_CONTROLLER, to=FaultKind.STORE_FAILS)
 LEADERSHIP = (
     FaultKind.ELECT_PREFERRED,
     FaultKind.REASSIGN,
@@ -184,12 +157,7 @@ UNCLEAN = (
     FaultKind.REASSIGN,
     FaultKind.POWER_LOSS,
 )
-STRAGGLERS = (
-    FaultKind.BREAK_UNDER_PROPOSAL,
-    FaultKind.REPEAT_LATE,
-    FaultKind.RESTART_BEFORE_REQUESTS,
-    FaultKind.RESTART_UNANSWERED,
-)
+STRAGGLERS = _from(FaultKind.BREAK_UNDER_PROPOSAL, to=FaultKind.RESTART_UNANSWERED)
 MANY = (
     FaultKind.KILL,
     FaultKind.RESTART,

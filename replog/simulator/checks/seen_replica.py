@@ -27,33 +27,6 @@ class SeenReplica:
     the state in memory may lie halfway between two, so it is looked at no more.
     """
 
-    __slots__ = (
-        "broker_epoch",
-        "broker_id",
-        "chain",
-        "compacted",
-        "elected_with",
-        "end",
-        "epoch",
-        "failed",
-        "generation",
-        "high_watermark",
-        "hosted",
-        "latest",
-        "leader",
-        "log",
-        "losses",
-        "lost_below",
-        "process",
-        "records",
-        "registered",
-        "role",
-        "sealed",
-        "stable",
-        "start",
-        "state",
-    )
-
     def __init__(
         self, broker_id: int, process: SimulatedProcess, hosted: HostedPartition, registered: Registrations, losses: int
     ) -> None:

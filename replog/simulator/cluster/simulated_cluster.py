@@ -13,7 +13,7 @@ from replog.simulator.cluster.durability_budget import DurabilityBudget
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.members import CONTROLLER, BrokerMember, ControllerMember, Member
 from replog.simulator.history import History
-from replog.simulator.network.links import Calm
+from replog.simulator.network.links import Weather
 from replog.simulator.plan import Plan
 from replog.simulator.profiles import FaultKind
 from replog.simulator.runtime.clocks import ProcessClock
@@ -158,7 +158,7 @@ class SimulatedCluster:
 
     def heal(self) -> None:
         """No more faults: everything that is cut, slow, full, paused or down is repaired now."""
-        self.kernel.network.weather = Calm()
+        self.kernel.network.weather = Weather()
         self.kernel.network.heal_all()
         self.controller_member.store_fails = False
         self.controller_member.die_at_commit = ""

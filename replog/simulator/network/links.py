@@ -4,7 +4,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
@@ -15,33 +15,14 @@ REPEATED_LATE = 0.5  # how many requests, where some are
 OVERTAKEN = 10.0  # a message that others overtake takes up to so many times the longest delay
 
 
-class NetworkWeather(Protocol):
-    """The network's everyday faults; each probability is that of one message."""
-
-    @property
-    def delay_ms(self) -> tuple[float, float]: ...
-
-    @property
-    def drop(self) -> float:
-        """A unary message is lost; one of a stream is late, since TCP sends it again."""
-
-    @property
-    def duplicate(self) -> float:
-        """A unary request arrives twice."""
-
-    @property
-    def reorder(self) -> float:
-        """A unary message takes so long that others overtake it; those of a stream keep their order."""
-
-
 @dataclass(frozen=True, slots=True)
-class Calm:
-    """Fast, and nothing goes wrong."""
+class Weather:
+    """The network's everyday faults; each probability is that of one message. As it is, it is fast and in order."""
 
     delay_ms: tuple[float, float] = (0.2, 1.0)
-    drop: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
+    drop: float = 0.0  # a unary message is lost; one of a stream is late, since TCP sends it again
+    duplicate: float = 0.0  # a unary request arrives twice
+    reorder: float = 0.0  # a unary message takes so long that others overtake it; those of a stream keep their order
 
 
 Arrival = tuple[Callable[..., None], tuple[Any, ...]]
@@ -70,7 +51,7 @@ class Air:
     many calls and streams were broken.
     """
 
-    def __init__(self, loop: SimulatedLoop, chance: Chance, weather: NetworkWeather) -> None:
+    def __init__(self, loop: SimulatedLoop, chance: Chance, weather: Weather) -> None:
         self.loop = loop
         self.chance = chance
         self.weather = weather

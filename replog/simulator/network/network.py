@@ -10,7 +10,7 @@ from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
-from replog.simulator.network.links import Air, Calm, Link, NetworkWeather
+from replog.simulator.network.links import Air, Link, Weather
 from replog.simulator.network.server import SimulatedServer
 from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
@@ -28,8 +28,8 @@ def lost(address: str, why: str) -> ReplogError:
 class SimulatedNetwork(Air):
     """What every process of a simulation is connected by."""
 
-    def __init__(self, loop: SimulatedLoop, chance: Chance, weather: NetworkWeather | None = None) -> None:
-        super().__init__(loop, chance, weather or Calm())
+    def __init__(self, loop: SimulatedLoop, chance: Chance, weather: Weather | None = None) -> None:
+        super().__init__(loop, chance, weather or Weather())
         self.servers: dict[str, SimulatedServer] = {}  # by address: the last one there, dead or alive
         self.liars: set[str] = set()  # hosts that are said to refuse connections, whatever listens there
         self.calls: dict[Call, None] = {}  # those that one side or the other believes to go on

@@ -8,7 +8,7 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.simulator.network.links import Calm
+from replog.simulator.network.links import Weather
 from replog.simulator.runtime.loop import KERNEL
 from tests.replog.rpc.handlers import error_of, produce_request
 from tests.replog.simulator.network.conversation import Pair
@@ -33,7 +33,7 @@ def test_what_was_blocked_arrives_late_after_a_heal(pair):
 
 
 def test_a_stream_keeps_its_order_through_blocks(pair):
-    pair.network.weather = Calm(delay_ms=(1.0, 400.0), drop=0.1)
+    pair.network.weather = Weather(delay_ms=(1.0, 400.0), drop=0.1)
 
     async def send(stream: Any) -> None:
         for i in range(100):
@@ -79,7 +79,7 @@ def test_after_a_break_the_handler_may_still_receive_what_was_under_way():
     received: list[int] = []
     for seed in range(30):
         pair = Pair(seed)
-        pair.network.weather = Calm(delay_ms=(1.0, 300.0))
+        pair.network.weather = Weather(delay_ms=(1.0, 300.0))
 
         async def converse(pair: Pair = pair) -> float:
             stream = pair.channel.open(methods.Log["produce"])

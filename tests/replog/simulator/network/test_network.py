@@ -8,7 +8,7 @@ import pytest
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import inspection_pb2
-from replog.simulator.network.links import Calm
+from replog.simulator.network.links import Weather
 from tests.replog.rpc.handlers import error_of, produce_request
 
 
@@ -33,7 +33,7 @@ def test_a_request_may_come_again_long_after_its_answer_also_when_its_sender_is_
 
 
 def test_a_stream_both_ways_keeps_its_order_and_its_bytes(pair):
-    pair.network.weather = Calm(delay_ms=(0.1, 50.0), drop=0.2)
+    pair.network.weather = Weather(delay_ms=(0.1, 50.0), drop=0.2)
 
     async def converse() -> list[int]:
         stream = pair.channel.open(methods.Log["produce"])
@@ -120,7 +120,7 @@ def test_watching_reads_as_fast_as_it_wants_and_leaving_closes_the_generator(pai
 
 
 def test_lost_repeated_and_overtaken_calls(pair):
-    pair.network.weather = Calm(drop=0.2, duplicate=0.3, reorder=0.3)
+    pair.network.weather = Weather(drop=0.2, duplicate=0.3, reorder=0.3)
 
     codes: set[ErrorCode] = set()
 
