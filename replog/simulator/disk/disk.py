@@ -9,7 +9,6 @@ import errno
 import io
 import os
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,21 +32,26 @@ class _Real:
     open, close, write, pwrite, pwritev = os.open, os.close, os.write, os.pwrite, os.pwritev
     ftruncate, truncate, fsync, fdatasync = os.ftruncate, os.truncate, os.fsync, os.fdatasync
     rename, replace, unlink, remove, mkdir, rmdir = os.rename, os.replace, os.unlink, os.remove, os.mkdir, os.rmdir
-    utime, stat, listdir, scandir = os.utime, os.stat, os.listdir, os.scandir
-    statvfs = os.statvfs
-    pread, preadv, fstat, lseek = os.pread, os.preadv, os.fstat, os.lseek
+    utime, stat, listdir, scandir, statvfs = os.utime, os.stat, os.listdir, os.scandir, os.statvfs
+    pread, preadv, fstat, lseek, getpid = os.pread, os.preadv, os.fstat, os.lseek, os.getpid
     open_file = io.open
     sync_filesystem = filesystem.sync_filesystem
 
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A descriptor of a process; `state` is None of a directory."""
+    """A descriptor of a process: of a directory, or of a file to be read."""
 
     process: SimulatedProcess
     path: str
     journal: Journal
-    state: FileState | None
+
+
+@dataclass(slots=True, eq=False)
+class _Writable(_Open):
+    """Of a file that may be changed."""
+
+    state: FileState
     append: bool
 
 
@@ -122,40 +126,15 @@ class Disk:
         """In place of `os`'s own functions, for as long as processes run and until the loop is disposed of."""
         io.open = self._io_open
         filesystem.sync_filesystem = self._sync_filesystem
-        stand_ins: dict[str, Callable[..., Any]] = {
-            "open": self._os_open,
-            "close": self._os_close,
-            "pread": self._os_pread,
-            "preadv": self._os_preadv,
-            "write": self._os_write,
-            "pwrite": self._os_pwrite,
-            "pwritev": self._os_pwritev,
-            "ftruncate": self._os_ftruncate,
-            "truncate": self._os_truncate,
-            "fsync": self._os_fsync,
-            "fdatasync": self._os_fsync,
-            "rename": self._os_rename,
-            "replace": self._os_rename,
-            "unlink": self._os_unlink,
-            "remove": self._os_unlink,
-            "mkdir": self._os_mkdir,
-            "rmdir": self._os_rmdir,
-            "utime": self._os_utime,
-            "stat": self._os_stat,
-            "listdir": self._os_listdir,
-            "scandir": self._os_scandir,
-            "statvfs": self._os_statvfs,
-        }
-        for name, stand_in in stand_ins.items():
-            setattr(os, name, stand_in)
+        for name in _STAND_INS:
+            setattr(os, name, getattr(self, f"_os_{name}"))
         return self
 
     def __exit__(self, *_: object) -> None:
         io.open = _Real.open_file
         filesystem.sync_filesystem = _Real.sync_filesystem
-        for name, function in vars(_Real).items():
-            if name in os.__all__:
-                setattr(os, name, function)
+        for name in _STAND_INS:
+            setattr(os, name, getattr(_Real, name))
 
     def _os_open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         process = self._alive()
@@ -175,13 +154,13 @@ class Disk:
         fd = _Real.open(full, flags & ~os.O_TRUNC, mode)
         journal = self._journal(full)
         if flags & os.O_ACCMODE == os.O_RDONLY and not created:
-            self._open[fd] = _Open(process, full, journal, None, False)
+            self._open[fd] = _Open(process, full, journal)
             return fd
         status = _Real.fstat(fd)
         state = None if created else journal.files.get(status.st_ino)
         if state is None:
             state = journal.files[status.st_ino] = FileState(status.st_size, self._loop.time())
-        self._open[fd] = opened = _Open(process, full, journal, state, bool(flags & os.O_APPEND))
+        self._open[fd] = opened = _Writable(process, full, journal, state, bool(flags & os.O_APPEND))
         if created:
             journal.created(full)
         elif truncated and state.size:
@@ -208,34 +187,35 @@ class Disk:
         if process is not None and opened is not None:
             self.times.read(process, opened.path, offset, length, waits=waits)
 
+    def _writable(self, fd: int) -> _Writable | None:
+        """A file of the process that runs."""
+        opened = self._open.get(fd) if self._alive() is not None else None
+        return opened if isinstance(opened, _Writable) else None
+
     def _os_write(self, fd: int, data: Any) -> int:
-        process, opened = self._alive(), self._open.get(fd)
-        if process is None or opened is None or opened.state is None:
+        if (opened := self._writable(fd)) is None:
             return _Real.write(fd, data)
         position = opened.state.size if opened.append else _Real.lseek(fd, 0, os.SEEK_CUR)
-        written = self._write(process, opened, fd, memoryview(data).cast("B"), position)
+        written = self._write(opened, fd, memoryview(data).cast("B"), position)
         _Real.lseek(fd, position + written, os.SEEK_SET)
         return written
 
     def _os_pwrite(self, fd: int, data: Any, offset: int, /) -> int:
-        process, opened = self._alive(), self._open.get(fd)
-        if process is None or opened is None or opened.state is None:
+        if (opened := self._writable(fd)) is None:
             return _Real.pwrite(fd, data, offset)
-        return self._write(process, opened, fd, data, offset)
+        return self._write(opened, fd, data, offset)
 
     def _os_pwritev(self, fd: int, buffers: Any, offset: int, flags: int = 0, /) -> int:
-        process, opened = self._alive(), self._open.get(fd)
-        if process is None or opened is None or opened.state is None:
+        if (opened := self._writable(fd)) is None:
             return _Real.pwritev(fd, buffers, offset, flags)
-        return self._write(process, opened, fd, b"".join(buffers), offset)
+        return self._write(opened, fd, b"".join(buffers), offset)
 
-    def _write(self, process: SimulatedProcess, opened: _Open, fd: int, data: Any, position: int) -> int:
-        assert opened.state is not None
+    def _write(self, opened: _Writable, fd: int, data: Any, position: int) -> int:
         length, part = len(data), self._chance.random
-        if self._kill_at.get(process) == 1:
+        if self._kill_at.get(opened.process) == 1:
             self._put(opened.state, fd, data[: int(part() * (length + 1))], position)
         try:
-            self._begin(process, opened.path, "write", length)
+            self._begin(opened.process, opened.path, "write", length)
         except OSError as error:  # a disk that fills up takes what it has room for
             length = int(part() * length) if error.errno == errno.ENOSPC and part() < 0.2 else 0
             if length == 0:
@@ -253,16 +233,14 @@ class Disk:
             state.modified_s = self._loop.time()
 
     def _os_ftruncate(self, fd: int, length: int) -> None:
-        process, opened = self._alive(), self._open.get(fd)
-        if process is None or opened is None or opened.state is None:
+        if (opened := self._writable(fd)) is None:
             _Real.ftruncate(fd, length)
             return
-        self._begin(process, opened.path, "truncate")
+        self._begin(opened.process, opened.path, "truncate")
         self._truncated(fd, opened, length)
 
-    def _truncated(self, fd: int, opened: _Open, length: int) -> None:
+    def _truncated(self, fd: int, opened: _Writable, length: int) -> None:
         state = opened.state
-        assert state is not None
         old = _Real.pread(fd, state.size - length, length) if length < state.size else b""
         _Real.ftruncate(fd, length)
         if length != state.size:
@@ -287,7 +265,7 @@ class Disk:
             return
         self._begin(process, opened.path, "fsync")
         self._count("fsyncs")
-        if opened.state is not None:
+        if isinstance(opened, _Writable):
             opened.state.changes.clear()
         elif os.path.isdir(opened.path):
             opened.journal.synced(opened.path)
@@ -368,6 +346,11 @@ class Disk:
         named |= {"st_mtime": modified_s, "st_mtime_ns": int(modified_s * 1e9)}
         return os.stat_result((*values[:8], int(modified_s), *values[9:]), named)
 
+    @staticmethod
+    def _os_getpid() -> int:
+        """Lock files have it. A real one has now four digits and now five, and each byte takes its time."""
+        return _Real.getpid() if PROCESS.get(None) is None else 1
+
     def _os_listdir(self, path: Any = ".") -> list[Any]:
         return sorted(_Real.listdir(path))
 
@@ -393,6 +376,8 @@ class Disk:
         raw = RawFile(fd, lambda: self._open.get(fd) is opened, readable="+" in mode)
         buffered = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
         return buffered if "b" in mode else io.TextIOWrapper(buffered, *options, **named)
+
+    _os_fdatasync, _os_replace, _os_remove = _os_fsync, _os_rename, _os_unlink
 
     # whose call it is, and what becomes of it
 
@@ -448,3 +433,6 @@ class Disk:
         for fd in [fd for fd, opened in self._open.items() if opened.process is process]:
             del self._open[fd]
             _Real.close(fd)
+
+
+_STAND_INS = [name.removeprefix("_os_") for name in vars(Disk) if name.startswith("_os_")]

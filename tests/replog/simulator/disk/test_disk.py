@@ -319,6 +319,11 @@ def test_a_files_time_is_virtual_and_a_directorys_order_its_names(host):
     assert host.do(os.path.isdir, host.home)
 
 
+def test_the_number_of_a_process_is_as_long_in_every_run(host):
+    """It is written into lock files, and a byte more takes a nanosecond more."""
+    assert host.do(os.getpid) == 1 != os.getpid()
+
+
 def test_a_flipped_bit(host):
     append(host.home / "file", bytes(100))
     position = host.disk.flip_bit(host.home / "file", random.Random(1))
