@@ -1,21 +1,20 @@
 """Many seeds, each in a child of its own, forked from a parent that has imported everything."""
 
 import gc
-import json
+import multiprocessing
 import os
 import resource
-import selectors
 import shutil
 import signal
-import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple
 
 from replog.simulator.profiles import Profile
 from replog.simulator.simulation import SeedOutcome, simulate
@@ -23,15 +22,13 @@ from replog.simulator.simulation import SeedOutcome, simulate
 CPU_LIMIT_S = 120
 WALL_LIMIT_S = 300.0
 TRACE_NAME = "trace.txt"
+FORKING = multiprocessing.get_context("fork")
 
 
-@dataclass(slots=True)
-class Child:
-    pid: int
+class Child(NamedTuple):
+    process: BaseProcess
     seed: int
-    pipe: int
     deadline: float
-    answer: bytes = b""
 
 
 def run_seeds(
@@ -62,8 +59,7 @@ class _Pool:
         self._profile = profile
         self._directory = directory
         self._keep = keep
-        self._children: dict[int, Child] = {}  # by pipe
-        self._selector = selectors.DefaultSelector()
+        self._children: dict[Connection, Child] = {}  # by the pipe that the outcome comes through
 
     def run(self, seeds: Iterator[int], jobs: int) -> Iterator[SeedOutcome]:
         gc.collect()
@@ -77,66 +73,48 @@ class _Pool:
                 yield from self._wait()
         finally:
             for child in self._children.values():
-                os.kill(child.pid, signal.SIGKILL)
-                os.waitpid(child.pid, 0)
-                os.close(child.pipe)
-            self._selector.close()
+                child.process.kill()
+                child.process.join()
             gc.unfreeze()
 
     def _start(self, seed: int) -> None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        reading, writing = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            os.close(reading)
-            self._child(seed, writing)
-        os.close(writing)
-        self._children[reading] = Child(pid, seed, reading, time.monotonic() + WALL_LIMIT_S)
-        self._selector.register(reading, selectors.EVENT_READ)
+        reading, writing = FORKING.Pipe(duplex=False)
+        process = FORKING.Process(target=self._simulate, args=(seed, writing))
+        process.start()
+        writing.close()
+        self._children[reading] = Child(process, seed, time.monotonic() + WALL_LIMIT_S)
 
-    def _child(self, seed: int, pipe: int) -> NoReturn:
-        status = 1
+    def _simulate(self, seed: int, pipe: Connection) -> None:
+        """In the child."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S + 1))
+        gc.disable()
         try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S + 1))
-            gc.disable()
-            try:
-                outcome = run_here(seed, self._profile, self._directory, self._keep)
-            except Exception:  # noqa: BLE001 (the simulation itself is broken: the parent is to tell)
-                outcome = SeedOutcome(seed, self._profile.name, "defect", traceback.format_exc())
-            with os.fdopen(pipe, "wb") as file:
-                file.write(json.dumps(outcome.plain()).encode())
-            status = 0
-        except BaseException:  # noqa: BLE001 (nothing may get back into the parent's code)
-            traceback.print_exc()
-        finally:
-            os._exit(status)
+            outcome = run_here(seed, self._profile, self._directory, self._keep)
+        except Exception:  # noqa: BLE001 (the simulation itself is broken: the parent is to tell)
+            outcome = SeedOutcome(seed, self._profile.name, "defect", traceback.format_exc())
+        outcome.cpu_s = round(time.process_time(), 3)
+        pipe.send(outcome)
 
     def _wait(self) -> Iterator[SeedOutcome]:
         nearest = min(child.deadline for child in self._children.values())
-        for key, _ in self._selector.select(max(0.0, nearest - time.monotonic())):
-            child = self._children[key.fd]
-            piece = os.read(key.fd, 1 << 16)
-            child.answer += piece
-            if not piece:
-                yield self._finished(child, "")
-        for child in [child for child in self._children.values() if child.deadline <= time.monotonic()]:
-            os.kill(child.pid, signal.SIGKILL)
-            yield self._finished(child, f"it took more than {WALL_LIMIT_S:g} s")
+        for pipe in wait(list(self._children), max(0.0, nearest - time.monotonic())):
+            assert isinstance(pipe, Connection)
+            yield self._finished(pipe, "")
+        for pipe in [pipe for pipe, child in self._children.items() if child.deadline <= time.monotonic()]:
+            self._children[pipe].process.kill()
+            yield self._finished(pipe, f"it took more than {WALL_LIMIT_S:g} s")
 
-    def _finished(self, child: Child, why: str) -> SeedOutcome:
-        self._selector.unregister(child.pipe)
-        os.close(child.pipe)
-        del self._children[child.pipe]
-        _, status, used = os.wait4(child.pid, 0)
+    def _finished(self, pipe: Connection, why: str) -> SeedOutcome:
+        child = self._children.pop(pipe)
         try:
-            outcome = SeedOutcome(**json.loads(child.answer))
-        except ValueError:
-            outcome = SeedOutcome(child.seed, self._profile.name, "defect")
-            ended = os.waitstatus_to_exitcode(status)
-            outcome.text = f"no verdict: {why or f'the process ended with status {ended}'}"
-        outcome.cpu_s = round(used.ru_utime + used.ru_stime, 3)
+            with pipe:
+                outcome: SeedOutcome = pipe.recv()
+            child.process.join()
+        except (EOFError, OSError):
+            child.process.join()
+            why = why or f"the process ended with status {child.process.exitcode}"
+            outcome = SeedOutcome(child.seed, self._profile.name, "defect", f"no verdict: {why}")
         return outcome
 
 

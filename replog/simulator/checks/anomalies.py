@@ -22,7 +22,7 @@ and offsets come again: nothing of that partition is a fault then but made-up va
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -68,6 +68,9 @@ def find_anomalies(history: History) -> list[Anomaly]:
     ]
 
 
+Claim = tuple[TopicPartition, int, bytes, str]  # that the value is at this offset, and who says so
+
+
 class _Facts:
     """A history, by partition and offset."""
 
@@ -107,14 +110,25 @@ class _Facts:
             return True
         return any(_covers(deletion, partition, offset) for deletion in history.deletions)
 
-    def known(self) -> Iterator[tuple[int, ProducerSend]]:
-        """Records that were committed, with their offsets; some come twice."""
+    def readings(self) -> Iterator[Claim]:
         for partition, offsets in self.read.items():
             for offset, values in offsets.items():
-                for value in values:
-                    if (send := self.sent.get((partition, value))) is not None:
-                        yield offset, send
-        yield from ((send.offset, send) for send in self.promised() if send.offset >= 0)
+                for value, reader in values.items():
+                    yield partition, offset, value, reader
+
+    def claims(self) -> Iterator[Claim]:
+        """Of readers, and of producers with acks=all; some come twice."""
+        for partition, offset, value, reader in self.readings():
+            yield partition, offset, value, f"{reader} read it"
+        for send in self.promised():
+            if send.offset >= 0:
+                yield send.partition, send.offset, send.value, f"{send.client} was told so"
+
+    def known(self) -> Iterator[tuple[int, ProducerSend]]:
+        """Records that were committed, with their offsets; some come twice."""
+        for partition, offset, value, _ in self.claims():
+            if (send := self.sent.get((partition, value))) is not None:
+                yield offset, send
 
     def promised(self) -> Iterator[ProducerSend]:
         """Acknowledged with acks=all: not to be lost."""
@@ -148,29 +162,19 @@ def _bad_offsets(history: History) -> Iterator[Anomaly]:
 
 def _made_up(facts: _Facts) -> Iterator[Anomaly]:
     """A record that certainly failed was not appended (PR-12)."""
-    for partition, offsets in facts.read.items():
-        for offset, values in offsets.items():
-            for value, reader in values.items():
-                send = facts.sent.get((partition, value))
-                if send is None:
-                    yield Anomaly(
-                        "made-up", partition, f"{reader} read {_text(value)} at {offset}; nobody sent it there"
-                    )
-                elif send.outcome is Outcome.FAILED:
-                    yield Anomaly(
-                        "made-up", partition, f"{reader} read {_shown(send)} at {offset}; it failed: {send.error}"
-                    )
+    for partition, offset, value, reader in facts.readings():
+        send = facts.sent.get((partition, value))
+        if send is None:
+            yield Anomaly("made-up", partition, f"{reader} read {_text(value)} at {offset}; nobody sent it there")
+        elif send.outcome is Outcome.FAILED:
+            yield Anomaly("made-up", partition, f"{reader} read {_shown(send)} at {offset}; it failed: {send.error}")
 
 
 def _inconsistent(facts: _Facts) -> Iterator[Anomaly]:
     """INV-17."""
     claims: dict[tuple[TopicPartition, int], dict[bytes, str]] = {}
-    for partition, offsets in facts.read.items():
-        for offset, values in offsets.items():
-            claims[partition, offset] = {value: f"{reader} read it" for value, reader in values.items()}
-    for send in facts.promised():
-        if send.offset >= 0:
-            claims.setdefault((send.partition, send.offset), {}).setdefault(send.value, f"{send.client} was told so")
+    for partition, offset, value, who in facts.claims():
+        claims.setdefault((partition, offset), {}).setdefault(value, who)
     for (partition, offset), values in claims.items():
         if len(values) > 1 and partition not in facts.history.unclean:
             versions = ", ".join(f"{_text(value)} ({who})" for value, who in values.items())
@@ -179,13 +183,8 @@ def _inconsistent(facts: _Facts) -> Iterator[Anomaly]:
 
 def _duplicates(facts: _Facts) -> Iterator[Anomaly]:
     places: dict[tuple[TopicPartition, bytes], dict[int, None]] = {}
-    for partition, offsets in facts.read.items():
-        for offset, values in offsets.items():
-            for value in values:
-                places.setdefault((partition, value), {})[offset] = None
-    for send in facts.promised():
-        if send.offset >= 0:
-            places.setdefault((send.partition, send.value), {})[send.offset] = None
+    for partition, offset, value, _ in facts.claims():
+        places.setdefault((partition, value), {})[offset] = None
     for (partition, value), held_at in places.items():
         send_or_none = facts.sent.get((partition, value))
         excused = send_or_none is not None and not send_or_none.idempotent
@@ -209,27 +208,22 @@ def _lost(facts: _Facts) -> Iterator[Anomaly]:
 
 
 def _unseen(facts: _Facts) -> Iterator[Anomaly]:
-    """Of what the last reader did not find. An offset that was not told must be found by its value."""
-    for last in (facts.history.drained, facts.history.drained_committed):
-        yield from _unseen_by(facts, last)
-
-
-def _unseen_by(facts: _Facts, last: Mapping[TopicPartition, Drained]) -> Iterator[Anomaly]:
-    there = {tp: dict.fromkeys(value for _, value in drained.records) for tp, drained in last.items()}
-    for send in facts.promised():
-        values = there.get(send.partition)
-        if values is None or send.value in values:
-            continue
-        if send.offset < 0 and _anything_gone(facts, send.partition):
-            continue
-        if not facts.may_be_gone(send.partition, send.offset):
-            drained = last[send.partition]
-            yield Anomaly(
-                "unseen",
-                send.partition,
-                f"{_shown(send)} was acknowledged at offset {send.offset} and is not there in the end, from "
-                f"{drained.start_offset} to {drained.end_offset}",
-            )
+    """Of what the last readers did not find. An offset that was not told must be found by its value."""
+    history = facts.history
+    for drained in (*history.drained.values(), *history.drained_committed.values()):
+        there = dict.fromkeys(value for _, value in drained.records)
+        for send in facts.promised():
+            if send.partition != drained.partition or send.value in there:
+                continue
+            if send.offset < 0 and facts.log_starts[send.partition] > 0:
+                continue
+            if not facts.may_be_gone(send.partition, send.offset):
+                yield Anomaly(
+                    "unseen",
+                    send.partition,
+                    f"{_shown(send)} was acknowledged at offset {send.offset} and is not there in the end, from "
+                    f"{drained.start_offset} to {drained.end_offset}",
+                )
 
 
 def _stale_keys(facts: _Facts) -> Iterator[Anomaly]:
@@ -268,10 +262,6 @@ def _aborted_reads(facts: _Facts) -> Iterator[Anomaly]:
 def _counts(send: ProducerSend) -> bool:
     """For READ_COMMITTED."""
     return send.transaction is None or bool(send.transaction.committed)
-
-
-def _anything_gone(facts: _Facts, partition: TopicPartition) -> bool:
-    return facts.log_starts.get(partition, 0) > 0
 
 
 def _polls(facts: _Facts) -> Iterator[Anomaly]:
