@@ -246,60 +246,6 @@ def test_a_paused_process_catches_up_in_order(loop, process):
     assert len(ran) == 5
 
 
-def test_asyncio_works_as_ever_in_virtual_time(loop, process):
-    async def fails() -> None:
-        await asyncio.sleep(1)
-        raise ValueError("fails")
-
-    async def work() -> str:
-        start = loop.time()
-        queue: asyncio.Queue[int] = asyncio.Queue(1)
-        event = asyncio.Event()
-        cancelled = False
-
-        async def produce() -> None:
-            for i in range(3):
-                await queue.put(i)
-                await asyncio.sleep(10)
-            event.set()
-
-        async def long() -> None:
-            nonlocal cancelled
-            try:
-                await asyncio.sleep(3600)
-            except asyncio.CancelledError:
-                cancelled = True
-                raise
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(produce())
-            assert [await queue.get() for _ in range(3)] == [0, 1, 2]
-        assert event.is_set()
-        assert loop.time() == start + 30
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(60):
-                await asyncio.shield(asyncio.create_task(asyncio.sleep(3600)))
-        assert loop.time() == start + 90
-        with pytest.raises(ExceptionGroup):
-            async with asyncio.TaskGroup() as group:
-                group.create_task(long())
-                group.create_task(fails())
-        assert cancelled
-        results = await asyncio.gather(fails(), asyncio.sleep(2, "slept"), return_exceptions=True)
-        assert results[1] == "slept"
-        condition = asyncio.Condition()
-        async with condition, asyncio.Lock(), asyncio.Semaphore():
-            condition.notify_all()
-        done, _ = await asyncio.wait([asyncio.create_task(fails())], timeout=5)
-        assert isinstance(done.pop().exception(), ValueError)
-        assert asyncio.current_task().get_name().endswith("work")  # type: ignore[union-attr]
-        return "done"
-
-    task = loop.spawn(process, work())
-    assert loop.run_until_complete(task) == "done"
-    assert loop.failures == []
-
-
 def test_work_in_threads_runs_later_on_the_loop_in_order_of_its_executor(loop, process):
     ran: list[int] = []
 
