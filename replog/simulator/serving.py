@@ -3,16 +3,12 @@
 A group of replicas could serve a partition while
 
 - they are a majority of its replicas and its `min.insync.replicas` at least, and one of them is in the ISR or the ELR;
-- each runs, has started, has a disk without faults, and reaches the others and the controller, both ways;
-- the controller runs, and its store and disk are sound;
-- one of them leads, or no broker does, or the leader is dead, paused or cut off from the controller, or it hears none
-  of those in the group who may lead in its place, so that it has to give way (ISR-20). Any other leader that has its
-  controller stays the leader, and so does one whose disk is slow, or in whose place another has just come (CT-22):
-  nothing is asked then.
+- each runs, has started, has a sound disk, and reaches the others and a sound controller, both ways;
+- one of them leads, or nobody that the controller hears does, or the leader has to give way to some of them (ISR-20).
+  Nothing is asked if another leads, has a slow disk, or has just come (CT-22).
 
-If one group could for `BOUND_S` without a break, and a producer that reaches all of it has waited as long for an
-acknowledgement of anything it sent there with acks=all, or a leader's word that it is too large, the cluster is stuck
-during faults (live).
+If one group could for `BOUND_S` without a break, a producer that reaches all of it has by then an acknowledgement with
+acks=all of something that it sent there, or a leader's word that it is too large (live).
 """
 
 from collections.abc import Iterator

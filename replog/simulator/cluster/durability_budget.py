@@ -1,18 +1,7 @@
 """What may be destroyed without breaking a promise: the rule for power losses, lost disks and flipped bits.
 
-The promise: a record acknowledged with acks=all survives any number of kills, and the loss of unflushed data, of a
-whole disk or of the truth of its bytes, on one replica at a time. So the next replica may be harmed once every
-partition is whole again: the one harmed before has registered again and every ISR has all of its replicas.
-Where every topic has flush.messages=1, power losses cost nothing and are not limited; lost disks and bits are.
-
-Where `min.insync.replicas` is 1 one replica alone may have what was acknowledged: none is harmed that is the only one
-in an ISR, or while the controller cannot say. Without eligible leader replicas the last one in sync stays in the ISR
-and leads again whatever it lost (ISR-19), so there only kills are survived, and nothing is harmed.
-
-One thing more than a single loss can break the promise, for a controller cannot tell a killed broker, which lost
-nothing, from one that did: when all who are eligible were killed while one is harmed, the last known leader is
-elected (an unclean election, marked RECOVERING), and that may be the harmed one. The checks know such elections, and
-forgive what they lost.
+docs/simulator.md says what is promised. One replica at a time is harmed: the next when the one before has registered
+again and every ISR is full. Where every topic has flush.messages=1, power losses cost nothing and are not limited.
 """
 
 from collections.abc import Callable

@@ -27,13 +27,6 @@ def _in_epoch(directory: Path, epoch: int, *runs: str) -> TinyWorld:
 # INV-1
 
 
-def test_inv_1_a_high_watermark_beyond_the_log_end(tmp_path):
-    world = _in_epoch(tmp_path, 0, "0:0-4")
-    world.hosted(1).log._high_watermark = OffsetMetadata(6)
-    with violates("INV-1", "high watermark 6 <= log end 5"):
-        world.step(1)
-
-
 def test_inv_1_a_log_start_beyond_the_high_watermark(world):
     log = world.hosted(1).log
     world.partition.highest_start = 6  # it is no matter of who asked for it
@@ -58,13 +51,6 @@ def test_inv_1_a_batch_of_an_epoch_that_its_broker_does_not_know(tmp_path):
     world.step(1)  # nearly
     append_record(world.hosted(1).log, 3)
     with violates("INV-1", "is in epoch 2", "3:6-6"):
-        world.step(1)
-
-
-def test_inv_1_an_epoch_in_the_cache_that_its_broker_does_not_know(tmp_path):
-    world = _in_epoch(tmp_path, 2, "0:0-4")
-    world.hosted(1).log.assign_epoch_start(3)
-    with violates("INV-1", "its cache has (3, 5)"):
         world.step(1)
 
 
@@ -125,26 +111,35 @@ def _write(log: Log, batch: bytes) -> None:
     log.log_end_offset = header.next_offset
 
 
-def test_inv_14_an_epoch_that_goes_back(tmp_path):
+BROKEN = {
+    "a high watermark beyond the log end": (
+        lambda log: setattr(log, "_high_watermark", OffsetMetadata(6)),
+        ("INV-1", "high watermark 6 <= log end 5"),
+    ),
+    "an epoch in the cache that its broker does not know": (
+        lambda log: log.assign_epoch_start(3),
+        ("INV-1", "its cache has (3, 5)"),
+    ),
+    "an epoch that goes back": (
+        lambda log: _write(log, leader_batch(5, 1, b"old")),
+        ("INV-14", "offset 5 with epoch 1", "2:4-4"),
+    ),
+    "a hole between batches": (
+        lambda log: _write(log, leader_batch(6, 2, b"late")),
+        ("INV-16", "offset 6 after 2:4-4"),
+    ),
+    "an end that is not that of the last batch": (
+        lambda log: setattr(log, "log_end_offset", 6),
+        ("INV-16", "ends at 6", "2:4-4"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("broken", "violated"), BROKEN.values(), ids=BROKEN)
+def test_inv_1_inv_14_inv_16_a_log_that_is_broken_by_itself(broken, violated, tmp_path):
     world = _in_epoch(tmp_path, 2, "2:0-4")
-    log = world.hosted(1).log
-    _write(log, leader_batch(5, 1, b"old"))
-    with violates("INV-14", "offset 5 with epoch 1", "2:4-4"):
-        world.step(1)
-
-
-def test_inv_16_a_hole_between_batches(tmp_path):
-    world = _in_epoch(tmp_path, 0, "0:0-4")
-    log = world.hosted(1).log
-    _write(log, leader_batch(6, 0, b"late"))
-    with violates("INV-16", "offset 6 after 0:4-4"):
-        world.step(1)
-
-
-def test_inv_16_an_end_that_is_not_that_of_the_last_batch(tmp_path):
-    world = _in_epoch(tmp_path, 0, "0:0-4")
-    world.hosted(1).log.log_end_offset = 6
-    with violates("INV-16", "ends at 6", "0:4-4"):
+    broken(world.hosted(1).log)
+    with violates(*violated):
         world.step(1)
 
 
