@@ -68,6 +68,10 @@ class FaultKind(StrEnum):
     LEAD_ALONE = "let a laggard lead alone, and delete what it lacks"
 
 
+def _kinds(names: str) -> tuple[FaultKind, ...]:
+    return tuple(FaultKind[name] for name in names.split())
+
+
 def _from(first: FaultKind, *, to: FaultKind) -> tuple[FaultKind, ...]:
     """As they stand above."""
     kinds = tuple(FaultKind)
@@ -77,108 +81,23 @@ def _from(first: FaultKind, *, to: FaultKind) -> tuple[FaultKind, ...]:
 NETWORK = _from(FaultKind.CUT_LINK, to=FaultKind.SLOW_METADATA)
 CRASHES = _from(FaultKind.KILL, to=FaultKind.DELETE_RECORDS_WHILE_DOWN)
 CONTROLLER = _from(FaultKind.KILL_CONTROLLER, to=FaultKind.STORE_FAILS)
-LEADERSHIP = (
-    FaultKind.ELECT_PREFERRED,
-    FaultKind.REASSIGN,
-    FaultKind.HAND_ROUND,
-    FaultKind.KILL_LEADERS,
-    FaultKind.ROLLING_RESTART,
+LEADERSHIP = _kinds("ELECT_PREFERRED REASSIGN HAND_ROUND KILL_LEADERS ROLLING_RESTART")
+DISKS = _kinds("DISK_FULL DISK_ERROR SLOW_DISK STALL_DISK WIPE_DISK FLIP_BIT POWER_LOSS")
+FAILOVER = _kinds("SLOW_LINK CUT_ONE_WAY BREAK_CONNECTIONS FALSE_ALARM DUEL KILL_LEADERS PAUSE")
+ISR = _kinds("SLOW_LINK CUT_ONE_WAY ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS RESTART")
+DIRECTORIES = _kinds(
+    "KILL KILL_STARTING KILL_LEADERS POWER_LOSS RESTART DELETE_RECORDS_WHILE_DOWN ISOLATE_FROM_BROKERS "
+    "REASSIGN DISK_FULL"
 )
-DISKS = (
-    FaultKind.DISK_FULL,
-    FaultKind.DISK_ERROR,
-    FaultKind.SLOW_DISK,
-    FaultKind.STALL_DISK,
-    FaultKind.WIPE_DISK,
-    FaultKind.FLIP_BIT,
-    FaultKind.POWER_LOSS,
-)
-FAILOVER = (
-    FaultKind.SLOW_LINK,
-    FaultKind.CUT_ONE_WAY,
-    FaultKind.BREAK_CONNECTIONS,
-    FaultKind.FALSE_ALARM,
-    FaultKind.DUEL,
-    FaultKind.KILL_LEADERS,
-    FaultKind.PAUSE,
-)
-ISR = (
-    FaultKind.SLOW_LINK,
-    FaultKind.CUT_ONE_WAY,
-    FaultKind.ISOLATE_FROM_CONTROLLER,
-    FaultKind.ISOLATE_FROM_BROKERS,
-    FaultKind.RESTART,
-)
-DIRECTORIES = (
-    FaultKind.KILL,
-    FaultKind.KILL_STARTING,
-    FaultKind.KILL_LEADERS,
-    FaultKind.POWER_LOSS,
-    FaultKind.RESTART,
-    FaultKind.DELETE_RECORDS_WHILE_DOWN,
-    FaultKind.ISOLATE_FROM_BROKERS,
-    FaultKind.REASSIGN,
-    FaultKind.DISK_FULL,
-)
-COMPACTION = (
-    *CRASHES,
-    FaultKind.HAND_ROUND,
-    FaultKind.REASSIGN,
-    FaultKind.MOVE_LOG_DIR,
-    FaultKind.SLOW_FOLLOWER,
-    FaultKind.DISK_FULL,
-    FaultKind.SLOW_DISK,
-    FaultKind.FLIP_BIT,
-)
-TRANSACTIONS = (
-    *CRASHES,
-    FaultKind.HAND_ROUND,
-    FaultKind.SLOW_METADATA,
-    FaultKind.SLOW_FOLLOWER,
-    FaultKind.ISOLATE_FROM_BROKERS,
-    FaultKind.REASSIGN,
-    FaultKind.DISK_ERROR,
-)
-SETTINGS = (
-    FaultKind.KILL,
-    FaultKind.KILL_LEADERS,
-    FaultKind.ISOLATE_FROM_CONTROLLER,
-    FaultKind.ISOLATE_FROM_BROKERS,
-    FaultKind.SLOW_FOLLOWER,
-    FaultKind.PAUSE,
-)
-UNCLEAN = (
-    FaultKind.KILL,
-    FaultKind.KILL_LEADERS,
-    FaultKind.RESTART,
-    FaultKind.PAUSE,
-    FaultKind.CUT_ONE_WAY,
-    FaultKind.ISOLATE_FROM_CONTROLLER,
-    FaultKind.REASSIGN,
-    FaultKind.POWER_LOSS,
-)
+COMPACTION = CRASHES + _kinds("HAND_ROUND REASSIGN MOVE_LOG_DIR SLOW_FOLLOWER DISK_FULL SLOW_DISK FLIP_BIT")
+TRANSACTIONS = CRASHES + _kinds("HAND_ROUND SLOW_METADATA SLOW_FOLLOWER ISOLATE_FROM_BROKERS REASSIGN DISK_ERROR")
+SETTINGS = _kinds("KILL KILL_LEADERS ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS SLOW_FOLLOWER PAUSE")
+UNCLEAN = _kinds("KILL KILL_LEADERS RESTART PAUSE CUT_ONE_WAY ISOLATE_FROM_CONTROLLER REASSIGN POWER_LOSS")
 STRAGGLERS = _from(FaultKind.BREAK_UNDER_PROPOSAL, to=FaultKind.RESTART_UNANSWERED)
-MANY = (
-    FaultKind.KILL,
-    FaultKind.RESTART,
-    FaultKind.POWER_LOSS,
-    FaultKind.ISOLATE_BROKER,
-    FaultKind.PAUSE,
-    FaultKind.KILL_CONTROLLER,
-    FaultKind.ELECT_PREFERRED,
-    FaultKind.SLOW_DISK,
-)
-LASTING = (
-    FaultKind.CUT_LINK,
-    FaultKind.CUT_ONE_WAY,
-    FaultKind.ISOLATE_BROKER,
-    FaultKind.ISOLATE_FROM_CONTROLLER,
-    FaultKind.ISOLATE_FROM_BROKERS,
-    FaultKind.ISOLATE_BYSTANDER,
-    FaultKind.SPLIT,
-    FaultKind.PAUSE,
-    FaultKind.SLOW_DISK,
-    FaultKind.STALL_DISK,
+MANY = _kinds("KILL RESTART POWER_LOSS ISOLATE_BROKER PAUSE KILL_CONTROLLER ELECT_PREFERRED SLOW_DISK")
+LASTING = _kinds(
+    "CUT_LINK CUT_ONE_WAY ISOLATE_BROKER ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS ISOLATE_BYSTANDER SPLIT "
+    "PAUSE SLOW_DISK STALL_DISK"
 )
 CONTRIVED = (*STRAGGLERS, FaultKind.LEAD_ALONE, FaultKind.NO_DESCRIPTORS)  # for what hardly ever comes by itself
 ANYTHING = tuple(kind for kind in FaultKind if kind not in CONTRIVED)
