@@ -155,23 +155,17 @@ def _resign_and_wait_for_nobody(self: PartitionLeader) -> None:
 _resign = PartitionLeader.resign
 
 
-def _stay(self: ReplicaManager) -> bool:
-    return False
-
-
-def _expire_nobody(self: ClusterState, now_ms: int) -> Decision[int | None]:
-    return Decision([], None)
-
-
 VARIANTS = [
-    Variant("nobody-resigns", "serving", (ReplicaManager, "resign_where_unheard", _stay)),
+    Variant("nobody-resigns", "serving", (ReplicaManager, "resign_where_unheard", lambda self: False)),
     Variant(
         "resigns-and-goes-on-alone",
         "network",
         (PartitionLeader, "resign", _resign_and_wait_for_nobody),
         (PartitionLeader, "min_insync_replicas", property(lambda self: 1)),
     ),
-    Variant("silence-is-no-death", "serving", (ClusterState, "fence_next_expired", _expire_nobody)),
+    Variant(
+        "silence-is-no-death", "serving", (ClusterState, "fence_next_expired", lambda self, now_ms: Decision([], None))
+    ),
     Variant(
         "any-incarnation-joins",
         "isr",

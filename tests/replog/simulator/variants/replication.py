@@ -143,18 +143,6 @@ def _become_leader_unless_told(self: PartitionLeader, state: PartitionState, *ar
 _told: WeakKeyDictionary[PartitionLeader, int] = WeakKeyDictionary()
 
 
-def _any_incarnation(self: PartitionLeader, asker: Asker) -> bool:
-    return False
-
-
-def _anyone(self: PartitionLeader, replica_id: int, follower: FollowerState) -> bool:
-    return True
-
-
-def _no_start_of_epoch(self: Log, epoch: int, **_: bool) -> None:
-    """Only appends note an epoch."""
-
-
 def _bound_at_once(
     log: Log, timestamp: int, isolation: Isolation, epoch: int, _start: int, **how: Any
 ) -> TimestampAndOffset:
@@ -162,10 +150,6 @@ def _bound_at_once(
 
 
 _list_offset = leader.list_offsets.list_offset
-
-
-def _nothing_waits(self: ReplicaManager, tp: Any) -> None:
-    """A waiter finds out at its deadline."""
 
 
 def _touch_for_appends_alone(self: ReplicaManager, tp: Any, high_watermark_advanced: bool) -> None:
@@ -234,16 +218,16 @@ VARIANTS = [
     Variant(
         "zombie-fetches-count",
         "stragglers",
-        (PartitionLeader, "_is_zombie", _any_incarnation),
-        (PartitionLeader, "_is_eligible", _anyone),
+        (PartitionLeader, "_is_zombie", lambda self, asker: False),
+        (PartitionLeader, "_is_eligible", lambda self, replica_id, follower: True),
     ),
-    Variant("no-epoch-start", "failover", (Log, "assign_epoch_start", _no_start_of_epoch)),
+    Variant("no-epoch-start", "failover", (Log, "assign_epoch_start", lambda self, epoch, **_: None)),
     Variant("end-offset-goes-back", "failover", (leader.partition_leader, "list_offset", _bound_at_once)),
     Variant(
         "purgatory-not-told-of-lost-leadership",
         "failover",
-        (ReplicaManager, "role_changed", _nothing_waits),
-        (ReplicaManager, "check_now", _nothing_waits),
+        (ReplicaManager, "role_changed", lambda self, tp: None),
+        (ReplicaManager, "check_now", lambda self, tp: None),
     ),
     Variant("produce-not-told-of-high-watermark", "swarm", (ReplicaManager, "touched", _touch_for_appends_alone)),
     Variant(

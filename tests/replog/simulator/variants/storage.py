@@ -29,14 +29,6 @@ def _epochs_in_memory(self: LeaderEpochCache, entries: Any) -> None:
     self._entries = self._saved = list(entries)
 
 
-def _save_nothing(self: LeaderEpochCache) -> None:
-    """So are those."""
-
-
-def _epochs_match(*_: Any) -> bool:
-    return True
-
-
 def _no_epochs(path: Any) -> LeaderEpochCache:
     return LeaderEpochCache(path)
 
@@ -65,14 +57,6 @@ def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, int]:
 
 
 _take_marker = replog.log.directories.log_directory.take_marker
-
-
-def _all_counts(self: Log) -> int:
-    return self.log_end_offset
-
-
-def _ask_nobody(self: Log) -> None:
-    """No flush."""
 
 
 def _fetch_as_if_flushed(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
@@ -117,14 +101,14 @@ VARIANTS = [
         "stale-epochs-believed",
         "crashes",
         (LeaderEpochCache, "replace", _epochs_in_memory),
-        (LeaderEpochCache, "begin_save", _save_nothing),
-        (replog.log.recovery, "epochs_match", _epochs_match),
+        (LeaderEpochCache, "begin_save", lambda self: None),
+        (replog.log.recovery, "epochs_match", lambda *_: True),
     ),
     Variant(
         "epochs-lost-at-load",
         "crashes",
         (LeaderEpochCache, "load", staticmethod(_no_epochs)),
-        (replog.log.recovery, "epochs_match", _epochs_match),
+        (replog.log.recovery, "epochs_match", lambda *_: True),
     ),
     Variant(
         "cut-to-lost-high-watermark",
@@ -136,14 +120,14 @@ VARIANTS = [
     Variant(
         "late-flush-timer",
         "disks",
-        (Log, "promised_offset", property(_all_counts)),
+        (Log, "promised_offset", property(lambda self: self.log_end_offset)),
         (Log, "ask_for_flush", _flush_by_a_timer),
     ),
     Variant(
         "flush-messages-ignored",
         "power",
-        (Log, "promised_offset", property(_all_counts)),
-        (Log, "ask_for_flush", _ask_nobody),
+        (Log, "promised_offset", property(lambda self: self.log_end_offset)),
+        (Log, "ask_for_flush", lambda self: None),
     ),
     Variant("producers-forgotten", "stragglers", (LoadingProducers, "finish", _no_producers)),
 ]

@@ -1,16 +1,10 @@
 """Wrong ways to follow transactions."""
 
-from typing import Any
-
 from replog.log.offsets import NO_OFFSET
 from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log.producers.state import ProducerState
 from replog.log.segments import Segments
 from tests.replog.simulator.variants.variant import Variant
-
-
-def _none_aborted(*_: Any) -> list[Any]:
-    return []
 
 
 def _none_open(entry: ProducerSnapshotEntry) -> ProducerState:
@@ -21,6 +15,6 @@ _of_snapshot = ProducerState.of_snapshot
 
 
 VARIANTS = [
-    Variant("aborted-shown", "transactions", (Segments, "aborted_transactions", _none_aborted)),
+    Variant("aborted-shown", "transactions", (Segments, "aborted_transactions", lambda *_: [])),
     Variant("open-transactions-forgotten", "transactions", (ProducerState, "of_snapshot", staticmethod(_none_open))),
 ]

@@ -170,10 +170,6 @@ def _keep_high_watermark(self: Log, offset: int) -> None:
 _truncate_fully = Log.truncate_fully_and_start_at
 
 
-def _answer_of_any_request(self: PartitionFollower, request: FetchPartition) -> bool:
-    return self.fetch_state is FetchState.FETCHING
-
-
 def _take_old_answers(self: FetchSessionHandler, row: SessionRow, now_ms: int) -> None:
     named = self._named.get(row.topic_partition)
     _take_row(self, row if named is None else row._replace(request=named), now_ms)
@@ -237,7 +233,7 @@ VARIANTS = [
     Variant(
         "old-answers-are-appended",
         "failover",
-        (PartitionFollower, "_is_current", _answer_of_any_request),
+        (PartitionFollower, "_is_current", lambda self, request: self.fetch_state is FetchState.FETCHING),
         (FetchSessionHandler, "_take_row", _take_old_answers),
         (replog.log.log, "check_replicated_batches", _check_no_continuity),
     ),
