@@ -1,6 +1,6 @@
 """One broker's incarnation, looked at after each of its steps: only what the step touched costs anything."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from leader.isr import IsrState
@@ -10,7 +10,7 @@ from replog.simulator.checks.beliefs import check_beliefs, check_expansion, chec
 from replog.simulator.checks.commitment import follow_high_watermark, take_leadership
 from replog.simulator.checks.compaction import check_cleaning
 from replog.simulator.checks.fetch_sessions import FetchSessionChecks
-from replog.simulator.checks.flushed import Unsynced, check_flushed
+from replog.simulator.checks.flushed import check_flushed
 from replog.simulator.checks.in_sync import check_in_sync
 from replog.simulator.checks.log_checks import follow_log
 from replog.simulator.checks.log_starts import check_log_start
@@ -21,8 +21,7 @@ from replog.simulator.checks.roles import check_log_epochs, check_zombies, follo
 from replog.simulator.checks.seen_replica import Registrations, SeenReplica
 from replog.simulator.checks.stable import follow_stable
 from replog.simulator.checks.violation import Violation
-from replog.simulator.checks.world import WatchedBroker
-from replog.simulator.history import History
+from replog.simulator.checks.world import WatchedBroker, WatchedWorld
 from replog.simulator.runtime.process import DEAD, SimulatedProcess
 from replog.topic import TopicPartition
 
@@ -42,17 +41,13 @@ class BrokerCheck:
         broker: WatchedBroker,
         process: SimulatedProcess,
         partitions: PartitionOf,
-        losses: Mapping[int, int],
-        history: History,
-        unsynced: Unsynced,
+        world: WatchedWorld,
     ) -> None:
         self._broker_id = broker_id
         self._manager = broker.manager
         self._process = process
         self._partitions = partitions
-        self._losses = losses
-        self._history = history
-        self._unsynced = unsynced
+        self._world = world
         self._hosted = broker.manager.hosted
         self._replicas: dict[TopicPartition, SeenReplica] = {}
         self._by_directory: dict[Path, SeenReplica] = {}
@@ -147,7 +142,11 @@ class BrokerCheck:
         """A replica that was just hosted, in the place of what an earlier incarnation had."""
         partition = self._partition(tp, topic_id)
         replica = SeenReplica(
-            self._broker_id, self._process, self._hosted[tp], self._registered, self._losses.get(self._broker_id, 0)
+            self._broker_id,
+            self._process,
+            self._hosted[tp],
+            self._registered,
+            self._world.losses.get(self._broker_id, 0),
         )
         registered = self._image.broker(self._broker_id)
         replica.broker_epoch = registered.broker_epoch if registered is not None else NO_BROKER_EPOCH
@@ -171,7 +170,7 @@ class BrokerCheck:
         if replica.log is not replica.hosted.log:
             follow_move(self._partition(replica.hosted.topic_partition, replica.hosted.topic_id), replica)
         partition = self._partition(replica.hosted.topic_partition, replica.hosted.topic_id)
-        check_log_start(partition, replica, self._history)
+        check_log_start(partition, replica, self._world.history)
         if replica.log.failure is not None:
             replica.failed = True
             return True
@@ -191,7 +190,7 @@ class BrokerCheck:
         if replica.leader is not None:
             _check_leader(partition, replica, state, high_watermark)
             if replica.high_watermark > high_watermark:
-                check_flushed(partition, replica, high_watermark, self._unsynced)
+                check_flushed(partition, replica, high_watermark, self._world.unsynced)
         exposed = replica.high_watermark != high_watermark and (replica.leader is not None or led_in != NO_EPOCH)
         if rewritten or first_seen or leads_anew or exposed or replica.state is not state:
             check_in_sync(partition)

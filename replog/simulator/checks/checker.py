@@ -76,15 +76,7 @@ class Checker:
         else:
             for broker_id, broker in self._world.brokers.items():
                 if broker is not None and self._world.process_of(broker_id) is process:
-                    check = BrokerCheck(
-                        broker_id,
-                        broker,
-                        process,
-                        self.partitions,
-                        self._world.losses,
-                        self._world.history,
-                        self._world.unsynced,
-                    )
+                    check = BrokerCheck(broker_id, broker, process, self.partitions, self._world)
                     look = self._after_broker_step(check)
         if look is None and process.name.startswith("broker"):
             return lambda: None  # its broker is not made yet

@@ -50,8 +50,7 @@ def test_hw_2_records_are_exposed_with_too_few_in_sync(tmp_path):
     """HW-2"""
     world = three(tmp_path, "0:0-4", min_insync_replicas=2)
     alone = state(partition_epoch=1, isr=(1,))
-    world.record(alone)
-    leader = world.lead(1, alone)
+    leader = world.elect(alone)
     world.append(1)  # nearly
     assert world.partition.committed_end == 5
     leader.log.maybe_increment_high_watermark(6)
@@ -61,8 +60,7 @@ def test_hw_2_records_are_exposed_with_too_few_in_sync(tmp_path):
 
 def test_hw_3_records_are_exposed_that_a_member_of_the_maximal_isr_does_not_have(world):
     """HW-3, while broker 3 is being added: the controller may have it already (ST-2)."""
-    world.record(SHRUNK)
-    leader = world.lead(1, SHRUNK)
+    leader = world.elect(SHRUNK)
     leader.state = Pending(frozenset({1, 2}), IsrProposal(0, 1, ((1, 101), (2, 102), (3, 103))), frozenset({3}))
     world.append(1)
     world.fetch(1, 2)
@@ -77,8 +75,7 @@ def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch
     """ISR-3"""
     world.append(1, 2)
     second = state(epoch=1, partition_epoch=1, isr=(1, 2))
-    world.record(second)
-    leader = world.lead(1, second)
+    leader = world.elect(second)
     for replica_id, end in ((2, 5), (3, 5)):
         _believe(world, replica_id, end)
     proposal = IsrProposal(1, 1, ((1, 101), (2, 102), (3, 103)))
@@ -89,8 +86,7 @@ def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch
 
 def test_isr_3_a_replica_is_proposed_that_has_reached_it(world):
     """ISR-3, nearly"""
-    world.record(SHRUNK)
-    leader = world.lead(1, SHRUNK)
+    leader = world.elect(SHRUNK)
     world.append(1)
     world.fetch(1, 2)
     world.fetch(1, 3)  # at 5, which is the high watermark

@@ -22,8 +22,7 @@ def test_inv_9_a_followers_high_watermark_may_go_back_and_a_new_leaders_may_be_l
     """INV-9, nearly (HW-9, ST-14)"""
     world.hosted(2).log.update_high_watermark(3)
     world.step(2)
-    world.record(SECOND)
-    world.lead(2, SECOND)
+    world.elect(SECOND)
     assert world.partition.replicas[2].high_watermark == 3
     assert world.partition.committed_end == 5
 
@@ -42,8 +41,7 @@ def test_inv_10_more_than_the_leader_of_its_epoch_had(world):
     world.hosted(3).log.update_high_watermark(3)
     for broker_id in (2, 3):
         world.step(broker_id)
-    world.record(SECOND)
-    world.lead(2, SECOND)
+    world.elect(SECOND)
     world.follow(3, SECOND)
     world.hosted(3).log.update_high_watermark(5)
     with violates("INV-10", "follower 3", "rose to 5 in epoch 1", "3 at most"):
@@ -65,8 +63,7 @@ def test_inv_10_a_high_watermark_from_the_leader_of_its_epoch(world):
 def test_inv_10_a_high_watermark_before_the_log_below_it_is_validated(world):
     """A push that is believed before any answer of the epoch: consumers would read what is not committed."""
     world.append(1, 2)  # 0:5-6 are nowhere else, and its answer comes too late
-    world.record(SECOND)
-    world.lead(2, SECOND)
+    world.elect(SECOND)
     world.append(2, 2)
     world.follow(3, SECOND)
     world.commit(2, 3)
@@ -79,8 +76,7 @@ def test_inv_10_a_high_watermark_before_the_log_below_it_is_validated(world):
 
 def test_inv_11_a_leader_exposes_what_is_not_what_was_committed(world):
     world.append(1, 2)
-    world.record(SECOND)
-    world.lead(2, SECOND)
+    world.elect(SECOND)
     world.append(2, 2)
     world.follow(3, SECOND)
     world.commit(2, 3)
@@ -103,8 +99,7 @@ def test_inv_11_a_leader_that_takes_up_its_epoch_late_need_not_have_what_came_af
     """INV-11, nearly: broker 2 was paused when it was elected, and 3 has led since."""
     third = state(leader=3, epoch=2, partition_epoch=2, isr=(1, 3))
     world.record(SECOND)
-    world.record(third)
-    world.lead(3, third)
+    world.elect(third)
     world.follow(1, third)
     world.append(3, 2)
     world.commit(3, 1)

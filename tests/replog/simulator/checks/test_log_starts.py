@@ -62,8 +62,7 @@ def test_all_that_is_committed_each_time_that_a_leader_does_it(world):
     assert world.history.committed_deleted == {TP: 7}
     world.hosted(2).log.update_high_watermark(6)
     world.step(2)
-    world.record(SECOND)
-    world.lead(2, SECOND)
+    world.elect(SECOND)
     _delete(world, 2, -1)
     assert world.history.committed_deleted == {TP: 7}
 

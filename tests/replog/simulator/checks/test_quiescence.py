@@ -31,8 +31,7 @@ def test_inv_21_a_follower_has_not_heard_that_a_record_is_committed(world):
 
 def test_inv_21_a_live_replica_is_out_of_sync(world):
     shrunk = state(partition_epoch=1, isr=(1, 2))
-    world.record(shrunk)
-    world.lead(1, shrunk)
+    world.elect(shrunk)
     with violates("INV-21", "the ISR is [1, 2], and [1, 2, 3]"):
         world.checker.at_the_end()
     del world.brokers[3]  # nearly

@@ -132,6 +132,11 @@ class TinyWorld:
         self.step(broker_id)
         return hosted.leader
 
+    def elect(self, state: PartitionState) -> PartitionLeader:
+        """The controller has decided, and the broker leads."""
+        self.record(state)
+        return self.lead(state.leader, state)
+
     def follow(self, broker_id: int, state: PartitionState) -> PartitionFollower:
         hosted = self.hosted(broker_id)
         hosted.leader = None
