@@ -323,9 +323,6 @@ class SimulatedLoop(CountingLoop):
             return
         self.failures.append(Failure(process.name if process is not None else "the kernel", message, exception))
 
-    def default_exception_handler(self, context: dict[str, Any]) -> None:
-        self.call_exception_handler(context)
-
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         message = context.get("message", "")
         about = context.get("task") or context.get("future")
@@ -339,19 +336,6 @@ class SimulatedLoop(CountingLoop):
 
     def get_debug(self) -> bool:
         return False
-
-    def is_running(self) -> bool:
-        return events._get_running_loop() is self
-
-    def is_closed(self) -> bool:
-        return self._closed
-
-    async def shutdown_asyncgens(self) -> None: ...
-
-    async def shutdown_default_executor(self) -> None: ...
-
-    def close(self) -> None:
-        self.dispose()
 
     def dispose(self) -> None:
         """The end of it all: close what never ran to its end, as a process that is dead, saying nothing.

@@ -7,9 +7,8 @@ import pytest
 from replog.log.compaction.rewriting import delete_horizon
 from replog.log.formats.records import LogRecord
 from replog.simulator.checks.compaction import FOR_EVER_MS
-from tests.leader.replicas import state
 from tests.replog.log.compaction.compacting import batches_of, clean, keyed, offsets_of
-from tests.replog.simulator.checks.tiny import TinyWorld, violates
+from tests.replog.simulator.checks.tiny import TinyWorld, alone, violates
 from tests.replog.simulator.variants import VARIANTS
 
 FIRST, LATER = 10_000, 20_000  # when a log is cleaned, in ms
@@ -17,15 +16,11 @@ FIRST, LATER = 10_000, 20_000  # when a log is cleaned, in ms
 
 def _world(directory: Path, *batches: bytes, tombstones_ms: int = 500) -> TinyWorld:
     """Broker 1 leads alone, with these batches in a segment that may be cleaned."""
-    world = TinyWorld(directory)
-    alone = state(replicas=(1,), isr=(1,))
-    world.record(alone)
-    log = world.start(1, cleanup_policy="compact", delete_retention_ms=tombstones_ms)
-    leader = world.lead(1, alone)
+    world = alone(directory, cleanup_policy="compact", delete_retention_ms=tombstones_ms)
     for batch in batches:
-        leader.append(batch, acks=1, wall_ms=0, now_ms=world.clock.now_ms)
+        world.leader(1).append(batch, acks=1, wall_ms=0, now_ms=world.clock.now_ms)
     world.step(1)
-    log.roll()
+    world.hosted(1).log.roll()
     world.step(1)
     return world
 

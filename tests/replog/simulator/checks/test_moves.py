@@ -5,17 +5,13 @@ from pathlib import Path
 import pytest
 
 from replog.log.log import Log
-from tests.leader.replicas import append_record, log_of, state
-from tests.replog.simulator.checks.tiny import TinyWorld, violates
+from tests.leader.replicas import append_record, log_of
+from tests.replog.simulator.checks.tiny import alone, violates
 
 
 def _moved(tmp_path: Path, copy: Log, high_watermark: int = 8) -> None:
     """Broker 1 has offsets 0 to 4 of epoch 0 and 5 to 7 of epoch 1, all committed, and then `copy`."""
-    world = TinyWorld(tmp_path / "world")
-    recorded = state(leader=1, epoch=1, isr=(1,))
-    world.record(recorded)
-    world.start(1, "0:0-4", "1:5-7", high_watermark=high_watermark)
-    world.lead(1, recorded)
+    world = alone(tmp_path / "world", "0:0-4", "1:5-7", epoch=1, high_watermark=high_watermark)
     hosted = world.hosted(1)
     hosted.log.abandon()
     hosted.replace_log(copy)

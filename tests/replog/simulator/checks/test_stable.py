@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from replog.log.offsets import AppendOrigin
-from tests.leader.replicas import state
 from tests.replog.log.producers.writes import batch, marker
-from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
+from tests.replog.simulator.checks.tiny import TinyWorld, alone, three, violates
 
 PRODUCER = 7
 
@@ -20,11 +19,7 @@ def _leads_with(world: TinyWorld, *batches: bytes, origin: AppendOrigin = Append
 
 
 def _alone(directory: Path) -> TinyWorld:
-    world = TinyWorld(directory)
-    alone = state(replicas=(1,), isr=(1,))
-    world.record(alone)
-    world.start(1)
-    world.lead(1, alone)
+    world = alone(directory)
     _leads_with(world, batch(0, 0, 2, pid=PRODUCER, transactional=True))
     return world
 

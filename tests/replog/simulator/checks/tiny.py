@@ -172,6 +172,15 @@ class TinyWorld:
         self.step(follower_id)
 
 
+def alone(directory: Path, *runs: str, epoch: int = 0, **settings: Any) -> TinyWorld:
+    """Broker 1 leads, and nobody follows."""
+    world = TinyWorld(directory)
+    world.record(state(replicas=(1,), isr=(1,), epoch=epoch))
+    world.start(1, *runs, **settings)
+    world.lead(1, state(replicas=(1,), isr=(1,), epoch=epoch))
+    return world
+
+
 def three(directory: Path, *runs: str, **settings: Any) -> TinyWorld:
     """Broker 1 leads epoch 0, 2 and 3 follow; each has these `runs`, all of it committed, and knows so."""
     world = TinyWorld(directory)
