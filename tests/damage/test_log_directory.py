@@ -224,7 +224,20 @@ def test_a_replica_that_cannot_be_loaded_does_not_keep_the_others(disk, damage, 
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"\xff", b'{"version":0,"brokerEpoch":"x"}', b'{"brokerEpoch":-7}', bytes(1 << 20)]
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b'{"version":0,"brokerEpoch":"x"}',
+        b'{"brokerEpoch":-7}',
+        b'{"brokerEpoch":true}',
+        b"[" * 4096,  # deeper than the JSON reader goes
+        b"9" * 4096,
+        bytes(1 << 20),
+    ],
+    ids=lambda content: repr(content[:30]),
 )
 def test_a_marker_of_any_content_says_that_the_stop_was_clean(disk, content):
     """FN-3: but not in which broker epoch."""

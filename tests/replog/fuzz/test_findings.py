@@ -4,50 +4,14 @@ import struct
 
 import pytest
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, take_marker
-from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import CorruptRecord, InvalidRecord
 from replog.log.files.names import base_offset_of
 from replog.log.formats.batch import parse_header
-from replog.log.formats.checkpoint import DamagedCheckpoint, OffsetCheckpoint
 from replog.log.formats.records import iterate_records
 from replog.topic import parse_directory_name
 from tests.replog.fuzz.targets import with_crc
 from tests.replog.log.batches import append, client_batch, open_log, stamped
 from tests.replog.log.compaction.compacting import clean, offsets_of
-
-
-@pytest.mark.parametrize("count", ["9" * 5000, "9" * 19, "-1", "0x1", "²"])
-def test_a_checkpoint_may_announce_any_number_of_entries(tmp_path, count):
-    """5000 digits are more than Python turns into a number."""
-    path = tmp_path / "checkpoint"
-    path.write_text(f"0\n{count}\nt 0 5\n")
-    with pytest.raises(DamagedCheckpoint):
-        OffsetCheckpoint(path).read()
-
-
-@pytest.mark.parametrize("entry", ["t -1 5", "t 0 -5"])
-def test_no_offset_or_partition_in_a_checkpoint_is_negative(tmp_path, entry):
-    """A negative log start would have named the first segment's files."""
-    path = tmp_path / "checkpoint"
-    path.write_text(f"0\n1\n{entry}\n")
-    with pytest.raises(DamagedCheckpoint, match="not a 64-bit number of 0 or more"):
-        OffsetCheckpoint(path).read()
-
-
-def test_a_leader_epoch_has_31_bits(tmp_path):
-    """EP-1: a larger one would not fit the messages that carry it."""
-    path = tmp_path / "leader-epoch-checkpoint"
-    path.write_text("0\n1\n2147483648 0\n")
-    with pytest.raises(DamagedCheckpoint):
-        LeaderEpochCache.load(path)
-
-
-@pytest.mark.parametrize("content", ["[" * 4096, '{"brokerEpoch":' * 200, "9" * 4096, '{"brokerEpoch":true}'])
-def test_a_clean_shutdown_marker_may_hold_anything(tmp_path, content):
-    """1.4: only that it is there counts. Brackets nested this deep are more than the JSON reader takes."""
-    (tmp_path / CLEAN_SHUTDOWN).write_text(content)
-    assert take_marker(tmp_path, 1) == (True, -1)
 
 
 def test_a_base_offset_has_63_bits():

@@ -1,11 +1,10 @@
 """What a log must know of producers and transactions, by a walk over all batches that it ever held."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from replog.log.formats.batch import CONTROL, TRANSACTIONAL
 from replog.log.formats.control_batch import end_transaction_marker
-from replog.log.offsets import AbortedTransaction
 from tests.replog.log.log_model import Batch
 
 
@@ -65,20 +64,3 @@ def walk(batches: Iterable[Batch]) -> tuple[dict[int, Producer], list[Transactio
                 transactions.append(state.open)
             state.open.batches.append(batch)
     return producers, transactions
-
-
-def committed(batches: Sequence[Batch], aborted: Sequence[AbortedTransaction]) -> list[int]:
-    """Base offsets of the data batches that a READ_COMMITTED consumer keeps (LG-9)."""
-    waiting = sorted(aborted, key=lambda transaction: transaction.first_offset)
-    void: set[int] = set()
-    kept = []
-    for batch in batches:
-        while waiting and waiting[0].first_offset <= batch.last:
-            void.add(waiting.pop(0).producer_id)
-        if batch.header.attributes & CONTROL:
-            marker = end_transaction_marker(batch.data, batch.header)
-            if marker is not None and not marker.committed:
-                void.discard(batch.header.producer_id)
-        elif not (batch.header.attributes & TRANSACTIONAL and batch.header.producer_id in void):
-            kept.append(batch.base)
-    return kept

@@ -69,9 +69,11 @@ def test_row_35_the_file_is_a_checkpoint(tmp_path):
     assert path.read_bytes() == b"0\n0\n"
 
 
-@pytest.mark.parametrize("content", ["0\n2\n1 5\n1 9\n", "0\n2\n1 5\n2 5\n", "0\n1\n-1 5\n", "0\n1\n3 -2\n"])
-def test_a_file_whose_columns_do_not_grow_is_damaged(tmp_path, content):
-    """EP-1."""
+@pytest.mark.parametrize(
+    "content", ["0\n2\n1 5\n1 9\n", "0\n2\n1 5\n2 5\n", "0\n1\n-1 5\n", "0\n1\n3 -2\n", "0\n1\n2147483648 0\n"]
+)
+def test_a_file_whose_columns_do_not_grow_or_exceed_their_range_is_damaged(tmp_path, content):
+    """EP-1: an epoch of more than 31 bits would not fit the messages that carry it."""
     (tmp_path / "leader-epoch-checkpoint").write_text(content)
     with pytest.raises(DamagedCheckpoint, match=r"does not follow|is not a 64-bit number"):
         cache_of(tmp_path, ())

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from replog.log.compaction.offset_map import SLOT_BYTES
-from replog.log.formats.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, iterate_batches
-from replog.log.formats.control_batch import end_transaction_marker
+from replog.log.formats.batch import HEADER_SIZE, iterate_batches
 from replog.log.formats.records import LogRecord, iterate_records
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin, Isolation
 from tests.replog.log.batches import client_batch, open_log
 from tests.replog.log.compaction.compacting import batches_of, clean, records_of
-from tests.replog.log.producers.writes import marker
+from tests.replog.log.producers.writes import kept, marker
 
 SETTINGS = {
     "cleanup_policy": "compact",
@@ -139,34 +138,23 @@ class History:
             assert known.first_offset == first_offset, f"producer {pid} is not known any more"
 
 
-def _values(records: dict[int, LogRecord]) -> dict[bytes, bytes]:
-    values = {record.key: record.value for _, record in sorted(records.items())}
-    return {key: value for key, value in values.items() if key is not None and value is not None}
-
-
 def read_committed(log: Log) -> dict[int, LogRecord]:
-    """As a consumer reads: aborted data is passed over from its first offset to its marker."""
+    """As a consumer reads: aborted data is passed over."""
     committed: dict[int, LogRecord] = {}
     offset = log.log_start_offset
     while offset < log.last_stable_offset:
         data = log.read(offset, 700, Isolation.TXN_COMMITTED, min_one_message=True)
-        begins = sorted(data.aborted, key=lambda txn: txn.first_offset)
-        aborted: set[int] = set()
-        before = offset
-        for position, header in iterate_batches(data.records):
-            while begins and begins[0].first_offset <= header.last_offset:
-                aborted.add(begins.pop(0).producer_id)
-            offset = header.next_offset
-            if header.attributes & CONTROL:
-                ended = end_transaction_marker(data.records, header, position)
-                if ended is not None and not ended.committed:
-                    aborted.discard(header.producer_id)
-            elif not (header.attributes & TRANSACTIONAL and header.producer_id in aborted):
-                committed |= {record.offset: record for record in iterate_records(data.records, header, position)}
-        if offset == before:
-            assert not data.records
+        if not data.records:
             break
+        for position, header in kept(data):
+            committed |= {record.offset: record for record in iterate_records(data.records, header, position)}
+        offset = max(header.next_offset for _, header in iterate_batches(data.records))
     return committed
+
+
+def _values(records: dict[int, LogRecord]) -> dict[bytes, bytes]:
+    values = {record.key: record.value for _, record in sorted(records.items())}
+    return {key: value for key, value in values.items() if key is not None and value is not None}
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -6,7 +6,7 @@ import pytest
 from crc32c import crc32c
 
 from replog.log.errors import CorruptRecord
-from replog.log.formats.batch import CONTROL, HEADER_SIZE, iterate_batches, parse_header, validate_crc
+from replog.log.formats.batch import HEADER_SIZE, iterate_batches, parse_header, validate_crc
 from replog.log.formats.records import LogRecord, iterate_records
 from replog.log.offsets import Isolation
 from replog.log.producers.state import sequence_of_last
@@ -123,14 +123,6 @@ def test_golden_records_decode():
     assert list(iterate_records(W_B5, parse_header(W_B5))) == [
         LogRecord(5, 50, b"k", b"v", (("h1", b"x"), ("h2", None)))
     ]
-
-
-def test_is_a_control_batch_with_a_commit_marker():
-    """S-W-B4."""
-    header = parse_header(W_B4)
-    assert header.attributes & CONTROL
-    (marker,) = iterate_records(W_B4, header)
-    assert (marker.key, marker.value) == (bytes([0, 0, 0, 1]), bytes([0, 0, 0, 0, 0, 6]))
 
 
 def test_a_leader_changes_only_the_epoch_of_a_first_batch(tmp_path):

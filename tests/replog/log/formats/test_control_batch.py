@@ -15,11 +15,7 @@ from replog.log.formats.control_batch import (
     marker_or_none,
 )
 from tests.replog.log.batches import client_batch, stamped
-
-COMMIT_MARKER = (
-    "0000000000000007000000420000000402116bbabe003000000000000000000000007b000000000000007b"
-    "00000000000000090003ffffffff000000012000000008000000010c00000000000600"
-)
+from tests.replog.log.formats.test_batch import W_B4
 
 
 def control(key: bytes | None, value: bytes | None) -> bytes:
@@ -38,7 +34,7 @@ def test_a_commit_marker():
     """S-W-B4."""
     marker = EndTransactionMarker(committed=True, coordinator_epoch=6)
     data = build_end_transaction_marker(marker, producer_id=9, producer_epoch=3, timestamp=123)
-    assert stamped(data, 7, 4).hex() == COMMIT_MARKER
+    assert stamped(data, 7, 4) == W_B4
     assert read(stamped(data, 7, 4)) == marker
 
 
@@ -86,7 +82,7 @@ def test_a_malformed_control_record_is_refused(key, value, message):
 
 
 def test_a_control_batch_that_compaction_has_emptied_ends_nothing():
-    data = bytearray(bytes.fromhex(COMMIT_MARKER)[:61])
+    data = bytearray(W_B4[:61])
     struct.pack_into(">i", data, 8, 49)
     struct.pack_into(">i", data, 57, 0)
     assert read(bytes(data)) is None

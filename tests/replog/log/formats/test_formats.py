@@ -19,7 +19,6 @@ from replog.log.indexes.offset_index import OffsetIndex
 from replog.log.indexes.time_index import TimeIndex
 from replog.log.indexes.transaction_index import AbortedTxn, TransactionIndex
 from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
-from replog.log.producers.snapshot import ENTRY, ProducerSnapshotEntry, format_snapshot, parse_snapshot
 from replog.topic import TopicPartition
 from tests.replog.log.batches import stamped
 
@@ -172,17 +171,6 @@ def test_epochs_are_read_back_and_searched_right(epochs, epoch, offset):
         )
     assert cache.end_offset_for(epoch, end) == expected
     assert cache.epoch_for_offset(offset) == max((known for known, start in entries if start <= offset), default=None)
-
-
-def number(bits: int) -> st.SearchStrategy[int]:
-    return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-
-
-@given(st.lists(st.tuples(*[number({"q": 64, "i": 32, "h": 16}[kind]) for kind in ENTRY.format[1:]]), max_size=20))
-def test_snapshots_are_read_back(rows):
-    """7.5."""
-    entries = [ProducerSnapshotEntry._make(row) for row in rows]
-    assert parse_snapshot(format_snapshot(entries)) == sorted(entries)
 
 
 names = st.text("abcXYZ019._-", min_size=1, max_size=30)

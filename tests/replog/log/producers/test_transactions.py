@@ -1,18 +1,13 @@
 """Reads of READ_COMMITTED consumers (LG-9), and transactions on followers."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from replog.log.formats.batch import CONTROL, TRANSACTIONAL, iterate_batches
-from replog.log.formats.control_batch import marker_or_none
 from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, FetchData, Isolation, OffsetMetadata
-from tests.replog.log.batches import client_batch, files_of, layout, open_log, stamped
-from tests.replog.log.producers.writes import batch, end, marker, produce, send, transact
+from tests.replog.log.batches import client_batch, layout, open_log, stamped
+from tests.replog.log.producers.writes import batch, end, kept, marker, produce, send, transact
 
 SIZE = 69
 
@@ -22,20 +17,8 @@ def read(log: Log, offset: int, max_bytes: int = 10_000) -> FetchData:
 
 
 def visible(data: FetchData, offset: int) -> list[int]:
-    """Base offsets of the batches that a consumer hands out, having passed over what the answer says is aborted."""
-    aborted = sorted(data.aborted, key=lambda transaction: transaction.first_offset)
-    void: set[int] = set()
-    bases = []
-    for position, header in iterate_batches(data.records):
-        while aborted and aborted[0].first_offset <= header.last_offset:
-            void.add(aborted.pop(0).producer_id)
-        if header.attributes & CONTROL:
-            ended = marker_or_none(data.records, header, position)
-            if ended is not None and not ended.committed:
-                void.discard(header.producer_id)
-        elif header.last_offset >= offset and not (header.attributes & TRANSACTIONAL and header.producer_id in void):
-            bases.append(header.base_offset)
-    return bases
+    """Base offsets of the batches that a consumer hands out, by what the answer says is aborted."""
+    return [batch.base_offset for _, batch in kept(data) if batch.last_offset >= offset]
 
 
 @pytest.fixture
@@ -125,29 +108,6 @@ def follow(leader: Log, follower: Log, max_bytes: int) -> None:
         follower.append_as_follower(data.records)
 
 
-def snapshots_of(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in directory.glob("*.snapshot")}
-
-
-@pytest.mark.parametrize("max_bytes", [1, 200, 10**6])
-def test_a_follower_has_its_leaders_transaction_index(tmp_path, max_bytes):
-    """IX-19, PS-6: in the segment that holds the marker, with the same stable offset, however the bytes came."""
-    leader = open_log(tmp_path / "leader", segment_bytes=500)
-    sequences = dict.fromkeys(range(4), 0)
-    for number in range(40):
-        pid = number * 7 % 4
-        transact(leader, pid, sequences[pid])
-        sequences[pid] += 1
-        if number % 3:
-            end(leader, (pid + 1) % 4, commit=number % 5 == 0)
-    follower = open_log(tmp_path / "follower", segment_bytes=500)
-    follow(leader, follower, max_bytes)
-    files = files_of(tmp_path / "leader")
-    assert sum(name.endswith(".txnindex") for name in files) > 3
-    assert files_of(tmp_path / "follower") == files
-    assert snapshots_of(tmp_path / "follower") == snapshots_of(tmp_path / "leader")
-
-
 def test_a_follower_that_becomes_leader_knows_the_duplicates(tmp_path):
     """S-W-P7, PS-3: of what it replicated, with the same cached batches, open transactions and coordinators."""
     leader = open_log(tmp_path / "leader")
@@ -176,60 +136,6 @@ def test_a_replica_that_missed_the_beginning_takes_the_rest(tmp_path):
     late.update_high_watermark(3)
     assert visible(read(late, 1), 1) == []
     assert read(late, 1).aborted == (AbortedTransaction(1, 1),)
-
-
-actions = st.one_of(
-    st.tuples(st.sampled_from(["data"]), st.integers(1, 4)),
-    st.tuples(st.sampled_from(["plain", "commit", "abort", "roll", "reopen", "crash"]), st.integers(1, 4)),
-)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    steps=st.lists(actions, max_size=40),
-    high_watermark=st.integers(0, 60),
-    chunk=st.sampled_from([1, 150, 400, 10**6]),
-    interval=st.sampled_from([0, 100, 4096]),
-)
-def test_a_consumer_sees_what_was_committed_and_nothing_else(steps, high_watermark, chunk, interval):
-    """LG-9, PS-5, against a list: whatever the order of ends, the segments, the fetches and the restarts between."""
-    overrides = {"segment_bytes": 500, "index_interval_bytes": interval}
-    with TemporaryDirectory() as name:
-        log = open_log(Path(name), **overrides)
-        sequences = dict.fromkeys(range(1, 5), 0)
-        open_data: dict[int, list[int]] = {}
-        decided: dict[int, int] = {}  # data offset → of its marker, if committed
-        for step, pid in steps:
-            at = log.log_end_offset
-            if step == "data":
-                transact(log, pid, sequences[pid])
-                sequences[pid] += 1
-                open_data.setdefault(pid, []).append(at)
-            elif step == "plain":
-                produce(log, client_batch(b"x"))
-                decided[at] = at
-            elif step == "roll":
-                log.roll()
-            elif step in ("commit", "abort"):
-                end(log, pid, commit=step == "commit")
-                data = open_data.pop(pid, [])
-                decided |= dict.fromkeys(data, at) if step == "commit" else {}
-            else:
-                log.close() if step == "reopen" else log.abandon()
-                log = open_log(Path(name), clean=step == "reopen", **overrides)
-        log.update_high_watermark(high_watermark)
-        still_open = min((data[0] for data in open_data.values()), default=log.log_end_offset)
-        assert log.last_stable_offset <= min(log.high_watermark, still_open)
-        seen: list[int] = []
-        offset = 0
-        while (answer := read(log, offset, chunk)).records:
-            seen += visible(answer, offset)
-            offset = max(header.next_offset for _, header in iterate_batches(answer.records))
-        assert offset == log.last_stable_offset
-        assert seen == [at for at in sorted(decided) if at < offset], (offset, log.last_stable_offset)
-        log.update_high_watermark(log.log_end_offset)
-        assert log.last_stable_offset == still_open
-        log.close()
 
 
 def test_markers_of_a_replicated_batch_are_read_from_the_fetch(tmp_path):

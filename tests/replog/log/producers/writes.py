@@ -1,8 +1,10 @@
-"""Batches and markers of producers, appended to a log as their leader takes them."""
+"""Batches and markers of producers, appended to a log as their leader takes them, and what consumers keep of them."""
 
+from replog.client.aborted import AbortedBatches
+from replog.log.formats.batch import CONTROL, BatchHeader, iterate_batches
 from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from replog.log.log import Log
-from replog.log.offsets import AppendInfo, AppendOrigin
+from replog.log.offsets import AppendInfo, AppendOrigin, FetchData
 from tests.replog.log.batches import client_batch
 
 
@@ -47,3 +49,13 @@ def end(log: Log, pid: int, *, commit: bool, epoch: int = 0, coordinator_epoch: 
     data = marker(pid, commit=commit, epoch=epoch, coordinator_epoch=coordinator_epoch)
     (info,) = produce(log, data, origin=AppendOrigin.COORDINATOR)
     return info.first_offset
+
+
+def kept(data: FetchData) -> list[tuple[int, BatchHeader]]:
+    """Position and header of the data batches that a READ_COMMITTED consumer keeps of an answer (LG-9)."""
+    aborted = AbortedBatches(data.aborted)
+    return [
+        (position, header)
+        for position, header in iterate_batches(data.records)
+        if not aborted.hides(data.records, position, header) and not header.attributes & CONTROL
+    ]
