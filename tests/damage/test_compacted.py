@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.formats.batch import BatchHeader
+from replog.log.formats.batch import BatchHeader, iterate_batches
 from tests.damage.samples import CLEAN, put_back
 from tests.damage.vocabulary import flipped, segment_file
 from tests.replog.log.batches import append, files_of, layout, open_log
@@ -35,19 +35,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return write_compacted(tmp_path_factory.mktemp("whole") / "t-0")
 
 
-def headers(files: dict[str, bytes], directory: Path) -> list[tuple[int, int, BatchHeader]]:
+def headers(files: dict[str, bytes]) -> list[tuple[int, int, BatchHeader]]:
     """Segment base, position and header of each batch."""
-    put_back(directory, files)
-    log = open_log(directory, **SETTINGS)
-    places, position, base = [], 0, 0
-    for header, data in batches_of(log):
-        segment = max(base for base, _ in layout(log) if base <= header.base_offset)
-        position = position if segment == base else 0
-        base = segment
-        places.append((base, position, header))
-        position += len(data)
-    log.close()
-    return places
+    logs = sorted(name for name in files if name.endswith(".log"))
+    return [(int(name[:20]), position, header) for name in logs for position, header in iterate_batches(files[name])]
 
 
 @pytest.mark.parametrize("stop", [CLEAN, 0])
@@ -63,7 +54,7 @@ def test_undamaged(memory, files, stop):
 @pytest.mark.parametrize("number", range(len(OFFSETS) - 1))
 def test_an_offset_that_stands_out_costs_its_batch_and_not_the_order(memory, files, number):
     """SG-9: raised, lowered, into the hole before it or out of its segment; the next batch, or segment, tells."""
-    base, position, header = headers(files, memory)[number]
+    base, position, header = headers(files)[number]
     for byte in range(8):
         for bit in (0, 1, 3, 7):
             put_back(memory, files)

@@ -1,7 +1,5 @@
 """What fuzzing has found, one test for each: bytes that were once answered with the wrong error, or none."""
 
-import struct
-
 import pytest
 
 from replog.log.errors import CorruptRecord, InvalidRecord
@@ -9,8 +7,7 @@ from replog.log.files.names import base_offset_of
 from replog.log.formats.batch import parse_header
 from replog.log.formats.records import iterate_records
 from replog.topic import parse_directory_name
-from tests.replog.fuzz.targets import with_crc
-from tests.replog.log.batches import append, client_batch, open_log, stamped
+from tests.replog.log.batches import append, changed, client_batch, open_log, stamped
 from tests.replog.log.compaction.compacting import clean, offsets_of
 
 
@@ -35,27 +32,22 @@ def test_a_batch_at_the_end_of_all_offsets_is_corrupt():
 @pytest.mark.parametrize(("field", "value"), [(27, 2**63 - 1), (27, -(2**63))])
 def test_no_record_has_a_timestamp_of_more_than_64_bits(field, value):
     """RB-3: base timestamp and delta add up."""
-    data = bytearray(client_batch(b"x", b"y", timestamps=[1000, 1001 if value > 0 else 999]))
-    struct.pack_into(">q", data, field, value)
-    batch = with_crc(bytes(data))
+    batch = changed(client_batch(b"x", b"y", timestamps=[1000, 1001 if value > 0 else 999]), field, ">q", value)
     with pytest.raises(InvalidRecord, match="no record of batch"):
         list(iterate_records(batch, parse_header(batch)))
 
 
 def test_no_record_has_an_offset_outside_of_its_batch():
     """RB-3: the first record's offset delta is the fourth byte of the record."""
-    data = bytearray(client_batch(b"x"))
-    data[61 + 3] = 2  # zigzag of 1
-    batch = with_crc(bytes(data))
+    batch = changed(client_batch(b"x"), 61 + 3, ">B", 2)  # zigzag of 1
     with pytest.raises(InvalidRecord, match="offset 1, timestamp 1000: no record of batch 0 to 0"):
         list(iterate_records(batch, parse_header(batch)))
 
 
 def test_a_timestamp_of_more_than_64_bits_cannot_stop_the_cleaner(tmp_path):
     """CL-7: a cleaned batch's greatest timestamp is that of its records. So a leader does not take such a batch."""
-    data = bytearray(client_batch((b"k", b"a"), (b"l", b"b"), (b"m", b"c"), timestamps=[1, 2, 3]))
-    struct.pack_into(">q", data, 27, 2**63 - 2)
-    batch = with_crc(bytes(data))
+    sent = client_batch((b"k", b"a"), (b"l", b"b"), (b"m", b"c"), timestamps=[1, 2, 3])
+    batch = changed(sent, 27, ">q", 2**63 - 2)
     log = open_log(tmp_path, cleanup_policy="compact")
     with pytest.raises(InvalidRecord, match="record 2 of the batch has a timestamp of 9223372036854775808"):
         log.append_as_leader(batch, leader_epoch=0, now_ms=0)
@@ -69,9 +61,7 @@ def test_a_timestamp_of_more_than_64_bits_cannot_stop_the_cleaner(tmp_path):
 
 def test_a_timestamp_below_none_cannot_stop_the_cleaner_either(tmp_path):
     """CL-6: from a delete horizon without end back to -7 there is no delta of 64 bits."""
-    data = bytearray(client_batch((b"k", None)))
-    struct.pack_into(">qq", data, 27, -7, -7)
-    batch = with_crc(bytes(data))
+    batch = changed(changed(client_batch((b"k", None)), 27, ">q", -7), 35, ">q", -7)
     log = open_log(tmp_path, cleanup_policy="compact", delete_retention_ms=2**63 - 1)
     with pytest.raises(InvalidRecord, match="record 0 of the batch has a timestamp of -7"):
         log.append_as_leader(batch, leader_epoch=0, now_ms=0)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from crc32c import crc32c
 
 from replog.config import TopicConfig
 from replog.log.log import Log
@@ -38,6 +39,15 @@ def stamped(batch: bytes, base_offset: int, leader_epoch: int) -> bytes:
     data = bytearray(batch)
     struct.pack_into(">q", data, 0, base_offset)
     struct.pack_into(">i", data, 12, leader_epoch)
+    return bytes(data)
+
+
+def changed(batch: bytes, position: int, layout: str, value: int, *, fix_crc: bool = True) -> bytes:
+    """The batch with another value of a field, under a right CRC unless not `fix_crc`."""
+    data = bytearray(batch)
+    struct.pack_into(layout, data, position, value)
+    if fix_crc:
+        struct.pack_into(">I", data, 17, crc32c(data[21:]))
     return bytes(data)
 
 

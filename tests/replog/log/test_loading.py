@@ -81,27 +81,6 @@ def test_payload_below_the_recovery_point_is_not_read(tmp_path, files, clean, re
     assert reopen(tmp_path, clean=clean, recovery_point=recovery_point).log_end_offset == 20
 
 
-def test_leftovers_are_removed(tmp_path, files):
-    """S-W-D11, LD-1, LD-3: an index without its log goes."""
-    endings = {77: "index", 3: "log.deleted", 6: "log.cleaned", 12: "log.swap"}
-    strays = [segment_file(base, ending) for base, ending in endings.items()]
-    for stray in strays:
-        (tmp_path / stray).write_bytes(b"")
-    log = reopen(tmp_path, clean=True)
-    assert (log.log_end_offset, files_of(tmp_path)) == (20, files)
-    assert not [stray for stray in strays if (tmp_path / stray).exists()]
-
-
-def test_a_finished_replacement_is_completed(tmp_path, files):
-    """S-W-D12, LD-2."""
-    merged = files[segment_file(0, "log")] + files[segment_file(6, "log")]
-    (tmp_path / (segment_file(0, "log") + ".swap")).write_bytes(merged)
-    log = reopen(tmp_path, clean=True)
-    assert layout(log) == [(0, 468), (12, 234), (18, 78)]
-    assert not list(tmp_path.glob(segment_file(6, "*")))
-    assert (log.log_end_offset, log.epochs.entries) == (20, ALL)
-
-
 def test_a_checkpointed_log_start(tmp_path, files):
     """S-W-D14, LD-10, LD-11: HW 0 is raised to it."""
     log = reopen(tmp_path, clean=True, log_start_offset=7)

@@ -1,22 +1,10 @@
 """What leaders and followers refuse to append, and what stays in the log then (2.7, 2.8)."""
 
-import struct
-
 import pytest
-from crc32c import crc32c
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import CorruptRecord, OffsetsOutOfOrder, UnexpectedAppendOffset
-from tests.replog.log.batches import append, client_batch, files_of, layout, leader_batch, open_log
-
-
-def changed(batch: bytes, position: int, layout: str, value: int, *, fix_crc: bool = True) -> bytes:
-    data = bytearray(batch)
-    struct.pack_into(layout, data, position, value)
-    if fix_crc:
-        struct.pack_into(">I", data, 17, crc32c(data[21:]))
-    return bytes(data)
-
+from tests.replog.log.batches import append, changed, client_batch, files_of, layout, leader_batch, open_log
 
 GOOD = client_batch(b"a", b"b")
 
@@ -151,12 +139,3 @@ def test_a_follower_takes_a_batch_larger_than_its_segments(tmp_path):
     log = open_log(tmp_path, segment_bytes=100)
     log.append_as_follower(leader_batch(0, 0, b"a") + leader_batch(1, 0, b"x" * 200) + leader_batch(2, 0, b"b"))
     assert [base for base, _ in layout(log)] == [0, 1, 2]
-
-
-def test_flush_messages_makes_appends_durable_before_they_return(tmp_path):
-    """LG-2 (10), LG-18."""
-    log = open_log(tmp_path, flush_messages=3)
-    append(log, GOOD)
-    assert log.recovery_point == 0
-    append(log, GOOD)
-    assert log.recovery_point == 4

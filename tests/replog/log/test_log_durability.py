@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.errors import LogStorageError, TooManyOpenFiles
+from replog.log.flushing import FlushTask
 from replog.log.log import Log
 from tests.replog.log.files.test_open_files import no_descriptors_left
 
@@ -18,9 +19,14 @@ def asking_log(directory: Path, **settings: int) -> tuple[Log, list[int]]:
     return log, asked
 
 
-def run(log: Log) -> None:
+def task_of(log: Log) -> FlushTask:
     task = log.flush_task()
     assert task is not None
+    return task
+
+
+def run(log: Log) -> None:
+    task = task_of(log)
     task.run()
     log.flushed(task)
 
@@ -41,8 +47,7 @@ def test_fewer_than_flush_messages_count_that_are_not_flushed(tmp_path, flush_me
 def test_one_task_serves_every_append_before_it_and_none_behind_it(tmp_path):
     log, _ = asking_log(tmp_path, flush_messages=1)
     append(log, *[client_batch(b"x")] * 5)
-    task = log.flush_task()
-    assert task is not None
+    task = task_of(log)
     append(log, client_batch(b"late"))
     task.run()
     log.flushed(task)
@@ -58,14 +63,12 @@ def test_a_flush_of_the_active_segment_syncs_its_log_and_nothing_else(tmp_path):
     append(log, client_batch(b"x"))
     run(log)
     append(log, client_batch(b"y"))
-    task = log.flush_task()
-    assert task is not None
+    task = task_of(log)
     assert ([Path(file.path).suffix for file in task.files], task.paths, task.new_names) == ([".log"], [], False)
     run(log)
     log.roll()
     append(log, client_batch(b"z"))
-    task = log.flush_task()
-    assert task is not None
+    task = task_of(log)
     assert [Path(file.path).suffix for file in task.files] == [".log", ".index", ".timeindex", ".digest", ".log"]
     assert task.new_names
 
@@ -73,8 +76,7 @@ def test_a_flush_of_the_active_segment_syncs_its_log_and_nothing_else(tmp_path):
 def test_nothing_is_done_by_a_task_that_a_truncation_has_made_void(tmp_path):
     log, asked = asking_log(tmp_path, flush_messages=1)
     append(log, *[client_batch(b"x")] * 5)
-    void = log.flush_task()
-    assert void is not None
+    void = task_of(log)
     log.truncate_to(3)
     asked.clear()
     void.run()
@@ -160,8 +162,7 @@ def test_a_want_of_descriptors_in_the_middle_of_a_truncation_leaves_the_rest_for
     append(log, *[client_batch(b"x", producer_id=7, producer_epoch=0, base_sequence=number) for number in range(5)])
     with no_descriptors_left():
         assert log.truncate_to(3)  # its own files are open
-        task = log.flush_task()
-        assert task is not None
+        task = task_of(log)
         with pytest.raises(TooManyOpenFiles):
             task.run()
     assert (log.failure, log.settled) == (None, False)

@@ -7,13 +7,11 @@ every step the log holds and answers what the model does, and the storage invari
 
 import os
 import random
-import struct
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -23,7 +21,7 @@ from replog.log.errors import CorruptRecord, OffsetOutOfRange, OffsetsOutOfOrder
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.log.timestamps import offset_for_timestamp
-from tests.replog.log.batches import client_batch, config, leader_batch, open_log, stamped
+from tests.replog.log.batches import changed, client_batch, config, leader_batch, open_log, stamped
 from tests.replog.log.crashes import crash
 from tests.replog.log.log_model import Batch, ModelLog, ModelSegment
 
@@ -125,11 +123,8 @@ class Histories(RuleBasedStateMachine):
         """The batch and its records' times as a leader of this topic makes them (2.7)."""
         if self.model.config.message_timestamp_type == "CreateTime":
             return batch, record_times
-        stored = bytearray(batch)
-        stored[22] |= 8
-        struct.pack_into(">q", stored, 35, self.now_ms)
-        struct.pack_into(">I", stored, 17, crc32c(stored[21:]))
-        return bytes(stored), [self.now_ms] * len(record_times)
+        stored = changed(changed(batch, 22, ">B", batch[22] | 8), 35, ">q", self.now_ms)
+        return stored, [self.now_ms] * len(record_times)
 
     @rule(
         fetched=st.lists(st.tuples(contents, st.sampled_from([0, 0, 1])), min_size=1, max_size=4),
@@ -281,7 +276,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def stop_and_start(self) -> None:
-        """Invariant 6; a clean stop and start change and repair nothing."""
+        """Invariant 6; a clean stop and start change and repair nothing (SG-12, changed: Kafka adds a time entry)."""
         before = self.segment_files()
         self.log.close()
         self.checkpoint({"recovery_point", "log_start_offset", "high_watermark"})

@@ -7,7 +7,7 @@ import pytest
 from replog.log.files.deletion import remove
 from replog.log.log import Log
 from replog.log.offsets import Isolation
-from tests.replog.log.batches import append, client_batch, fixture_t, layout, leader_batch
+from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, leader_batch, open_log
 
 FULL = [(0, 234), (6, 234), (12, 234), (18, 78)]
 ALL = ((0, 0), (1, 8), (2, 16))
@@ -78,6 +78,23 @@ def test_truncation_below_the_first_segment_is_a_full_one(log):
     assert (layout(log), log.log_start_offset, log.log_end_offset) == ([(40, 0)], 40, 40)
     with pytest.raises(ValueError, match="negative"):
         log.truncate_to(-1)
+
+
+@pytest.mark.parametrize("interval", [1, 50, 100, 4096])
+def test_cutting_and_appending_again_gives_the_files_that_appending_alone_gives(tmp_path, interval):
+    """SG-10. Every index entry, sealed ones included, is a function of the bytes."""
+    batches = [
+        client_batch(*[b"x" * (i % 5)] * (1 + i % 3), timestamps=[(i * 7) % 50] * (1 + i % 3)) for i in range(40)
+    ]
+    reference = open_log(tmp_path / "reference", segment_bytes=500, index_interval_bytes=interval)
+    ends = [append(reference, batch).log_end_offset for batch in batches]
+    expected = files_of(tmp_path / "reference")
+    assert len(layout(reference)) > 4
+    log = append(open_log(tmp_path / "cut", segment_bytes=500, index_interval_bytes=interval), *batches)
+    for kept in range(len(batches) - 1, 0, -3):
+        log.truncate_to(ends[kept - 1])
+        append(log, *batches[kept:])
+        assert files_of(tmp_path / "cut") == expected, f"cut to {kept} batches"
 
 
 def test_cut_files_wait_for_their_deletion(log, tmp_path):

@@ -1,20 +1,17 @@
 """Segments: index entries per batch (S-W-S1 to S-W-S4), look-ups and truncation (S-W-S5), offset range, rolls."""
 
-import os
-import struct
 from pathlib import Path
 
 import pytest
-from crc32c import crc32c
 
 from replog.log.errors import IndexOffsetOverflow
-from replog.log.formats.batch import BatchHeader, iterate_batches, parse_header
-from replog.log.formats.digest import batch_digest
+from replog.log.formats.batch import BatchHeader, parse_header
 from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.recovery import recover
 from replog.log.segment import Segment
 from replog.log.timestamps import ClaimingBatch, find_in_segment, offset_for_timestamp
-from tests.replog.log.batches import append, client_batch, config, files_of, leader_batch, open_log
+from tests.replog.log.batches import append, changed, client_batch, config, files_of, leader_batch, open_log
+from tests.replog.log.directories.test_changes import fsyncs
 
 
 def segment_of(directory: Path, base: int, *batches: bytes, interval: int) -> Segment:
@@ -243,20 +240,9 @@ def test_a_read_is_bounded_by_size_and_position(w_s5, offset, max_bytes, max_pos
     assert data.records == w_s5.path.read_bytes()[expected[0] : expected[0] + expected[1]]
 
 
-def test_the_next_offset_of_an_empty_segment_is_its_base(tmp_path):
-    """SG-15."""
-    segment = segment_of(tmp_path, 40, interval=10)
-    segment.close()
-    again = Segment(tmp_path, 40)
-    again.restore(config())
-    assert (again.next_offset, again.size) == (40, 0)
-
-
 def test_recovery_ends_at_an_offset_that_does_not_fit_the_segment(tmp_path):
     """LD-4, changed: Kafka splits such a segment, which only its releases before 1.1 could write."""
-    wide = bytearray(leader_batch(0, 0, b"a"))
-    struct.pack_into(">i", wide, 23, 2**31 - 1)
-    struct.pack_into(">I", wide, 17, crc32c(wide[21:]))
+    wide = changed(leader_batch(0, 0, b"a"), 23, ">i", 2**31 - 1)
     segment = Segment(tmp_path, 0)
     segment.path.write_bytes(wide + leader_batch(2**31, 0, b"b"))
     assert recover(segment, config(), -1, producers_in(tmp_path)) == 69
@@ -272,53 +258,22 @@ def test_the_largest_timestamp_is_that_of_the_file_where_batches_have_none(tmp_p
     assert segment.largest_timestamp() == 7
 
 
-def test_closing_adds_nothing_to_the_files(tmp_path):
-    """SG-12, changed: Kafka adds the last time entry at every close, so that restarts show in the files."""
-    segment = segment_of(tmp_path, 0, *numbered(20), interval=100)
-    before = files_of(tmp_path)
-    segment.close()
-    assert files_of(tmp_path) == before
-
-
-def test_a_flush_syncs_the_log_before_its_indexes(tmp_path, monkeypatch):
+def test_a_flush_syncs_the_log_before_its_indexes(tmp_path):
     """SG-13: log, offset index, time index, then ours, for a segment and for the task of a log, which goes on with the
     producer snapshots of the segments that were begun (LG-5), and ends with its directory."""
-    synced: list[Path] = []
-    fsync = os.fsync
-
-    def noting(fd: int) -> None:
-        synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")))
-        fsync(fd)
-
-    monkeypatch.setattr("os.fsync", noting)
     segment = segment_of(tmp_path, 0, *numbered(20), interval=100)
-    segment.flush()
+    with fsyncs() as synced:
+        segment.flush()
     order = [".log", ".index", ".timeindex", ".digest"]
-    assert [path.suffix for path in synced] == order
+    assert [Path(path).suffix for path in synced] == order
     log = append(open_log(tmp_path / "log", segment_bytes=150), *[client_batch(b"a", b"b")] * 3)
-    synced.clear()
-    log.flush()
+    with fsyncs() as synced:
+        log.flush()
     whole = [f"{base:020d}{suffix}" for base in (0, 2) for suffix in order]
     active = [f"{4:020d}.log"]  # a recovery rebuilds its indexes
     snapshots = [f"{base:020d}.snapshot" for base in (2, 4)]
-    assert [path.name for path in synced] == [*whole, *active, *snapshots, "log"]
+    assert [Path(path).name for path in synced] == [*whole, *active, *snapshots, "log"]
     assert log.recovery_point == 6
-
-
-def test_digest_entries_sum_all_batches_up_to_their_offset(tmp_path):
-    log = append(open_log(tmp_path, index_interval_bytes=100), *(client_batch(b"x" * (i % 40)) for i in range(30)))
-    log.roll()
-    segment = log._segments.first
-    headers = [header for _, header in iterate_batches(segment.path.read_bytes())]
-    digests = segment.digest_index
-    for slot in range(digests.count):
-        offset, digest = digests.get(slot)
-        assert digest == sum(batch_digest(h) for h in headers if h.last_offset <= offset) % 2**64
-    assert [digests.get(slot).offset for slot in range(segment.index.count)] == [
-        offset for offset, _ in offset_entries(segment)
-    ]
-    assert digests.last_offset == 29, "one more at the end of a sealed segment"
-    assert struct.unpack(">IQ", digests.path.read_bytes()[-12:]) == (29, segment.digest)
 
 
 @pytest.mark.parametrize("base_offset", [0, 1])

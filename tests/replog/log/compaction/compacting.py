@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from replog.log.compaction.cleaning import Cleaning
+from replog.log.compaction.cleaning import Cleaning, CleanTask
 from replog.log.files.replacing import fsync_directory
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.records import LogRecord, iterate_records
 from replog.log.formats.segment_file import open_file
 from replog.log.formats.walk import Break, LogFile
 from replog.log.log import Log
+from replog.log.swap import Swap
 from tests.replog.log.batches import append, client_batch, open_log
 
 MAP_BYTES = 1 << 20
@@ -45,6 +46,16 @@ def clean(log: Log, now_ms: int = 0, *, checkpoint: int | None = None, map_bytes
             assert log.finish_swap(swap)
             fsync_directory(log.directory)
     return cleaning.end_offset
+
+
+def rewritten(log: Log) -> tuple[CleanTask, Swap]:
+    """The first group of all that is cleanable, to be swapped."""
+    task = log.cleaning_task(log.cleanable(None, T), T, MAP_BYTES)
+    cleaning = Cleaning(task)
+    cleaning.map_keys()
+    swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
+    assert swap is not None
+    return task, swap
 
 
 def batches_of(log: Log) -> Iterator[tuple[BatchHeader, bytes]]:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.compaction.cleaning import Cleaning
 from replog.log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from replog.log.errors import CorruptRecord, LogUncleanable
 from replog.log.formats.batch import DELETE_HORIZON, HEADER_SIZE
@@ -23,6 +22,7 @@ from tests.replog.log.compaction.compacting import (
     offsets_of,
     ranges_of,
     records_of,
+    rewritten,
     sealed,
 )
 
@@ -159,11 +159,7 @@ def test_cl_2_a_truncation_voids_a_running_cleaning(tmp_path):
     for stage in ("rewritten", "begun"):
         log = sealed(compacted(tmp_path / stage), keyed("a"), keyed("a"), keyed("b"))
         append(log, keyed("a"))
-        task = log.cleaning_task(log.cleanable(None, T), T, 1 << 16)
-        cleaning = Cleaning(task)
-        cleaning.map_keys()
-        swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
-        assert swap is not None
+        task, swap = rewritten(log)
         if stage == "begun":
             assert log.begin_swap(task, swap)
         log.truncate_to(3)
@@ -178,11 +174,7 @@ def test_cl_2_sources_that_retention_took_are_not_brought_back(tmp_path):
     log = compacted(tmp_path, segment_bytes=139)
     sealed(log, keyed("a"))
     sealed(log, keyed("a"))
-    task = log.cleaning_task(log.cleanable(None, T), T, 1 << 16)
-    cleaning = Cleaning(task)
-    cleaning.map_keys()
-    swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
-    assert swap is not None
+    task, swap = rewritten(log)
     log.maybe_increment_log_start_offset(1)
     assert log.delete_old_segments(T) == 1
     assert not log.begin_swap(task, swap)

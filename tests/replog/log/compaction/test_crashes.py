@@ -16,7 +16,7 @@ from replog.log.log import Log
 from replog.log.offsets import AppendOrigin, Isolation
 from replog.log.swap import finish_swaps
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
-from tests.replog.log.compaction.compacting import clean, names_in, offsets_of, records_of
+from tests.replog.log.compaction.compacting import clean, names_in, offsets_of, records_of, rewritten
 from tests.replog.log.producers.writes import marker, produce
 
 SETTINGS = {"cleanup_policy": "compact", "segment_bytes": 600, "index_interval_bytes": 100}
@@ -138,11 +138,7 @@ def test_cl_9_a_crash_while_a_crash_is_repaired(tmp_path, monkeypatch):
 def test_cl_9_a_crash_while_a_truncation_calls_a_swap_off(tmp_path, monkeypatch):
     """At worst the log is as if it had not been truncated yet."""
     log = written(tmp_path / "log")
-    task = log.cleaning_task(log.cleanable(None, 0), 0, 1 << 16)
-    cleaning = Cleaning(task)
-    cleaning.map_keys()
-    swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])
-    assert swap is not None
+    task, swap = rewritten(log)
     assert log.begin_swap(task, swap)
     before = {record.offset: record for record in records_of(log)}
     with states(tmp_path / "log", tmp_path / "states", monkeypatch) as copies:

@@ -2,11 +2,10 @@
 
 import pytest
 
-from replog.log.compaction.cleaning import Cleaning
 from replog.log.errors import InvalidRecord, OffsetsOutOfOrder, UnexpectedAppendOffset
 from replog.log.offsets import Isolation
 from tests.replog.log.batches import append, client_batch, files_of, layout, leader_batch, open_log
-from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, latest_of, sealed
+from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, latest_of, rewritten, sealed
 
 
 def test_cl_8_cleaned_indexes_are_those_of_the_bytes(tmp_path):
@@ -112,12 +111,7 @@ def test_cl_8_a_truncation_in_a_hole_between_segments_goes_on_in_the_first_of_th
 def test_cl_9_bounds_that_have_fallen_into_a_replaced_segment_are_found_anew(tmp_path):
     """A follower's high watermark may go back (HW-9); its place in the old segment says nothing of the new one."""
     log = sealed(compacted(tmp_path), keyed("a"), keyed("a"), keyed("b"))
-    task = log.cleaning_task(log.cleanable(None, T), T, 1 << 16)
-    cleaning = Cleaning(task)
-    cleaning.map_keys()
-    [group] = task.groups(cleaning.end_offset)
-    swap = cleaning.rewrite(group)
-    assert swap is not None
+    task, swap = rewritten(log)
     log.update_high_watermark(2)
     assert log.bound(Isolation.HIGH_WATERMARK) == (2, 0, 140)
     assert log.begin_swap(task, swap)
@@ -126,23 +120,6 @@ def test_cl_9_bounds_that_have_fallen_into_a_replaced_segment_are_found_anew(tmp
 
 
 # -- LG-13, SG-6, 2.7
-
-
-def test_lg_13_a_compacted_topic_keeps_what_retention_would_take(tmp_path):
-    for policy, left in (("compact", 3), ("compact,delete", 1)):
-        log = open_log(tmp_path / policy, cleanup_policy=policy, retention_ms=1, retention_bytes=0)
-        sealed(log, keyed("a"))
-        sealed(log, keyed("a"))
-        log.delete_old_segments(T + 10_000)
-        assert len(log.segments) == left, policy
-
-
-def test_lg_13_a_compacted_topic_still_gives_up_what_lies_below_its_log_start(tmp_path):
-    log = compacted(tmp_path)
-    sealed(log, keyed("a"))
-    sealed(log, keyed("a"))
-    log.maybe_increment_log_start_offset(1)
-    assert log.delete_old_segments(T) == 1
 
 
 def test_sg_6_a_segment_rolls_in_time_for_the_largest_lag(tmp_path):

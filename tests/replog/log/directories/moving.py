@@ -1,5 +1,6 @@
 """Logs that come, go and move between two log directories, for tests."""
 
+import os
 import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from follower.future_replica import FutureReplica
 from replog.config import TopicConfig
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
-from replog.log.directories.log_directory import LogDirectory
+from replog.log.directories.log_directory import LogDirectory, Report
 from replog.log.directories.log_manager import LogManager
 from replog.log.epochs import EpochEntry
 from replog.log.formats.batch import iterate_batches
@@ -35,10 +36,22 @@ def start(*disks: Path, chance: int = 1) -> LogManager:
     return directories
 
 
+def open_directory(
+    path: Path, topic: TopicConfig | None = None, report: Report | None = None, *, load: bool = True
+) -> LogDirectory:
+    """One of a broker, with all its logs if `load`."""
+    directory = LogDirectory(path, cluster_id="c", node_id=3, randbytes=os.urandom)
+    try:
+        if load:
+            directory.load(lambda _: topic or config(), report)
+    except BaseException:
+        directory.abandon()
+        raise
+    return directory
+
+
 def place(directories: LogManager, tp: TopicPartition = TP) -> Path:
-    log = directories.get(tp)
-    assert log is not None
-    return log.directory.parent
+    return directories.logs[tp].directory.parent
 
 
 def carry_out(change: LogChange | DirectoryChange) -> None:
@@ -111,9 +124,7 @@ def filled(directories: LogManager) -> Log:
 
 
 def copied(directories: LogManager, slice_bytes: int = 200) -> FutureReplica:
-    current, future = directories.get(TP), directories.future(TP)
-    assert current is not None
-    assert future is not None
+    current, future = directories.logs[TP], directories.futures[TP].log
     replica = FutureReplica(TP, current, future, backoff_ms=1)
     directories.on_truncated = lambda _tp, log: (
         replica.current_truncated(log.log_end_offset) if log is current else None
@@ -127,9 +138,7 @@ def copied(directories: LogManager, slice_bytes: int = 200) -> FutureReplica:
 
 def swapped(directories: LogManager) -> Log:
     """The copy, which has all, takes its log's place."""
-    current, future = directories.get(TP), directories.future(TP)
-    assert current is not None
-    assert future is not None
+    current, future = directories.logs[TP], directories.futures[TP].log
     future.flush(current.recovery_point)
     preparation = directories.preparation(TP)
     preparation.run()
@@ -149,6 +158,3 @@ def told(log: Log) -> tuple[int, int, tuple[EpochEntry, ...], list[bytes]]:
         records += [bytes(data[at : at + header.size]) for at, header in iterate_batches(memoryview(data))]
         offset = [header for _, header in iterate_batches(memoryview(data))][-1].next_offset
     return log.log_start_offset, log.log_end_offset, log.epochs.entries, records
-
-
-# -- several directories

@@ -134,8 +134,7 @@ def test_records_without_a_topic_id_are_neither_taken_for_a_new_replica_nor_remo
 def test_a_replica_that_leads_from_the_beginning_has_its_epoch_before_it_is_here(manager):
     """ST-13, EP-3."""
     carried_out(manager, planned(manager, new={TP: NewReplica(ID, CONFIG, leads_in=4)}))
-    log = manager.get(TP)
-    assert log is not None
+    log = manager.logs[TP]
     assert LeaderEpochCache.load(log.directory / "leader-epoch-checkpoint").entries == log.epochs.entries == ((4, 0),)
 
 
@@ -183,13 +182,11 @@ def test_a_replica_may_be_followed_by_one_of_its_name_in_the_same_change(manager
     old.update_high_watermark(4)
     manager.checkpoint_high_watermarks()
     carried_out(manager, planned(manager, [TP], {TP: NewReplica(OTHER_ID, CONFIG, leads_in=0)}))
-    new = manager.get(TP)
-    assert new is not None
+    new = manager.logs[TP]
     assert (manager.topic_id(TP), new.log_end_offset) == (OTHER_ID, 0)
     append(new, PAIR)
     manager.abandon()
-    again = start(manager.directories[0].path).get(TP)
-    assert again is not None
+    again = start(manager.directories[0].path).logs[TP]
     assert (again.log_end_offset, again.high_watermark) == (2, 0)
 
 

@@ -1,6 +1,5 @@
 """`cleaner-offset-checkpoint` (1.3): kept by a log directory for its replicas."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -8,22 +7,16 @@ from replog.log.directories.log_directory import LogDirectory
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
 from tests.replog.log.batches import append, client_batch, config
-from tests.replog.log.directories.moving import created, deleted
+from tests.replog.log.directories.moving import created, deleted, open_directory
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("other", 3)
 COMPACTED = config(cleanup_policy="compact")
 
 
-def opened(directory: Path) -> LogDirectory:
-    manager = LogDirectory(directory, cluster_id="c", node_id=1, randbytes=os.urandom)
-    manager.load(lambda _: COMPACTED)
-    return manager
-
-
 def filled(directory: Path) -> LogDirectory:
     """Ten records in two segments, clean up to 5; another replica clean up to 7."""
-    manager = opened(directory)
+    manager = open_directory(directory, COMPACTED)
     log = created(manager, TP, b"1" * 16, COMPACTED)
     append(log, *[client_batch((b"k", b"v"))] * 5).roll()
     append(log, *[client_batch((b"k", b"v"))] * 5)
@@ -41,7 +34,7 @@ def content(directory: Path) -> str:
 def test_it_survives_a_restart(tmp_path):
     filled(tmp_path).close(1)
     assert content(tmp_path) == "0\n2\nother 3 7\nt 0 5\n"
-    manager = opened(tmp_path)
+    manager = open_directory(tmp_path, COMPACTED)
     assert (manager.cleaned_offsets.get(TP), manager.cleaned_offsets.get(OTHER)) == (5, 7)
     manager.abandon()
 
@@ -62,7 +55,7 @@ def test_it_goes_with_the_replica(tmp_path):
     assert content(tmp_path) == "0\n1\nother 3 7\n"
     manager.close(1)
     shutil.rmtree(tmp_path / "other-3")
-    manager = opened(tmp_path)
+    manager = open_directory(tmp_path, COMPACTED)
     assert manager.cleaned_offsets.get(OTHER) is None, "another replica may come by that name"
     manager.abandon()
 
@@ -70,9 +63,8 @@ def test_it_goes_with_the_replica(tmp_path):
 def test_a_damaged_one_counts_as_empty(tmp_path):
     filled(tmp_path).close(1)
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n7\n")
-    manager = LogDirectory(tmp_path, cluster_id="c", node_id=1, randbytes=os.urandom)
     lines: list[str] = []
-    manager.load(lambda _: COMPACTED, lines.append)
+    manager = open_directory(tmp_path, COMPACTED, lines.append)
     assert manager.cleaned_offsets.get(TP) is None
     assert any("cleaner-offset-checkpoint" in line and "from their beginning" in line for line in lines), lines
     manager.abandon()
@@ -82,10 +74,10 @@ def test_it_goes_with_a_replica_that_was_moved_away(tmp_path):
     """The one that is copied in its place is dirty, after a crash too."""
     filled(tmp_path).close(1)
     shutil.move(tmp_path / "t-0", tmp_path.parent / "away")
-    manager = opened(tmp_path)
+    manager = open_directory(tmp_path, COMPACTED)
     append(created(manager, TP, b"1" * 16, COMPACTED), *[client_batch((b"k", b"v"))] * 10).flush()
     manager.abandon()
-    manager = opened(tmp_path)
+    manager = open_directory(tmp_path, COMPACTED)
     assert manager.cleaned_offsets.get(TP) is None
     manager.abandon()
 
@@ -96,11 +88,11 @@ def test_a_start_that_cuts_the_log_lowers_it(tmp_path):
     path = manager.logs[TP].segments[0].path
     manager.abandon()
     flip(path, 150)
-    manager = opened(tmp_path)
+    manager = open_directory(tmp_path, COMPACTED)
     log = manager.logs[TP]
     assert (log.log_end_offset, manager.cleaned_offsets.get(TP)) == (2, 0)
     append(log, *[client_batch((b"k", b"v"))] * 10).flush()
     manager.abandon()
-    manager = opened(tmp_path)
+    manager = open_directory(tmp_path, COMPACTED)
     assert manager.cleaned_offsets.get(TP) == 0
     manager.abandon()

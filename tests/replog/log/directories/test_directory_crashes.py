@@ -39,8 +39,7 @@ def finish(directories: LogManager, target: Path) -> Log:
         move(directories, TP, str(target))
         copied(directories)
         swapped(directories)
-    log = directories.get(TP)
-    assert log is not None
+    log = directories.logs[TP]
     assert place(directories) == target
     return log
 
@@ -61,8 +60,7 @@ def every_crash(
             work()
             done = True
         again = restarted(directories, *disks)
-        log = again.get(TP)
-        assert log is not None
+        log = again.logs[TP]
         assert told(log) == expected, f"after {calls} changes of files"
         ended_where.add((log.directory.parent == disks[1], again.future(TP) is not None))
         assert told(finish(again, disks[1])) == expected

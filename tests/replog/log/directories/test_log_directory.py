@@ -1,9 +1,6 @@
 """One log directory: lock, identity, loading, checkpoints, the clean-shutdown marker (1.1, 1.3, 1.4, FN-1, FN-3)."""
 
-import os
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +14,7 @@ from replog.log.formats.checkpoint import OffsetCheckpoint
 from replog.log.log import Log
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config
-from tests.replog.log.directories.moving import created, deleted
+from tests.replog.log.directories.moving import created, deleted, open_directory
 from tests.replog.log.directories.test_changes import fsyncs
 
 TP = TopicPartition("a-b", 12)
@@ -27,16 +24,9 @@ PAIR = client_batch(b"a", b"b")
 MARKER = ".kafka_cleanshutdown"
 
 
-def start(directory: Path, *, load: bool = True, **overrides: object) -> LogDirectory:
-    manager = LogDirectory(directory, cluster_id="c1", node_id=3, randbytes=os.urandom)
-    if load:
-        manager.load(lambda tp: config(**overrides))
-    return manager
-
-
 @pytest.fixture
 def manager(tmp_path: Path) -> LogDirectory:
-    return start(tmp_path / "disk")
+    return open_directory(tmp_path / "disk")
 
 
 @pytest.fixture
@@ -52,7 +42,7 @@ def test_an_orderly_stop_and_start(manager, log):
     manager.close(17)
     directory = manager.path
     assert (directory / MARKER).read_text() == '{"version":0,"brokerEpoch":17,"logDirs":1}'
-    again = start(directory, load=False)
+    again = open_directory(directory, load=False)
     assert (again.clean, again.previous_broker_epoch) == (True, 17)
     assert not (directory / MARKER).exists(), "gone before anything is loaded (FN-3)"
     (loaded,) = again.load(lambda tp: config()).values()
@@ -64,54 +54,41 @@ def test_a_long_load_says_how_far_it_is(manager, log, monkeypatch):
     monkeypatch.setattr(log_directory, "TELL_EVERY", 1)
     manager.close(17)
     lines: list[str] = []
-    start(manager.path, load=False).load(lambda tp: config(), lines.append)
+    open_directory(manager.path, report=lines.append)
     assert lines == [f"1 of 1 directories in {manager.path} are loaded"]
 
 
 def test_a_crash_leaves_no_marker(manager, log):
     manager.checkpoint_high_watermarks()
     manager.abandon()
-    again = start(manager.path)
+    again = open_directory(manager.path)
     assert (again.clean, again.previous_broker_epoch) == (False, -1)
-    reloaded = again.get(TP)
-    assert reloaded is not None
+    reloaded = again.logs[TP]
     assert (reloaded.log_end_offset, reloaded.recovery_point) == (8, 0)
     again.abandon()
-    assert not start(manager.path, load=False).clean
+    assert not open_directory(manager.path, load=False).clean
 
 
 def test_clean_or_not_is_said_of_a_directory_and_all_its_partitions(tmp_path):
     """FN-4: after a crash every partition is recovered, even one that was not written to; another disk is not."""
     for disk in ("one", "two"):
-        manager = start(tmp_path / disk)
+        manager = open_directory(tmp_path / disk)
         for tp in (TP, OTHER):
             append(created(manager, tp, ID, config()), PAIR)
         manager.close(5)
-    start(tmp_path / "one").abandon()
+    open_directory(tmp_path / "one").abandon()
     recovered = {}
     for disk in ("one", "two"):
         lines: list[str] = []
-        start(tmp_path / disk, load=False).load(lambda tp: config(), lines.append)
+        open_directory(tmp_path / disk, report=lines.append)
         recovered[disk] = sorted({tp for line in lines for tp in ("a-b-12", "t-0") if f"{tp}/" in line})
     assert recovered == {"one": ["a-b-12", "t-0"], "two": []}
-
-
-def test_a_second_process_is_refused(manager):
-    script = (
-        "import os, sys; from pathlib import Path; from replog.log.directories.log_directory import LogDirectory\n"
-        "try: LogDirectory(Path(sys.argv[1]), cluster_id='c1', node_id=3, randbytes=os.urandom)\n"
-        "except Exception as error: print(error)"
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", script, str(manager.path)], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
-    assert "is in use by another process" in said
 
 
 def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(LogStorageError, match=r"file.*Not a directory|file.*exists"):
-        start(tmp_path / "file" / "logs")
+        open_directory(tmp_path / "file" / "logs")
 
 
 def test_partition_metadata_says_whose_the_directory_is(manager, log):
@@ -128,10 +105,10 @@ def test_what_was_never_recovered_is_not_marked_clean(manager, log):
     path = manager.path / "a-b-12" / "partition.metadata"
     content = path.read_text()
     path.write_text("damaged")
-    start(manager.path).close(6)
+    open_directory(manager.path).close(6)
     assert not (manager.path / MARKER).exists()
     path.write_text(content)
-    again = start(manager.path)
+    again = open_directory(manager.path)
     assert (again.clean, again.logs[TP].log_end_offset) == (False, 8)
     again.close(7)
     assert (manager.path / MARKER).exists()
@@ -142,7 +119,7 @@ def test_a_missing_replica_counts_as_an_unclean_stop(manager, log):
     append(created(manager, OTHER, ID, config()), PAIR)
     manager.close(5)
     (manager.path / "a-b-12").rename(manager.path.parent / "elsewhere")
-    again = start(manager.path)
+    again = open_directory(manager.path)
     assert (again.clean, again.previous_broker_epoch, set(again.logs)) == (True, -1, {OTHER})
 
 
@@ -151,12 +128,12 @@ def test_a_new_replica_inherits_nothing_from_one_that_was_moved_away(manager, lo
     log.update_high_watermark(8)
     manager.close(1)
     log.directory.rename(manager.path.parent / "away")
-    again = start(manager.path)
+    again = open_directory(manager.path)
     append(created(again, TP, ID, config()), *[PAIR] * 4)
     again.abandon()
     lines: list[str] = []
-    last = LogDirectory(manager.path, cluster_id="c1", node_id=3, randbytes=os.urandom)
-    log = last.load(lambda tp: config(), lines.append)[TP]
+    last = open_directory(manager.path, report=lines.append)
+    log = last.logs[TP]
     assert (log.recovery_point, log.high_watermark, log.log_end_offset) == (0, 0, 8)
     last.abandon()
 
@@ -165,7 +142,7 @@ def test_an_emptied_replica_has_lost_data(manager, log):
     manager.close(5)
     for path in (manager.path / "a-b-12").glob("0*"):
         path.unlink()
-    loaded = start(manager.path).logs[TP]
+    loaded = open_directory(manager.path).logs[TP]
     assert (loaded.log_end_offset, loaded.lost_data) == (0, True)
 
 
@@ -178,7 +155,7 @@ def test_an_interrupted_creation_leaves_nothing_and_is_begun_anew(manager):
     (manager.path / "photos-2026").mkdir()
     (manager.path / "photos-2026" / "partition.metadata").touch()
     (manager.path / "photos-2026" / "01.jpg").touch()
-    again = start(manager.path)
+    again = open_directory(manager.path)
     assert (again.logs, again.failed) == ({}, {})
     assert not (manager.path / "t-0").exists()
     assert len(list((manager.path / "photos-2026").iterdir())) == 2
@@ -190,12 +167,12 @@ def test_a_replica_that_no_checkpoint_tells_of_is_made_durable_when_it_is_found(
     (directories 840031). Where there is a checkpoint nothing is waited for."""
     manager.abandon()
     with fsyncs() as synced:
-        again = start(manager.path)
+        again = open_directory(manager.path)
     assert {str(log.directory / "partition.metadata"), str(log.directory), str(manager.path)} <= {*synced}
     again.checkpoint_all()
     again.abandon()
     with fsyncs() as synced:
-        start(manager.path)
+        open_directory(manager.path)
     assert str(log.directory / "partition.metadata") not in synced
 
 
@@ -206,8 +183,7 @@ def test_a_replica_does_not_inherit_the_high_watermark_of_a_deleted_one_of_its_n
     deleted(manager, TP, 0)
     append(created(manager, TP, b"2" * 16, config()), PAIR)
     manager.abandon()
-    reloaded = start(manager.path).get(TP)
-    assert reloaded is not None
+    reloaded = open_directory(manager.path).logs[TP]
     assert (reloaded.log_end_offset, reloaded.high_watermark) == (2, 0)
 
 
@@ -224,8 +200,7 @@ def test_high_watermarks_may_be_written_by_several_threads_at_once_and_by_none_a
     manager.close(1)
     log.update_high_watermark(4)
     manager.checkpoint_high_watermarks()
-    reloaded = start(manager.path).get(TP)
-    assert reloaded is not None
+    reloaded = open_directory(manager.path).logs[TP]
     assert reloaded.high_watermark == 8
 
 
@@ -233,11 +208,11 @@ def test_nothing_is_checkpointed_before_everything_is_loaded(manager, log):
     """HW-12."""
     log.update_high_watermark(6)
     manager.close(5)
-    again = start(manager.path, load=False)
+    again = open_directory(manager.path, load=False)
     again.checkpoint_high_watermarks()
     again.checkpoint_recovery_points()
     again.close(6)
-    third = start(manager.path)
+    third = open_directory(manager.path)
     assert third.clean
     assert (third.logs[TP].high_watermark, third.previous_broker_epoch) == (6, 6)
 
@@ -258,9 +233,8 @@ def test_a_truncation_below_the_log_start_checkpoints_that_too(manager, log):
     append(log, PAIR)
     log.flush()
     manager.abandon()
-    again = start(manager.path)
-    reloaded = again.get(TP)
-    assert reloaded is not None
+    again = open_directory(manager.path)
+    reloaded = again.logs[TP]
     assert (reloaded.log_start_offset, reloaded.log_end_offset) == (4, 6)
     again.abandon()
 
@@ -272,9 +246,8 @@ def test_a_log_that_ends_below_its_recovery_point_has_a_lower_one_from_then_on(m
     log.on_recovery_point_lowered = lambda: None
     log.truncate_to(4)
     manager.abandon()
-    again = start(manager.path)
-    reloaded = again.get(TP)
-    assert reloaded is not None
+    again = open_directory(manager.path)
+    reloaded = again.logs[TP]
     assert (reloaded.log_end_offset, reloaded.recovery_point) == (4, 4)
     assert OffsetCheckpoint(manager.path / "recovery-point-offset-checkpoint").read() == {TP: 4}
     again.abandon()

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import random
 import resource
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from replog.log.directories.log_directory import LogDirectory
 from replog.log.errors import LogStorageError, TooManyOpenFiles
 from replog.log.files.open_files import OPEN_FILES, OpenFile, OpenFiles, sync_all, with_room
 from replog.log.log import Log
@@ -22,7 +20,7 @@ from replog.log.offsets import Isolation
 from replog.log.timestamps import offset_for_timestamp
 from replog.topic import TopicPartition
 from tests.replog.log.batches import NO_LIMIT, append, client_batch, config, files_of, open_log
-from tests.replog.log.directories.moving import created, deleted
+from tests.replog.log.directories.moving import created, deleted, open_directory
 
 SEGMENTS = 30
 SETTINGS: dict[str, Any] = {"segment_bytes": 300, "index_interval_bytes": 50}
@@ -271,8 +269,7 @@ def test_what_is_in_the_log_and_cannot_be_flushed_for_want_of_a_descriptor_is_no
 
 def test_a_replica_goes_although_no_descriptor_is_left(tmp_path):
     """Its name is gone durably; the checkpoints forget it the next time."""
-    manager = LogDirectory(tmp_path / "logs", cluster_id="c", node_id=1, randbytes=random.Random(1).randbytes)
-    manager.load(lambda _: config())
+    manager = open_directory(tmp_path / "logs")
     tp = TopicPartition("t", 0)
     created(manager, tp, b"1" * 16, config())
     with no_descriptors_left():

@@ -4,7 +4,6 @@ import struct
 
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
-from crc32c import crc32c
 
 from replog.log.errors import InvalidRecord
 from replog.log.formats.batch import CONTROL, parse_header
@@ -14,16 +13,13 @@ from replog.log.formats.control_batch import (
     end_transaction_marker,
     marker_or_none,
 )
-from tests.replog.log.batches import client_batch, stamped
+from tests.replog.log.batches import changed, client_batch, stamped
 from tests.replog.log.formats.test_batch import W_B4
 
 
 def control(key: bytes | None, value: bytes | None) -> bytes:
     """A control batch with any key and value."""
-    data = bytearray(client_batch((key, value), producer_id=9, producer_epoch=3, base_sequence=0))
-    struct.pack_into(">h", data, 21, 0x30)
-    struct.pack_into(">I", data, 17, crc32c(data[21:]))
-    return bytes(data)
+    return changed(client_batch((key, value), producer_id=9, producer_epoch=3, base_sequence=0), 21, ">h", 0x30)
 
 
 def read(data: bytes) -> EndTransactionMarker | None:

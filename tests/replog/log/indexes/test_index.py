@@ -1,6 +1,5 @@
 """The offset index, the time index, the digest index, and the search that begins at the warm end."""
 
-import contextlib
 import os
 import struct
 from pathlib import Path
@@ -17,6 +16,7 @@ from replog.log.indexes.time_index import TimeIndex
 from replog.log.offsets import Buffer
 from replog.log.segment import Segment
 from tests.replog.log.batches import config, leader_batch
+from tests.replog.log.files.test_open_files import held
 
 
 @pytest.fixture
@@ -85,13 +85,6 @@ def test_the_upper_bound_is_the_first_entry_at_or_after_the_end(offsets, start, 
     assert offsets.fetch_upper_bound(start, size) == bound
 
 
-def test_an_index_without_entries_or_with_later_ones_only_has_that_upper_bound(tmp_path):
-    index = OffsetIndex(tmp_path / "o.index", 100)
-    assert index.fetch_upper_bound(0, 1) is None
-    index.append(110, 512)
-    assert index.fetch_upper_bound(0, 1) == (110, 512)
-
-
 @pytest.mark.parametrize(("offset", "left"), [(200, 4), (121, 3), (120, 2), (119, 2), (106, 1), (105, 0), (104, 0)])
 @pytest.mark.parametrize("from_disk", [False, True])
 def test_truncation_keeps_smaller_offsets(offsets, offset, left, from_disk):
@@ -110,14 +103,6 @@ def test_a_file_holds_its_entries_alone(offsets):
     """S-W-I6, S-W-I7, IX-5, IX-6, changed: nothing is preallocated or trimmed, and a reopened index is not full."""
     assert offsets.path.stat().st_size == 32
     assert reopened(offsets).count == 4
-
-
-def test_zeros_left_by_a_preallocating_writer_are_noticed(tmp_path):
-    """S-W-I8, IX-2, changed: Kafka's sanity check passes this file."""
-    path = tmp_path / "o.index"
-    path.write_bytes(struct.pack(">ii", 5, 1) + bytes(72))
-    with pytest.raises(CorruptIndex, match="does not follow"):
-        OffsetIndex(path, 0).check_shape()
 
 
 def probes_of(index: Index) -> list[int]:
@@ -191,14 +176,6 @@ def test_look_ups_at_the_tail_of_a_reopened_index_touch_three_pages(tmp_path, mo
     assert len(pages) <= 3, pages
 
 
-def descriptors_of(path: Path) -> list[str]:
-    targets = []
-    for fd in os.listdir("/proc/self/fd"):
-        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
-            targets.append(os.readlink(f"/proc/self/fd/{fd}"))
-    return [name for name in targets if str(path) in name]
-
-
 def test_an_index_holds_nothing_open_until_entries_are_asked_for(tmp_path):
     """IX-8, IX-7: nor is a missing file created; deleting the file leaves what is open usable."""
     missing = OffsetIndex(tmp_path / "missing.index", 0)
@@ -209,14 +186,14 @@ def test_an_index_holds_nothing_open_until_entries_are_asked_for(tmp_path):
     path = tmp_path / "o.index"
     path.write_bytes(b"".join(struct.pack(">ii", slot, slot * 10) for slot in range(3000)))
     index = OffsetIndex(path, 0)
-    assert descriptors_of(path) == []
+    assert held(tmp_path) == []
     assert index.lookup(2999) == (2999, 29990)
     assert index.lookup(7) == (7, 70)
-    assert len(descriptors_of(path)) == 1
+    assert held(tmp_path) == ["o.index"]
     path.unlink()
     assert index.lookup(8) == (8, 80)
     index.close()
-    assert descriptors_of(path) == []
+    assert held(tmp_path) == []
     assert not path.exists()
 
 
@@ -236,23 +213,6 @@ def test_entries_not_yet_written_are_found_and_closing_drops_them(tmp_path):
     index.append(5001, 50010)
     index.write()
     assert reopened(index).lookup(5001) == (5001, 50010)
-
-
-def test_lookups_agree_whether_entries_are_written_or_not(tmp_path):
-    """IX-1: the file is the entries in order, big-endian."""
-    index = OffsetIndex(tmp_path / "o.index", 7)
-    for slot in range(1, 9000):
-        index.append(7 + 3 * slot, 100 * slot)
-        if slot % 10 == 0:
-            index.write()
-        if slot % 777 == 0:
-            for target in (7, 9, 10, 7 + 3 * slot // 2, 7 + 3 * slot, 10**6):
-                below = min(max((target - 7) // 3, 0), slot)
-                assert index.lookup(target) == (7 + 3 * below, 100 * below)
-    index.write()
-    assert index.path.read_bytes() == b"".join(struct.pack(">ii", 3 * slot, 100 * slot) for slot in range(1, 9000))
-    index.truncate_to(7 + 3 * 100)
-    assert (index.count, index.last_offset) == (99, 7 + 3 * 99)
 
 
 @pytest.fixture
@@ -352,6 +312,7 @@ def test_digest_entries_hold_all_64_bits(tmp_path):
         (OffsetIndex, bytes(11), "3 bytes after"),
         (OffsetIndex, struct.pack(">iiii", 5, 80, 4, 90), "does not follow"),
         (OffsetIndex, struct.pack(">iiii", 5, 80, 6, 80), "does not follow"),
+        (OffsetIndex, struct.pack(">ii", 5, 1) + bytes(72), "does not follow"),  # left by a preallocating writer
         (OffsetIndex, struct.pack(">ii", -1, 80), "no offset of its segment"),
         (TimeIndex, struct.pack(">qiqi", 5, 1, 5, 2), "does not follow"),
         (TimeIndex, struct.pack(">qiqi", 5, 2, 6, 1), "does not follow"),
@@ -360,7 +321,7 @@ def test_digest_entries_hold_all_64_bits(tmp_path):
     ],
 )
 def test_an_index_out_of_shape_is_corrupt(tmp_path, kind, content, said):
-    """IX-13, IX-16."""
+    """IX-13, IX-16; S-W-I8, IX-2, changed: Kafka's sanity check passes zeros."""
     path = tmp_path / "broken"
     path.write_bytes(content)
     with pytest.raises(CorruptIndex, match=said):

@@ -18,9 +18,8 @@ from replog.log.log import Log
 from replog.log.offsets import AppendOrigin, Isolation
 from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log.producers.state import ProducerStateManager
-from tests.replog.log.batches import client_batch, files_of, open_log, stamped
+from tests.replog.log.batches import changed, client_batch, files_of, open_log, stamped
 from tests.replog.log.producers.writes import batch, end, marker, produce, send, transact
-from tests.replog.log.test_log_append import changed
 
 MAX = 2**31 - 1
 
@@ -102,7 +101,7 @@ def test_an_unknown_producer_begins_anywhere(log):
 
 
 def test_sequences_wrap(log):
-    """S-W-P6, PS-2, RB-5: the successor of 2^31-1 is 0, within a batch too."""
+    """S-W-P6, PS-2, RB-5: the successor of 2^31-1 is 0, within a batch, too."""
     send(log, 0, MAX - 1)
     assert send(log, 0, MAX, 3) == (1, 3)
     assert entry(log).last_sequence == 1
