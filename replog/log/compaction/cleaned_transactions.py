@@ -1,4 +1,4 @@
-"""Transactions as the cleaner meets them: whose data is void (CL-5), which markers have nothing left to mark (CL-6)."""
+"""Transactions in a cleaning: whose data is void (CL-5), and which markers have nothing left to mark (CL-6)."""
 
 from collections.abc import Callable
 
@@ -12,14 +12,14 @@ class CleanedTransactions:
     """Sees every batch of the log in order, as far as the cleaning goes."""
 
     def __init__(self, retain: Callable[[AbortedTxn], None]) -> None:
-        """`retain` gets each aborted transaction of which there was data, at its marker: its index entry must stay."""
+        """`retain` gets each aborted transaction that had data, at its marker: its index entry must stay."""
         self._retain = retain
         self._known: list[AbortedTxn] = []  # that begin later, by descending first offset
         self._aborted: dict[int, AbortedTxn] = {}  # producer id → the transaction at hand
         self._with_data: set[int] = set()  # producers whose transaction at hand had a data batch
 
     def add_aborted(self, transactions: list[AbortedTxn]) -> None:
-        """Aborted transactions that overlap what comes next; the same one may be told again."""
+        """Aborted transactions that overlap what comes next; one may be given again."""
         self._known = sorted({*self._known, *transactions}, key=lambda txn: txn.first_offset, reverse=True)
 
     def observe(self, header: BatchHeader, data: Buffer) -> bool:

@@ -1,8 +1,7 @@
 """One cleaning of one log (section 8), apart from the log, so that another process can do it.
 
-It reads the sealed segments by descriptors of its own and writes `.cleaned` files; the log itself is touched only by
-the swap of each finished segment, which the log does (`swap`). Memory: the offset map with the fates, and one batch at
-a time.
+It reads the sealed segments by its own descriptors and writes `.cleaned` files. The log itself swaps each finished
+segment in (`swap`). Memory: the offset map, the fates, and one batch at a time.
 """
 
 import os
@@ -110,8 +109,7 @@ class CleanTask:
         )
 
     def groups(self, end_offset: int) -> list[list[SourceSegment]]:
-        """The segments below `end_offset` that become one each: neighbours whose files and offsets fit one segment's
-        limits (CL-4)."""
+        """The segments below `end_offset`, grouped: each group becomes one segment, within the limits of one (CL-4)."""
         groups: list[list[SourceSegment]] = []
         for source in self.sources:
             if source.base_offset >= end_offset:
@@ -131,10 +129,10 @@ class CleanTask:
 
 
 class Cleaning:
-    """`map_keys`, then `rewrite` each group of the task in turn; each result is to be swapped in before the next.
+    """`map_keys`, then `rewrite` each group of the task. Each result is swapped in before the next.
 
-    Raises CorruptRecord or InvalidRecord for a damaged log,
-    LogUncleanable for one that cannot be cleaned within its limits, and OSError, all of which leave the log as it is.
+    Raises CorruptRecord or InvalidRecord for a damaged log, LogUncleanable for one beyond its limits, and OSError. Each
+    leaves the log as it is.
     """
 
     def __init__(self, task: CleanTask) -> None:
@@ -197,7 +195,7 @@ class Cleaning:
     # -- segments
 
     def rewrite(self, group: Sequence[SourceSegment]) -> Swap | None:
-        """Write the segment that is to replace the group, durably; None if the group is as it should be."""
+        """Write the segment that replaces the group, durably; None if nothing would change."""
         segment = cleaned_segment(self.task.directory, group[0].base_offset)
         swap = Swap(segment, [source.base_offset for source in group])
         try:
@@ -275,7 +273,7 @@ class Cleaning:
             )
 
     def _aborted_in(self, source: SourceSegment) -> list[AbortedTxn]:
-        """The aborted transactions that may have data in a segment, from its transaction index and those behind it."""
+        """The aborted transactions that may have data in a segment, from its transaction index and later ones."""
         transactions: list[AbortedTxn] = []
         for path, base_offset in self.task.transaction_indexes:
             if base_offset < source.base_offset:

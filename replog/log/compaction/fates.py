@@ -1,7 +1,7 @@
-"""What the first pass of a cleaning saw come of each record it read: the second need not ask the map again.
+"""What the first pass of a cleaning finds out about each record, so that the second need not ask the map again.
 
-One byte an offset. A record is the latest of its key until a later one takes its place, so when all are read the bytes
-say what the map would say, without a key to hash. What was not noted is 0, and is looked up.
+One byte an offset. A record is the latest of its key until a later one replaces it. So when all are read, the bytes say
+what the map would say, without hashing keys. 0 means not noted; such a record is looked up.
 """
 
 from mmap import mmap
@@ -14,7 +14,7 @@ STAYING_WITHOUT_TOMBSTONES = bytes.maketrans(bytes([GONE, LATEST_TOMBSTONE]), by
 
 
 class Fates:
-    """Of `count` offsets from `first` on: `codes[offset - first]`, for the pass that rewrites them."""
+    """`codes[offset - first]` of `count` offsets from `first` on."""
 
     def __init__(self, first: int, count: int) -> None:
         self.first = first
@@ -22,7 +22,7 @@ class Fates:
         self.codes = memoryview(mmap(-1, max(1, count)))
 
     def of(self, header: BatchHeader) -> bytes | None:
-        """Of each record in turn; None if one of them is not known, or if the batch has holes."""
+        """The codes of a batch's records; None if one is not known, or if the batch has holes."""
         start, end = header.base_offset - self.first, header.next_offset - self.first
         if start < 0 or end > self.count or end - start != header.records_count:
             return None

@@ -14,8 +14,8 @@ class OffsetMap:
     """Keys are known by 16 bytes of BLAKE2b, so a slot takes 24 bytes however long the key is."""
 
     def __init__(self, max_bytes: int) -> None:
-        """A table of at most `max_bytes`, of which the system provides the pages that are used, and a slot that is
-        always free, at which every search ends."""
+        """A table of at most `max_bytes`, and one slot more that is always free, where every search ends. Unused pages
+        take no memory."""
         slots = max_bytes // SLOT_BYTES
         if slots < 1:
             raise ValueError(f"{max_bytes} bytes do not hold one slot of {SLOT_BYTES}")
@@ -28,8 +28,8 @@ class OffsetMap:
         return self.count
 
     def put(self, key: bytes, offset: int) -> int | None:
-        """Remember `offset` as the latest of `key`, and return the one in whose place it is, -1 if the key is new.
-        None, and nothing happens, if there is no room for another key."""
+        """Remember `offset` as the latest of `key`. Returns the offset that it replaces, -1 for a new key. None, and
+        nothing happens, if there is no room for another key."""
         high, low = _DIGEST(blake2b(key).digest())
         table = self._table
         place = low % self._slots * _WORDS

@@ -1,4 +1,4 @@
-"""What the cleaner makes of a batch: which records stay, and the batch that then takes its place (CL-5 to CL-7)."""
+"""Which records of a batch a cleaning keeps, and the batch that replaces it (CL-5 to CL-7)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class CleanedBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Compaction:
-    """One cleaning's decisions; give it the batches in the order of the log."""
+    """The decisions of one cleaning. It must see the batches in the order of the log."""
 
     keys: OffsetMap
     fates: Fates
@@ -51,7 +51,8 @@ class Compaction:
     delete_retention_ms: int
 
     def clean(self, header: BatchHeader, data: memoryview, *, must_stay: bool) -> CleanedBatch | None:
-        """What is kept of a batch of sound CRC; None if nothing is. With `must_stay` at least its header is (CL-7)."""
+        """What is kept of a batch whose CRC is right; None if nothing is. With `must_stay` at least its header stays
+        (CL-7)."""
         discard = self.transactions.observe(header, data)
         if header.base_offset >= self.end_offset:
             return CleanedBatch(header, data)
@@ -127,7 +128,7 @@ class Compaction:
         return _rebuilt(header, moved, count, newest)
 
     def _ends_producer(self, header: BatchHeader) -> bool:
-        """Whether it holds what is last known of an active producer: its sequence, or else its epoch (CL-7)."""
+        """Whether it holds the last sequence of an active producer, or else its epoch (CL-7)."""
         end = self.producers.get(header.producer_id)
         if end is None:
             return False

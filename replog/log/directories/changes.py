@@ -1,8 +1,7 @@
-"""What one change of metadata does to a broker's files: replicas that go, that come, and that begin to lead.
+"""How a change of metadata changes a broker's files: replicas are deleted, are created, or begin to lead.
 
-`LogManager` plans a `LogChange`, its `steps` wait for the disks, in any thread, and `LogManager.commit` takes
-over what has come. After a crash in between there are replicas without records, or epochs that begin at the log end, as
-after one behind it.
+`LogManager` plans a `LogChange`. Its `steps` wait for the disks, in any thread. `LogManager.commit` then makes the new
+replicas known. A crash in between leaves replicas without records, or epochs that begin at the log end.
 """
 
 import os
@@ -31,8 +30,8 @@ STEP = 4  # replicas: 1 to 3 ms of work
 
 
 class NewReplica(NamedTuple):
-    """A replica that is placed here; `leads_in` is the epoch in which it begins, if it leads. A copy in the making
-    (§7.7) has its directory by another name."""
+    """A replica to be created. `leads_in` is its first epoch, if it leads. `copy_name` is the name of its directory, if
+    it is a copy in the making (§7.7)."""
 
     topic_id: bytes
     config: TopicConfig
@@ -50,20 +49,21 @@ class Doomed(NamedTuple):
 
 @dataclass(slots=True)
 class DirectoryChange:
-    """What happens in one log directory: names go, durably, before any comes that might be the same."""
+    """The part of a change in one log directory. Deletions are durable before creations: names may be the same."""
 
     directory: Path
-    fd: int  # of the directory: that a name is gone can be made durable, whatever descriptors are left
-    forget_gone: Callable[[], None]  # writes the checkpoints: a replica that comes must not inherit
-    attend: Callable[[TopicPartition, Log], None]  # has a new log tell its directory what it wants
+    fd: int  # of the directory: its fsync needs no new descriptor
+    forget_gone: Callable[[], None]  # writes the checkpoints: a new replica must inherit nothing
+    attend: Callable[[TopicPartition, Log], None]  # connects a new log with its directory
     doomed: list[Doomed] = field(default_factory=list)
     new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
     leading: dict[TopicPartition, Log] = field(default_factory=dict)  # whose new epoch is to be made durable
     logs: dict[TopicPartition, Log] = field(default_factory=dict)  # of new replicas that were created
-    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # why one cannot come, or cannot lead
+    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # why one cannot be created, or lead
 
     def steps(self) -> Iterator[None]:
-        """LogStorageError if something cannot go; what cannot come, or lead, is left as it is, with the reason."""
+        """Raises LogStorageError if a deletion fails. `failures` has the replicas that cannot be created or cannot
+        lead."""
         yield from self._take_away()
         try:
             self.forget_gone()
@@ -78,7 +78,7 @@ class DirectoryChange:
         self.failures |= {tp: unsaved[log.epochs] for tp, log in self.leading.items() if log.epochs in unsaved}
 
     def take_away(self) -> None:
-        """What goes, durably. Raises LogStorageError."""
+        """Carry out the deletions, durably. Raises LogStorageError."""
         deque(self._take_away(), maxlen=0)
 
     def _take_away(self) -> Iterator[None]:
@@ -86,7 +86,7 @@ class DirectoryChange:
             for number, doomed in enumerate(self.doomed, 1):
                 doomed.log.epochs.close()
                 doomed.log.directory.rename(doomed.renamed)
-                doomed.log.renamed(doomed.renamed)  # a flush that is late must not touch what comes by the old name
+                doomed.log.renamed(doomed.renamed)  # a late flush must not touch a new replica of the old name
                 if number % STEP == 0:
                     yield
             if self.doomed:
@@ -94,7 +94,7 @@ class DirectoryChange:
                 yield
 
     def _create(self) -> Iterator[None]:
-        """All is written before the disk is first waited for, which then has most of it."""
+        """Write all files before the first fsync, which then makes most of them durable."""
         replicas = Together(self.new)
         for number, _ in enumerate(replicas.steps(self._begin, self.logs), 1):
             if number % STEP == 0:
@@ -121,18 +121,18 @@ class DirectoryChange:
 
 
 class LogChange:
-    """Plain data, and after its steps what came of it."""
+    """Plain data, and after its steps the failures."""
 
     def __init__(self) -> None:
         self.directories: dict[Path, DirectoryChange] = {}
-        self.failures: dict[TopicPartition, ReplogError] = {}  # why a replica cannot come, or cannot lead
+        self.failures: dict[TopicPartition, ReplogError] = {}  # why one cannot be created, or lead
 
     def __bool__(self) -> bool:
         return bool(self.directories)
 
     def steps(self) -> Iterator[None]:
-        """Carry it out, some replicas at a time: after the last step all of it is durable. Raises LogStorageError if a
-        replica cannot go; one that cannot come or cannot lead is left as it is, with the reason."""
+        """Carry it out, a few replicas a step. After the last step all of it is durable. Raises as
+        `DirectoryChange.steps`."""
         for change in self.directories.values():
             yield from change.steps()
             self.failures |= change.failures
@@ -148,11 +148,10 @@ class LogChange:
 
 
 def begin_log(path: Path, replica: NewReplica) -> Log:
-    """Write the files of an empty log, without waiting for the disk. Raises LogStorageError or TooManyOpenFiles, and
-    nothing new is left then.
+    """Write the files of an empty log, without waiting for the disk. They get their final names at once.
 
-    They get their names at once: what a crash leaves of them before they are durable is a directory without records,
-    and maybe without a whole topic id, which the next start passes over.
+    A crash may leave a directory without records and with half a topic id; the next start passes over it. Raises
+    LogStorageError or TooManyOpenFiles, and leaves nothing new then.
     """
     with storage_errors(path):
         _make_directory(path)
@@ -167,7 +166,7 @@ def begin_log(path: Path, replica: NewReplica) -> Log:
 
 
 def _make_directory(path: Path) -> None:
-    """A new one, also where an earlier creation was interrupted."""
+    """Replace what an interrupted creation left there."""
     try:
         path.mkdir()
     except FileExistsError:
@@ -178,7 +177,7 @@ def _make_directory(path: Path) -> None:
 
 
 def finish_log(log: Log) -> None:
-    """Make its topic id and first epoch durable; empty files need no more than their names. Raises as `begin_log`."""
+    """Make topic id, first epoch and names durable; the other files are empty. Raises as `begin_log`."""
     try:
         with storage_errors(log.directory):
             fsync_path(log.directory / PARTITION_METADATA)
@@ -192,14 +191,14 @@ def finish_log(log: Log) -> None:
 
 
 def is_begun(directory: Path) -> bool:
-    """Whether a directory without records has nothing in it but what a creation begins with. Raises OSError."""
+    """Whether a directory without records holds only what a creation begins with. Raises OSError."""
     ours = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
     return all(name in ours or base_offset_of(name) == 0 for name in os.listdir(directory))
 
 
 def keep_begun(logs: Collection[Log], fd: int) -> None:
-    """Logs in the directory of `fd`, of which no checkpoint tells after a crash: a kill may have come before they were
-    durable, and with records in it none may lose its topic id to a power loss. Raises LogStorageError."""
+    """Make logs durable that no checkpoint names, in the directory of `fd`. A kill may have interrupted their creation,
+    and a log with records must not lose its topic id in a power loss. Raises LogStorageError."""
     if Together(logs).are_durable(fd):
         return
     for log in logs:
@@ -210,6 +209,6 @@ def keep_begun(logs: Collection[Log], fd: int) -> None:
 
 
 def is_passing(error: ReplogError) -> bool:
-    """Whether there was no room, or no descriptor left: the next try may find that better."""
+    """Whether room or descriptors were lacking: a later try may succeed."""
     no_room = isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_ROOM
     return no_room or isinstance(error, TooManyOpenFiles)

@@ -10,12 +10,11 @@ MAX_BYTES = 4096
 
 
 def take_marker(directory: Path, log_dirs: int) -> tuple[bool, int]:
-    """Whether the last stop was orderly, and the broker epoch it had; the marker is gone then.
+    """Remove the marker. Returns whether the last stop was orderly, and the broker epoch that the marker names.
 
-    The epoch is -1 if it is not known, or if the broker then had not `log_dirs` directories: replicas in another one
-    may be gone with it (ISR-18).
-
-    It goes before anything is loaded, durably, so that a crash while loading counts as unclean.
+    The epoch is -1 if it is unknown, or if the broker had another number of directories than `log_dirs`: replicas may
+    have been in a missing one (ISR-18). The marker is removed durably before anything is loaded, so a crash while
+    loading counts as an unclean stop.
     """
     path = directory / CLEAN_SHUTDOWN
     try:
@@ -29,7 +28,7 @@ def take_marker(directory: Path, log_dirs: int) -> tuple[bool, int]:
 
 
 def _broker_epoch(content: bytes, log_dirs: int) -> int:
-    """Only the marker's existence counts for recovery; what it says may be missing."""
+    """Recovery needs the marker's existence alone; its content may be damaged."""
     try:
         marker = json.loads(content)
     except (ValueError, RecursionError):
@@ -41,7 +40,7 @@ def _broker_epoch(content: bytes, log_dirs: int) -> int:
 
 
 def write_marker(directory: Path, broker_epoch: int, log_dirs: int) -> None:
-    """Everything is closed and durable: say so. `log_dirs`: how many directories the broker has."""
+    """Say that everything is closed and durable. `log_dirs` is the number of the broker's directories."""
     path = directory / CLEAN_SHUTDOWN
     marker = {"version": 0, "brokerEpoch": broker_epoch, "logDirs": log_dirs}
     path.write_text(json.dumps(marker, separators=(",", ":")))

@@ -9,18 +9,18 @@ from replog.topic import TopicPartition
 
 
 class CleanedOffsets:
-    """In memory and on disk. An entry that is lost costs a cleaning more; one that is too high would let old values of
-    deleted keys come back, so entries are lowered durably and raised only after the swaps are durable."""
+    """In memory and on disk. A lost entry costs one more cleaning. An entry that is too high would bring old values of
+    deleted keys back. So entries are lowered durably, and raised only after the swaps are durable."""
 
     def __init__(self, path: Path, lock: AbstractContextManager[bool]) -> None:
-        """One writes at a time: the holder of the `lock`."""
+        """Who writes the file holds the `lock`."""
         self._checkpoint = OffsetCheckpoint(path)
         self._offsets: dict[TopicPartition, int] = {}
         self._writing = lock
 
     def load(self, partitions: Collection[TopicPartition]) -> None:
-        """Read the entries of these partitions; others, of replicas that are gone, go too, durably: another may come by
-        that name. DamagedCheckpoint if it is."""
+        """Read the entries of these partitions. Others are removed durably: a new replica may get the name. Raises
+        DamagedCheckpoint."""
         offsets = self._checkpoint.read()
         self._offsets = {tp: offset for tp, offset in offsets.items() if tp in partitions}
         if len(self._offsets) < len(offsets):
@@ -30,21 +30,21 @@ class CleanedOffsets:
         return self._offsets.get(tp)
 
     def raise_to(self, tp: TopicPartition, offset: int) -> None:
-        """A cleaning has come up to there; `write` makes that durable."""
+        """A cleaning has reached `offset`; `write` makes that durable."""
         self._offsets[tp] = offset
 
     def lower_to(self, tp: TopicPartition, offset: int) -> None:
-        """The log was truncated to a segment that begins there: durably, if it was clean beyond."""
+        """The log was truncated to a segment that begins there. Durable if the log was clean beyond."""
         if self._offsets.get(tp, 0) > offset:
             self._offsets[tp] = offset
             self.write()
 
     def forget(self, tp: TopicPartition) -> None:
-        """The replica is gone: durably, for another may come by that name."""
+        """The replica is deleted. Durable: a new one may get its name."""
         if self._offsets.pop(tp, None) is not None:
             self.write()
 
     def write(self) -> None:
-        """Make what is in memory durable, from any thread."""
+        """Make the entries durable, in any thread."""
         with self._writing:
             self._checkpoint.write(dict(self._offsets))

@@ -1,7 +1,7 @@
 """The lock of a log directory: one broker, or one tool that writes, at a time (1.1).
 
-Taken in two ways at once: by flock, and as a POSIX record lock, which is what Apache Kafka's brokers take. A process
-loses the latter when it closes any descriptor of the file; the former holds as long as the one that took it is open.
+It consists of two locks: flock, and a POSIX record lock as Apache Kafka's brokers take. A process loses the record lock
+when it closes any descriptor of the file. The flock lasts as long as the descriptor that took it.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ LOCK = ".lock"
 
 
 def lock(directory: Path) -> int:
-    """Hold the directory until the descriptor returned is closed. Raises OSError, LogStorageError if another has it."""
+    """Lock the directory until the returned descriptor is closed. Raises OSError, LogStorageError if another has it."""
     fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     if not _take(fd, fcntl.LOCK_EX):
         os.close(fd)
@@ -28,7 +28,7 @@ def lock(directory: Path) -> int:
 
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """`lock` for the length of a block; there is nothing to hold where no broker ever was."""
+    """`lock` for the length of a block. A directory that never had a broker is not locked."""
     with storage_errors(directory / LOCK):
         fd = lock(directory) if (directory / LOCK).exists() else -1
     try:

@@ -1,7 +1,7 @@
 """One log directory of one broker: its lock, its identity, its logs and their checkpoints (1.1, FN-3).
 
-Beside logs there may be future logs: copies in the making of logs in other directories of this broker (§7.7). They are
-recovered, checkpointed and closed like any other, and nobody reads them.
+A future log is an unfinished copy of a log in another directory of this broker (§7.7). It is recovered, checkpointed
+and closed like a log, and nobody reads it.
 """
 
 import os
@@ -47,7 +47,7 @@ RandomBytes = Callable[[int], bytes]
 
 
 class FutureLog(NamedTuple):
-    """A log that is to take the place of the one in another directory."""
+    """A log that is to replace the one in another directory."""
 
     log: Log
     topic_id: bytes
@@ -65,9 +65,9 @@ class LogDirectory:
     """Take the directory with `LogDirectory(...)`, `load` it, and give it back with `close` (or `abandon`)."""
 
     def __init__(self, path: Path, *, cluster_id: str, node_id: int, randbytes: RandomBytes, log_dirs: int = 1) -> None:
-        """Lock the directory (created if missing), check whose it is, and see how the last stop was.
+        """Lock the directory (created if missing), check its identity, and find out how the last stop was.
 
-        `randbytes` is where the identifiers in names come from, `log_dirs` how many directories the broker has. Raises
+        `randbytes` makes the identifiers in names. `log_dirs` is the number of the broker's directories. Raises
         LogStorageError if the directory cannot be used or another process has it, INCONSISTENT_CLUSTER_ID or
         INVALID_CONFIG if it belongs to another broker.
         """
@@ -83,25 +83,25 @@ class LogDirectory:
         self._log_dirs = log_dirs
         self.on_unsaved: Callable[[], None] = lambda: None  # there is something for `save_epochs`
         self._unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
-        self._gone: dict[TopicPartition, None] = {}  # that the checkpoints may name still
+        self._gone: dict[TopicPartition, None] = {}  # deleted, but perhaps still in the checkpoints
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._loaded = False
         self._recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
         self._log_starts = OffsetCheckpoint(path / LOG_START_CHECKPOINT)
         self._high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
         self._writing = threading.Lock()  # a checkpoint: the last writer has the newest offsets
-        self._forgetting = threading.Lock()  # others wait until it is done
+        self._forgetting = threading.Lock()  # who comes second waits until it is done
         self._held = ExitStack()  # descriptors, until the end
         with storage_errors(path):
             missing = [place for place in (path, *path.parents) if not place.exists()]
             path.mkdir(parents=True, exist_ok=True)
             for made in missing:
-                fsync_directory(made.parent)  # or all that is flushed below would be nowhere after a crash
+                fsync_directory(made.parent)  # or a crash would take all that is flushed below
             self._held.callback(os.close, lock(path))
         try:
             verify_or_create(path, cluster_id=cluster_id, node_id=node_id, directory_id=self._new_id())
             with storage_errors(path):
-                self._fd = open_fd(path, os.O_RDONLY)  # to make names durable, whatever is left then
+                self._fd = open_fd(path, os.O_RDONLY)  # for fsyncs of names, also when no descriptor is left
                 self._held.callback(os.close, self._fd)
                 self.clean, self.previous_broker_epoch = take_marker(path, log_dirs)
         except ReplogError:
@@ -123,7 +123,7 @@ class LogDirectory:
         return self._topic_ids.get(tp)
 
     def _all(self) -> dict[TopicPartition, Log]:
-        """Future logs too; no partition has both kinds here. Any thread may ask, while the loop adds and removes."""
+        """Future logs too; no partition has both kinds here. Any thread may ask while the loop adds and removes."""
         return {**self._logs, **{tp: future.log for tp, future in list(self._futures.items())}}
 
     def _new_id(self) -> UUID:
@@ -191,13 +191,13 @@ class LogDirectory:
         if gone - self.failed.keys():  # a new replica of such a name must not inherit anything after a crash
             self.checkpoint_all()
         elif any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._all().items()):
-            self.checkpoint_recovery_points()  # or what is appended there would count as durable after a crash
+            self.checkpoint_recovery_points()  # or records appended there would count as durable after a crash
         for tp, log in self._logs.items():
             self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # what comes there next is dirty
         return dict(self._logs)
 
     def _load_directory(self, path: Path, opened: Opened, report: Report) -> None:
-        """One subdirectory: a log, a future log, what a deletion has left, or nothing of ours."""
+        """One subdirectory: a log, a future log, the rest of a deletion, or something else."""
         set_aside = SET_ASIDE.fullmatch(path.name)
         is_future = set_aside is not None and set_aside["suffix"] == FUTURE_SUFFIX
         if set_aside is not None and not is_future:
@@ -249,7 +249,7 @@ class LogDirectory:
         self.on_unsaved()
 
     def checkpoint_truncated(self, logs: Mapping[TopicPartition, Log]) -> None:
-        """What has become lower must be so after a crash too; in any thread."""
+        """Make lowered offsets durable, in any thread."""
         self.checkpoint_recovery_points()
         self.checkpoint_log_starts()
         for tp, log in logs.items():
@@ -258,12 +258,12 @@ class LogDirectory:
     # -- replicas
 
     def change(self) -> DirectoryChange:
-        """Nothing yet: to be filled, run in any thread, and committed."""
+        """An empty change: fill it, run it in any thread, commit it."""
         return DirectoryChange(self.path, self._fd, self.forget_gone, self._attend)
 
     def plan_deletion(self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None) -> None:
-        """The replica, or future log, is not here any more from now on; its directory gets another name (FN-1), with
-        `deletion_id` in it if that matters."""
+        """Forget the replica, or future log, at once. The change renames its directory (FN-1), with `deletion_id` if
+        given."""
         future = self._futures.pop(tp, None)
         if future is None:
             del self._topic_ids[tp]
@@ -276,7 +276,7 @@ class LogDirectory:
         change.doomed.append(Doomed(log, renamed, delay_ms))
 
     def commit(self, change: DirectoryChange, now_ms: int) -> None:
-        """The change was run: what was created is here."""
+        """The change was run: make known what it created."""
         self._doomed += [(doomed.renamed, now_ms, doomed.delay_ms) for doomed in change.doomed]
         for tp, log in change.logs.items():
             new = change.new[tp]
@@ -286,11 +286,11 @@ class LogDirectory:
                 self._logs[tp], self._topic_ids[tp] = log, new.topic_id
 
     def forget_gone(self) -> None:
-        """The checkpoints name nothing any more that is gone, once this returns; in any thread."""
+        """Remove deleted replicas from the checkpoints, in any thread."""
         with self._forgetting:
             gone = list(self._gone)
             for tp in gone:
-                del self._gone[tp]  # before it may come again, and go again
+                del self._gone[tp]  # first: it may be created and deleted again meanwhile
             try:
                 for tp in gone:
                     self.cleaned_offsets.forget(tp)
@@ -303,7 +303,7 @@ class LogDirectory:
     # -- future logs (§7.7)
 
     def plan_future(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> NewReplica:
-        """An empty log, to be filled with what another directory's has.
+        """An empty log, to be filled from another directory.
 
         Raises INVALID_TOPIC_EXCEPTION if its name would be too long, INVALID_REQUEST if something is in its way.
         """
@@ -315,7 +315,7 @@ class LogDirectory:
         return NewReplica(topic_id, config, copy_name=name)
 
     def promote_future(self, tp: TopicPartition) -> Log:
-        """It is the partition's log now, and its directory gets the plain name, durably."""
+        """Make it the partition's log, and give its directory the plain name, durably."""
         future = self._futures.pop(tp)
         path = self.path / tp.directory_name
         with storage_errors(path):
@@ -328,13 +328,13 @@ class LogDirectory:
     # -- upkeep
 
     def take_expired(self, now_ms: int) -> list[Path]:
-        """Deleted replicas' directories whose delay has passed: to be removed (LG-17)."""
+        """The directories of deleted replicas whose delay has passed: to be removed (LG-17)."""
         expired = [path for path, since, delay in self._doomed if now_ms - since >= delay]
         self._doomed = [(path, since, delay) for path, since, delay in self._doomed if now_ms - since < delay]
         return expired
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Have every log forget the producers that were silent for so long (PS-11); returns how many."""
+        """Forget producers that were silent for `expiration_ms` (PS-11); returns how many."""
         return sum(log.producers.remove_expired(now_ms, expiration_ms) for log in self._logs.values())
 
     # -- checkpoints
@@ -349,7 +349,7 @@ class LogDirectory:
         self.checkpoint_high_watermarks()
 
     def save_epochs(self) -> None:
-        """Make durable what logs have noted of epochs, in any thread; where a rename came in between, the next time."""
+        """Make noted epochs durable, in any thread. A log that is renamed meanwhile is saved the next time."""
         logs = {log: log.epochs.path for log in list(self._unsaved)}
         for log in logs:
             self._unsaved.pop(log, None)
@@ -364,7 +364,7 @@ class LogDirectory:
         self._checkpoint(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._all().items()})
 
     def checkpoint_log_starts(self) -> None:
-        """Only those that the first segment's name does not tell (1.1)."""
+        """Without those that equal the base of the first segment (1.1)."""
 
         def starts() -> dict[TopicPartition, int]:
             bounds = {tp: (log.log_start_offset, log.bases[0]) for tp, log in self._all().items()}
@@ -373,7 +373,7 @@ class LogDirectory:
         self._checkpoint(self._log_starts, starts)
 
     def _checkpoint(self, checkpoint: OffsetCheckpoint, take: Callable[[], dict[TopicPartition, int]]) -> None:
-        """Replace the file, in any thread; entries of replicas that could not be loaded stay as they are."""
+        """Replace the file, in any thread. Replicas that could not be loaded keep their entries."""
         with self._writing:
             if not self._loaded:
                 return
@@ -383,9 +383,9 @@ class LogDirectory:
     # -- the end
 
     def close(self, broker_epoch: int) -> None:
-        """An orderly stop (FN-3): close every log, all durable, write the checkpoints, then the marker, unlock.
+        """An orderly stop (FN-3): close every log durably, write the checkpoints, then the marker; unlock.
 
-        If a log cannot be closed the others are, no marker is written, and its error is raised.
+        If a log cannot be closed, the others are, no marker is written, and the error is raised.
         """
         logs = Together(self._all().values())
         try:
@@ -403,8 +403,8 @@ class LogDirectory:
             raise failure
 
     def abandon(self) -> None:
-        """Let go of everything without writing: for a failed disk, and as a crash would."""
-        self._loaded = False  # no checkpoint is written any more, by a thread that is late either
+        """Let go of everything without writing, as a crash would: for a failed disk."""
+        self._loaded = False  # a late thread must not write a checkpoint
         for log in self._all().values():
             log.abandon()
         self._held.close()

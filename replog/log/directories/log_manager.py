@@ -1,17 +1,18 @@
-"""The log directories of one broker, a disk each, and how a log moves from one to another (§7.7).
+"""The log directories of one broker, one a disk, and how a log moves from one to another (§7.7).
 
-A future log is filled in the other directory. Once it has all that the current one has, they are swapped:
+A future log in the other directory is filled with the batches of the current one. When it has all of them, they are
+swapped:
 
-1. The future log is as durable as the current one, and its directory's checkpoints have its offsets: in a thread, while
-   both go on, and again if it is not so any more at the next step.
-2. `<topic>-<partition>` gets the name of a deletion, with the identifier of the future log's directory; fsync.
+1. Preparation, in a thread, while both logs go on: the future log becomes as durable as the current one, and the
+   checkpoints of its directory get its offsets. It is repeated if it no longer holds at the next step.
+2. `<topic>-<partition>` is renamed as a deletion would do it, with the identifier of the future log's directory; fsync.
 3. `<topic>-<partition>.<identifier>-future` gets the plain name; fsync.
-4. The checkpoints forget the old one, and say how far the new one is clean: in a thread again. A crash before that
-   leaves entries of what is not there, which the next start drops, and a cleaning more.
+4. In a thread, the checkpoints forget the old log, and note how far the new one is clean. A crash before that leaves
+   entries without a log, which the next start drops, and costs one more cleaning.
 
-A crash before step 2 leaves the current log, and a future log to go on with. After step 2, a deleted directory bears
-the future log's identifier: that says that the swap was decided, and the next start finishes it. So there are never two
-directories of a partition's plain name, and never none.
+A crash before step 2 leaves the current log, and a future log to continue with. After step 2 a deleted directory has
+the identifier of the future log. This says that the swap was decided, and the next start finishes it. So a start never
+finds two directories of a partition's plain name, and leaves exactly one.
 """
 
 import os
@@ -35,11 +36,11 @@ MAX_WISHES = 10_000
 
 @dataclass(slots=True)
 class SwapPreparation:
-    """Run it in any thread, while nothing is appended to the future log, and then it is `done`."""
+    """`run` it in any thread, while nothing is appended to the future log; then call `done`."""
 
     future: Log
     log_start_offset: int
-    lacking: list[ProducerSnapshotEntry]  # producers of whom no batch was left to be copied (PS-11)
+    lacking: list[ProducerSnapshotEntry]  # producers of which no batch was left to copy (PS-11)
     checkpoint: Callable[[], None]
 
     def run(self) -> None:
@@ -87,7 +88,7 @@ class LogManager:
 
     @property
     def previous_broker_epoch(self) -> int:
-        """The broker's epoch at its last stop, if that was orderly and every directory was part of it; else -1."""
+        """The broker's epoch at its last stop, if that was orderly in every directory; else -1."""
         epochs = {directory.previous_broker_epoch for directory in self.directories}
         return epochs.pop() if len(epochs) == 1 else -1
 
@@ -100,12 +101,12 @@ class LogManager:
         return home.topic_id(tp) if home is not None else None
 
     def future(self, tp: TopicPartition) -> Log | None:
-        """The log that is to take the place of this partition's, if it is being moved."""
+        """The log that is to replace this partition's, if it is being moved."""
         target = self._future_home(tp)
         return target.futures[tp].log if target is not None else None
 
     def cleaned_offsets(self, tp: TopicPartition) -> CleanedOffsets:
-        """Of the directory that has this partition's log."""
+        """Of the directory with this partition's log."""
         home = self._home(tp)
         assert home is not None, f"{tp} is not here"
         return home.cleaned_offsets
@@ -142,13 +143,13 @@ class LogManager:
                 if home is not None and tp in home.failed:
                     continue  # the broker does not start
                 if home in (None, directory) or tp in moving or home.topic_id(tp) != future.topic_id:
-                    directory.plan_deletion(tp, self._part(void, directory))  # of what is not here any longer
+                    directory.plan_deletion(tp, self._part(void, directory))  # a copy of a log that is gone
                 moving[tp] = directory
         void.run()
         self.commit(void, 0)
 
     def _finish_swaps(self, report: Report) -> None:
-        """Give a future log the plain name where a deleted directory bears its identifier."""
+        """Give a future log the plain name if a deleted directory has its identifier."""
         paths = [directory.path for directory in self.directories]
         with storage_errors(paths[0]):
             names = [(path, SET_ASIDE.fullmatch(name)) for path in paths for name in sorted(os.listdir(path))]
@@ -164,17 +165,17 @@ class LogManager:
     # -- replicas
 
     def plan_deletion(self, tp: TopicPartition, change: LogChange) -> None:
-        """It goes, with a copy in the making, and is not here any more from now on."""
+        """Delete the replica and its future log. They are forgotten at once."""
         for directory in (self._home(tp), self._future_home(tp)):
             if directory is not None:
                 directory.plan_deletion(tp, self._part(change, directory))
 
     def plan_creation(self, tp: TopicPartition, replica: NewReplica, change: LogChange) -> None:
-        """It comes, perhaps after another one of the same name has gone."""
+        """Create the replica, perhaps after the deletion of one with the same name."""
         self._part(change, self._place(tp, change)).new[tp] = replica
 
     def plan_leadership(self, tp: TopicPartition, epoch: int, change: LogChange) -> None:
-        """It leads in a new epoch, which begins at the log end: nothing may be appended before that is durable."""
+        """Lead in a new epoch, which begins at the log end. Nothing may be appended before that is durable."""
         home = self._home(tp)
         if home is not None:
             log = home.logs[tp]
@@ -182,7 +183,7 @@ class LogManager:
             self._part(change, home).leading[tp] = log
 
     def commit(self, change: LogChange, now_ms: int) -> None:
-        """It was run: what was created is here."""
+        """The change was run: make known what it created."""
         for directory in self.directories:
             if directory.path in change.directories:
                 directory.commit(change.directories[directory.path], now_ms)
@@ -192,7 +193,7 @@ class LogManager:
         return change.directories.setdefault(directory.path, directory.change())
 
     def _place(self, tp: TopicPartition, change: LogChange) -> LogDirectory:
-        """Where the replica is, or was begun, or is wished to be, or else the directory with the fewest of them."""
+        """The directory where the replica is, was begun or is wished to be, else the one with the fewest replicas."""
         for directory in self.directories if len(self.directories) > 1 else ():
             if tp in directory.logs or tp in directory.failed or (directory.path / tp.directory_name).exists():
                 return directory
@@ -206,10 +207,10 @@ class LogManager:
     # -- moves
 
     def plan_move(self, tp: TopicPartition, directory: str, change: LogChange) -> None:
-        """Have the partition's log move to `directory`: it gets a future log there, to be filled.
+        """Move the partition's log to `directory`: create a future log there, to be filled.
 
-        If it is there already, a move under way is called off. Raises LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if
-        there is no log of it here: once there is, it will be created in `directory`.
+        If the log is there already, a move under way is cancelled. Raises LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE
+        if there is no log of it here: it will then be created in `directory`.
         """
         target = self._named(directory)
         home, moving_to = self._home(tp), self._future_home(tp)
@@ -228,14 +229,14 @@ class LogManager:
             self.plan_no_move(tp, change)
 
     def bytes_to_copy(self, tp: TopicPartition, directory: str) -> int:
-        """How many `move` would begin to copy; 0 if nothing new begins. Raises LOG_DIR_NOT_FOUND."""
+        """How many bytes such a move would copy; 0 if nothing new begins. Raises LOG_DIR_NOT_FOUND."""
         target, home = self._named(directory), self._home(tp)
         if home is None or target in (home, self._future_home(tp)):
             return 0
         return home.logs[tp].size
 
     def plan_no_move(self, tp: TopicPartition, change: LogChange) -> None:
-        """Its future log, if there is one, goes, and is not here any more from now on."""
+        """Delete its future log, if there is one. It is forgotten at once."""
         target = self._future_home(tp)
         if target is not None:
             target.plan_deletion(tp, self._part(change, target))
@@ -248,23 +249,22 @@ class LogManager:
         raise ReplogError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path!r} is none of this broker's log.dirs: {known}")
 
     def preparation(self, tp: TopicPartition) -> SwapPreparation:
-        """What comes before a `swap` of the future log, which has every batch of the current one and is flushed."""
+        """What comes before the `swap`, once the future log has every batch and is flushed."""
         _, target, current, future = self._moving(tp)
         lacking = future.log.producers.lacks(current.producers)
         return SwapPreparation(future.log, future.log.log_start_offset, lacking, target.checkpoint_all)
 
     def is_prepared(self, tp: TopicPartition, prepared: SwapPreparation) -> bool:
-        """Whether that still says all: a crash after the swap costs no more than one before it."""
+        """Whether the preparation still holds: a crash after the swap must cost no more than one before it."""
         _, _, current, future = self._moving(tp)
         same_start = prepared.log_start_offset == current.log_start_offset
         return same_start and not future.log.producers.lacks(current.producers)
 
     def swap(self, tp: TopicPartition, now_ms: int) -> Log:
-        """The future log, which has every batch of the current one and is prepared, takes its place; the old one is
-        deleted. `swapped` comes next.
+        """Let the prepared future log replace the current one, which is deleted. `swapped` comes next.
 
-        The epochs go with it (KAFKA-15608), and so do the high watermark, the log start, the producers and how far it
-        is clean.
+        It takes over the epochs (KAFKA-15608), the high watermark, the log start, the producers, and how far the log is
+        clean.
         """
         home, target, current, future = self._moving(tp)
         future.log.update_high_watermark(current.high_watermark)
@@ -282,13 +282,13 @@ class LogManager:
         return log
 
     def swapped(self) -> None:
-        """Make durable what the checkpoints have to say of it, in any thread."""
+        """Write the checkpoints, in any thread."""
         for directory in self.directories:
             directory.forget_gone()
             directory.cleaned_offsets.write()
 
     def _moving(self, tp: TopicPartition) -> tuple[LogDirectory, LogDirectory, Log, FutureLog]:
-        """From where and to where, and what."""
+        """From where, to where, and the two logs."""
         home, target = self._home(tp), self._future_home(tp)
         assert home is not None, f"{tp} is not here"
         assert target is not None, f"{tp} does not move"

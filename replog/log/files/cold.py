@@ -1,6 +1,6 @@
-"""Reads that wait for no disk: what is not in memory is named, so that a thread can bring it there (divergence 34).
+"""Reads that do not wait for the disk: they name the bytes that a thread has to bring into memory (divergence 34).
 
-The system says so itself (Linux, `RWF_NOWAIT`); where a file system cannot, long reads count as such.
+Linux says what is in memory (`RWF_NOWAIT`). Where a file system cannot say it, long reads count as not in memory.
 """
 
 import errno
@@ -27,7 +27,7 @@ _WAITS_FOR: ContextVar[Stretch] = ContextVar("WAITS_FOR", default=ANYTHING)
 
 
 class ColdRead(Exception):
-    """What was to be read is not in memory; nothing is wrong. `opening.bring` it there, then read again."""
+    """Some bytes are not in memory; nothing is wrong. Call `opening.bring`, then read again."""
 
     path = ""  # the file, which names itself when this passes through it
 
@@ -37,7 +37,7 @@ class ColdRead(Exception):
 
 
 class WaitingFor:
-    """Within this, reads wait for the disk where they want bytes of `stretch`; others raise ColdRead instead."""
+    """Inside, reads within `stretch` may wait for the disk; others raise ColdRead instead."""
 
     __slots__ = ("_before", "_stretch")
 
@@ -52,7 +52,7 @@ class WaitingFor:
 
 
 def read(fd: int, position: int, size: int) -> bytes | bytearray:
-    """As `read_exactly`. Raises ColdRead unless all of it is in memory, or may be waited for."""
+    """As `read_exactly`. Raises ColdRead unless all bytes are in memory, or may be waited for."""
     waits = _WAITS_FOR.get()
     if waits.position <= position and position + size <= waits.end:
         return read_exactly(fd, position, size)

@@ -40,7 +40,7 @@ class DeletedFiles:
         self._waiting = [(path, now_ms if since is None else since) for path, since in self._waiting]
 
     def take_expired(self, now_ms: int, delay_ms: int) -> list[Path]:
-        """Those whose delay has passed: `remove` them. It begins with the first call."""
+        """Take out those whose delay has passed, for `remove`. The delay begins with the first call."""
         if not self._waiting:
             return []
         self.seen(now_ms)

@@ -1,7 +1,7 @@
-"""One wait for everything that was written to a file system, where the system offers that: Linux, `syncfs`.
+"""One wait for everything that was written to a file system, where the system offers it: Linux, `syncfs`.
 
-A thousand small files take it a tenth of a second, and their fsyncs half a second and five times the CPU. It waits for
-what others have written too, so it is for many files.
+For a thousand small files it takes a tenth of a second; their fsyncs take half a second and five times the CPU. It also
+waits for what others have written, so it is for many files.
 """
 
 import ctypes
@@ -23,6 +23,6 @@ _syncfs = _find()
 
 
 def sync_filesystem(fd: int) -> bool:
-    """Make all durable that was written to the file system of this file since it was opened. False if the system cannot
-    do that, or if something was lost, even another's: then each fsync has to tell."""
+    """Make everything durable that was written to the file system of this file since it was opened. False if the system
+    cannot do that, or if anything was lost: then each fsync has to tell."""
     return _syncfs is not None and _syncfs(fd) == 0

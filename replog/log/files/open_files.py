@@ -1,10 +1,10 @@
-"""Which files of logs this process holds open: at most so many, those that were used last. For any thread.
+"""Which files of logs this process holds open: a limited number, those used last. For any thread.
 
-What is promised of write-back errors: data are fsynced through a descriptor that was open when they were written, which
-reports every error since (Linux 4.13). So files with unsynced data are closed last. If more of them are in use at once
-than may be open, the one used least recently is closed as it is, and comes first in `to_sync`, which a broker asks for
-every second: the descriptor opened then reports errors that no other has reported, unless the kernel has dropped the
-inode meanwhile. Indexes promise less: what the disk loses of them is found against the `.log`, and made again.
+Write-back errors: data are fsynced through a descriptor that was open when they were written. It reports every error
+since (Linux 4.13). So files with unsynced data are closed last. If too many of them are in use, the one used least
+recently is closed unsynced. It comes first in `to_sync`, which a broker asks for every second. Its next descriptor
+reports errors that no other has reported, unless the kernel has dropped the inode meanwhile. Indexes have no such
+promise: what the disk loses of them is found by the `.log`, and made again.
 """
 
 import os
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class OpenFiles:
-    """`limit` files at most, besides those in use at this moment."""
+    """At most `limit` files, besides those in use at this moment."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
@@ -42,14 +42,14 @@ class OpenFiles:
         return len(self._clean) + len(self._unsynced)
 
     def to_sync(self) -> "list[OpenFile]":
-        """What a thread should `sync` soon: those closed with unsynced data, and the oldest of the others with such
-        data if they take more than half of the room, so that there is always something to close."""
+        """Files that a thread should `sync` soon: those closed unsynced, and the oldest unsynced ones if these take
+        more than half of the room. So there is always a file to close."""
         with self.lock:
             surplus = max(len(self._unsynced) - self.limit // 2, 0)
             return [*self._let_go, *islice(self._unsynced, surplus)]
 
     def give_up(self) -> bool:
-        """Somebody else needs descriptors: close half of what is not in use. False if that is nothing."""
+        """Close half of the files that are not in use, for descriptors elsewhere. False if there are none."""
         with self.lock:
             closed = self._unused((len(self) + 1) // 2)
         _close(closed)
@@ -58,7 +58,7 @@ class OpenFiles:
     # -- for OpenFile
 
     def open(self, file: "OpenFile", flags: int = 0) -> int:
-        """The descriptor of a file that is in use already and is not open, with these `flags` too."""
+        """Open a file that is in use already, with these `flags` too, and return its descriptor."""
         try:
             opened = with_room(file.path, lambda: os.open(file.path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644), self)
         except BaseException:
@@ -77,14 +77,14 @@ class OpenFiles:
         return fd
 
     def wrote(self, file: "OpenFile") -> None:
-        """It has unsynced data; it is open, and in use."""
+        """The file has unsynced data. It is open, and in use."""
         with self.lock:
             self._clean.pop(file, None)
             self._unsynced[file] = None
             file.unsynced = True
 
     def syncing(self, file: "OpenFile") -> None:
-        """What was written until now is about to be fsynced; it is open, and in use."""
+        """What was written until now is about to be fsynced. The file is open, and in use."""
         with self.lock:
             self._let_go.pop(file, None)
             self._unsynced.pop(file, None)
@@ -92,7 +92,7 @@ class OpenFiles:
             file.unsynced = False
 
     def close(self, file: "OpenFile") -> None:
-        """Once nobody uses it."""
+        """Close it once nobody uses it."""
         with self.lock:
             file.closing = file.users > 0
             closed = [] if file.closing else self._forget(file)
@@ -101,7 +101,7 @@ class OpenFiles:
     # -- under the lock
 
     def _forget(self, file: "OpenFile") -> list[int]:
-        """Its descriptor if it has one, which is to be closed; of its data nothing is promised any more."""
+        """Its descriptor, to be closed, if it has one. Its unsynced data are given up."""
         self._let_go.pop(file, None)
         file.unsynced = file.closing = False
         return self._take(file)
@@ -113,7 +113,7 @@ class OpenFiles:
         return [fd] if fd >= 0 else []
 
     def _unused(self, count: int) -> list[int]:
-        """Descriptors of files that nobody uses, no longer theirs: `count`, if there are so many.
+        """Take up to `count` descriptors from files that nobody uses, to be closed.
 
         A file that was used since the last look gets a second chance, at the end of the line.
         """
@@ -144,9 +144,9 @@ OPEN_FILES: ContextVar[OpenFiles] = ContextVar("OPEN_FILES", default=OpenFiles()
 
 
 def with_room(path: Path | str, work: Callable[[], T], files: OpenFiles | None = None) -> T:
-    """`work`, which opens something at `path`; once again, with files of logs closed, if there was no descriptor.
+    """Do `work`, which opens something at `path`. If no descriptor is left, close files of logs and try again.
 
-    Raises TooManyOpenFiles if that did not help, and what `work` raises.
+    Raises TooManyOpenFiles if that does not help, and what `work` raises.
     """
     while True:
         try:
@@ -159,9 +159,9 @@ def with_room(path: Path | str, work: Callable[[], T], files: OpenFiles | None =
 
 
 class OpenFile:
-    """`with file as fd` opens it if it was closed, and holds it open until then; so does each method.
+    """`with file as fd` opens the file if it is closed, and keeps it open inside. So does each method.
 
-    `path` may be changed when the file was renamed.
+    `path` may be changed after a rename.
     """
 
     __slots__ = ("_files", "_lock", "closing", "fd", "path", "recent", "unsynced", "users")
@@ -178,7 +178,7 @@ class OpenFile:
         self.closing = False
 
     def __enter__(self) -> int:
-        """The descriptor, to read and write. One that the disk has lost is an error, and not made again."""
+        """The descriptor, to read and write. A file that the disk has lost is an error; it is not made again."""
         with self._lock:
             self.users += 1
             self.recent = True
@@ -214,8 +214,7 @@ class OpenFile:
             return cold.read(fd, position, size)
 
     def write(self, buffers: Sequence[Buffer], position: int, *, promised: bool) -> int:
-        """Write all of them at `position`; return how many bytes that were. Whether of these it is `promised` that no
-        write-back error is overlooked."""
+        """Write all of them at `position`; returns the bytes written. `promised`: no write-back error is overlooked."""
         with self as fd:
             written = write_exactly(fd, buffers, position)
             if promised and not self.unsynced:
@@ -234,7 +233,7 @@ class OpenFile:
             os.fsync(fd)
 
     def close(self) -> None:
-        """Let go of it, once nobody uses it, for good: unsynced data are given up, or were synced."""
+        """Close it for good, once nobody uses it. Unsynced data are given up."""
         self._files.close(self)
 
 

@@ -1,4 +1,4 @@
-"""Files and directories of a log, opened for a short time: who opens makes room for it."""
+"""Files and directories that are opened for a short time: files of logs make room for them."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
 
 
 def open_fd(path: Path | str, flags: int) -> int:
-    """A descriptor of one's own, for a short time: files of logs make room for it."""
+    """A descriptor for a short time: files of logs make room for it."""
     return with_room(path, lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
 
 
@@ -58,7 +58,7 @@ def has_records(directory: Path) -> bool:
 
 
 def bring(cold: ColdRead) -> None:
-    """Wait for the disk: what was not in memory is, then. What cannot be read is left to who reads again."""
+    """Wait until the disk has brought the stretch into memory. Who reads again meets the errors."""
     position, end = cold.stretch
     piece = bytearray(PIECE_BYTES)
     with suppress(OSError, TooManyOpenFiles):

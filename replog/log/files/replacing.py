@@ -1,4 +1,4 @@
-"""Files that matter are replaced, never rewritten: a name of their own, fsync, rename, fsync of the directory."""
+"""Files that matter are replaced, never rewritten: temporary name, fsync, rename, fsync of the directory."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def fsync_path(path: Path) -> None:
 
 
 def make_file(path: Path | str, content: bytes = b"") -> None:
-    """Write a file that nobody knows of yet, without waiting for the disk."""
+    """Write a new file, without waiting for the disk."""
     fd = open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         if content:
@@ -38,21 +38,21 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """The same, for a caller who fsyncs the directory once for all that it does there."""
+    """The same, except that the caller fsyncs the directory, once for several files."""
     write_beside(path, content)
     put_in_place(path)
 
 
 def write_beside(path: Path, content: bytes) -> None:
-    """Write what is to replace `path`, without waiting for the disk.
+    """Write the replacement of `path`, without waiting for the disk.
 
-    Who replaces many files writes all of them first: the first fsync then takes most of what the others need along.
+    To replace many files, write all of them first: the first fsync then makes most of them durable.
     """
     make_file(_beside(path), content)
 
 
 def put_in_place(path: Path, *, fsync: bool = True) -> None:
-    """fsync what was written beside `path`, and give it that name; then fsync the directory."""
+    """fsync what was written beside `path`, and rename it to `path`. The caller fsyncs the directory."""
     if fsync:
         fsync_path(_beside(path))
     os.replace(_beside(path), path)

@@ -1,4 +1,5 @@
-"""The files of many logs: all are written first, and then waited for; very many by one wait for their file system."""
+"""Work on the files of many logs: all are written first, then waited for. Very many share one wait for their file
+system."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
@@ -13,7 +14,7 @@ T = TypeVar("T")
 
 
 class Together(Generic[K]):
-    """Steps that are taken for each of many things; one for which a step fails is left out of those that follow."""
+    """Takes steps for each of many things. A thing for which a step fails is left out of the later ones."""
 
     def __init__(self, things: Iterable[K]) -> None:
         self._left = dict.fromkeys(things)
@@ -36,6 +37,6 @@ class Together(Generic[K]):
             yield
 
     def are_durable(self, fd: int) -> bool:
-        """Make all that was written of them durable, if they are very many and `fd` is of their file system. False: for
-        each of them the fsyncs are still to be done."""
+        """Make everything that was written durable at once, if there are at least MANY things, on the file system of
+        `fd`. False if each of them still needs its fsyncs."""
         return len(self._left) >= MANY and filesystem.sync_filesystem(fd)

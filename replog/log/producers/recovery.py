@@ -32,23 +32,23 @@ class ProducerSnapshots:
         return self.directory / segment_file_name(offset, SNAPSHOT_SUFFIX)
 
     def take(self, offset: int, producers: ProducerStateManager) -> None:
-        """Write the state as of `offset`, unless that is not beyond the latest snapshot (PS-8).
+        """Write the state as of `offset`, if that is beyond the latest snapshot (PS-8).
 
-        Written in place, and nobody waits for the disk: one that a crash takes or tears is found by its CRC, and an
-        older one is used.
+        It is written in place, without waiting for the disk. If a crash tears it, its CRC tells, and an older one is
+        used.
         """
         if offset > self._latest:
             self._write(offset, producers.snapshot_entries())
             self._latest = offset
 
     def sync(self) -> None:
-        """Make the latest one durable, and the names of all."""
+        """Make the latest snapshot durable, and the names of all."""
         if self.exist:
             fsync_path(self.path(self._latest))
         fsync_directory(self.directory)
 
     def add(self, entries: Sequence[ProducerSnapshotEntry]) -> None:
-        """To every snapshot, durably: of producers that wrote before all of them."""
+        """Add producers that wrote before all snapshots to each of them, durably."""
         for offset in snapshot_offsets(self.directory) if entries else ():
             try:
                 known = read_snapshot(self.path(offset))
@@ -61,9 +61,9 @@ class ProducerSnapshots:
         make_file(self.path(offset), format_snapshot(entries))
 
     def newest(self, log_start_offset: int, end_offset: int) -> tuple[int, list[ProducerSnapshotEntry]]:
-        """The newest usable snapshot in [log start, end], its offset first; else none as of the log start.
+        """Offset and entries of the newest usable snapshot in [log start, end]; without one, none as of the log start.
 
-        Those that cannot be used are removed (PS-7).
+        Unusable ones are removed (PS-7).
         """
         for offset in reversed(snapshot_offsets(self.directory)):
             if not log_start_offset <= offset <= end_offset:
@@ -80,7 +80,7 @@ class ProducerSnapshots:
         self._remove(lambda offset: not log_start_offset <= offset <= end_offset)
 
     def remove_stray(self, bases: Sequence[int]) -> None:
-        """Keep those of segment bases, and the latest one if it lies behind the last segment's (PS-9)."""
+        """Keep those of segment bases, and the latest one if it lies beyond the last base (PS-9)."""
         stray = sorted({*snapshot_offsets(self.directory)} - {*bases})
         if stray and stray[-1] > bases[-1]:
             stray.pop()
@@ -91,7 +91,7 @@ class ProducerSnapshots:
         self._remove(lambda _: True)
 
     def _remove(self, goes: Callable[[int], bool]) -> None:
-        """And see which are left: some may have gone with their segments."""
+        """Remove some, and see which are left: others may have gone with their segments."""
         self._latest = 0
         for offset in snapshot_offsets(self.directory):
             if goes(offset):
@@ -101,7 +101,7 @@ class ProducerSnapshots:
 
 
 class LoadingProducers:
-    """The state while the segments of a log are loaded, oldest first: recovery follows the batches that it reads."""
+    """The state while the segments of a log are loaded, oldest first. Recovery hands it the batches that it reads."""
 
     def __init__(
         self, snapshots: ProducerSnapshots, bases: Sequence[int], log_start_offset: int, *, clean: bool
@@ -116,7 +116,7 @@ class LoadingProducers:
             snapshots.remove_stray(bases)
 
     def begin(self, earlier: Sequence[Segment], base_offset: int) -> None:
-        """The segment at `base_offset` is to be recovered: make the state that before it (LD-5)."""
+        """Make the state as of `base_offset`, where a segment begins that is to be recovered (LD-5)."""
         if not self._recovered and not self._clean:  # later ones may describe what the crash took
             self._snapshots.keep_only(self._log_start_offset, base_offset)
         self._recovered = True
@@ -125,7 +125,7 @@ class LoadingProducers:
         self._at = None
 
     def follow(self, segment: Segment, position: int, header: BatchHeader) -> None:
-        """The next batch of the segment that has a producer id; the transaction index is filled on the way."""
+        """Follow the segment's next batch that has a producer id, and fill its transaction index."""
         if header.base_offset + header.last_offset_delta >= self._log_start_offset:
             marker = _marker(segment, position, header) if header.attributes & CONTROL else None
             aborted = self._state.update(header, marker)
@@ -133,19 +133,19 @@ class LoadingProducers:
                 segment.transaction_index.append(aborted)
 
     def followed(self, offset: int) -> None:
-        """What was followed are the batches before `offset`, and no others."""
+        """All batches before `offset` were followed, and no others."""
         self._at = offset
 
     def take_snapshot(self, segments: Sequence[Segment]) -> None:
-        """Of the state at the end of these segments, the last of which was recovered (LD-5)."""
+        """Take one at the end of these segments, the last of which was recovered (LD-5)."""
         self._reach_end(segments)
         self._snapshots.take(segments[-1].next_offset, self._state)
 
     def finish(self, segments: Sequence[Segment]) -> ProducerStateManager:
         """The state at the log end, with a snapshot of it.
 
-        Nothing is read but a snapshot where there is one at the log end. A log that stopped cleanly and has none is
-        taken to have no producers (PS-10).
+        If there is a snapshot at the log end, nothing else is read. A log that stopped cleanly and has none has no
+        producers (PS-10).
         """
         end = segments[-1].next_offset
         if self._clean and not self._recovered and not self._snapshots.exist:
@@ -171,10 +171,10 @@ def rebuild(
     log_start_offset: int,
     end_offset: int,
 ) -> None:
-    """Set the state to that at `end_offset`: from the newest usable snapshot up to there, and the batches behind it
+    """Set the state to that at `end_offset`: the newest usable snapshot up to there, then the batches behind it
     (PS-10).
 
-    Snapshots are taken at the bases of the last two segments if they are passed.
+    On the way, take snapshots at the bases of the last two segments.
     """
     start, entries = snapshots.newest(log_start_offset, end_offset)
     producers.clear(end_offset)
@@ -197,9 +197,10 @@ def cut_back(
     *,
     none_known: bool,
 ) -> ProducerStateManager:
-    """After a truncation: the state as of the new log end, and no snapshots beyond it (PS-8, PS-10).
+    """After a truncation: fill `cut` with the state as of the new log end, and remove snapshots beyond it (PS-8,
+    PS-10).
 
-    `cut` is filled, in any thread, while nothing is appended; where no producer was known there is none to be found.
+    In any thread, while nothing is appended. With `none_known` there is no producer to find.
     """
     snapshots.keep_only(log_start_offset, end_offset)
     if not none_known:
@@ -217,7 +218,7 @@ def start_over(snapshots: ProducerSnapshots) -> ProducerStateManager:
 def replay(segment: Segment, producers: ProducerStateManager, start_offset: int, end_offset: int) -> None:
     """Follow the batches of a segment from `start_offset` up to `end_offset`, by their headers.
 
-    What lies behind damage that loading has not found cannot be followed; it ends the walk.
+    Damage that loading has not found ends the walk: what lies behind it cannot be followed.
     """
     try:
         batch = segment.translate(start_offset)

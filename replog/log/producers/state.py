@@ -1,6 +1,5 @@
-"""What a log knows of the producers that wrote to it (section 7): their last batches, which tell duplicates and gaps,
-and their transactions, which bound what READ_COMMITTED consumers may see. In memory alone; see `producers.recovery`.
-"""
+"""What a log knows of its producers (section 7): their last batches, which tell duplicates and gaps, and their
+transactions, which bound what READ_COMMITTED consumers see. In memory alone; see `producers.recovery`."""
 
 from typing import NamedTuple
 
@@ -127,10 +126,11 @@ class ProducerStateManager:
     def check(
         self, header: BatchHeader, origin: AppendOrigin, marker: EndTransactionMarker | None = None
     ) -> BatchMetadata | None:
-        """Whether a batch with a producer id may be appended (PS-2 to PS-4); a duplicate of a cached batch gives that.
+        """Whether a batch with a producer id may be appended (PS-2 to PS-4). Returns the batch that it repeats, if it
+        does.
 
-        A producer that is not known may begin anywhere. Nothing changes. Raises OutOfOrderSequence,
-        InvalidProducerEpoch, InvalidTxnState or TransactionCoordinatorFenced.
+        An unknown producer may begin anywhere. Nothing changes. Raises OutOfOrderSequence, InvalidProducerEpoch,
+        InvalidTxnState or TransactionCoordinatorFenced.
         """
         state = self._producers.get(header.producer_id)
         if state is None:
@@ -179,9 +179,9 @@ class ProducerStateManager:
     # -- after an append
 
     def update(self, header: BatchHeader, marker: EndTransactionMarker | None = None) -> AbortedTxn | None:
-        """Follow a batch with a producer id, whatever it says; `marker` is what it is if it is a control batch.
+        """Follow a batch with a producer id, whatever it says. `marker` is the content of a control batch.
 
-        Returns what the transaction index has to remember if it aborts a transaction.
+        Returns the entry for the transaction index if it aborts a transaction.
         """
         if header.attributes & CONTROL and marker is None:
             return None
@@ -258,7 +258,7 @@ class ProducerStateManager:
         self._find_first_unstable()
 
     def lacks(self, other: "ProducerStateManager") -> list[ProducerSnapshotEntry]:
-        """The producers that `other` knows, of a log of the same batches, and this one does not."""
+        """The producers that `other` knows and this one does not. Both are of logs of the same batches."""
         return [s.snapshot_entry() for s in other._producers.values() if s.producer_id not in self._producers]
 
     def learn(self, entries: list[ProducerSnapshotEntry]) -> None:
@@ -266,9 +266,9 @@ class ProducerStateManager:
         self.load([*self.snapshot_entries(), *entries])
 
     def cut_to(self, end_offset: int) -> "ProducerStateManager":
-        """Another, which knows of the transactions whose unreplicated end lies below `end_offset`, and of no more.
+        """A new state, which knows only the transactions whose unreplicated end lies below `end_offset`.
 
-        Until that one takes its place, nothing here counts as decided: ends of transactions may be gone (PS-5).
+        Until it takes the place of this one, nothing here counts as decided: ends of transactions may be gone (PS-5).
         """
         cut = ProducerStateManager()
         cut._unreplicated = dict(self._unreplicated)
