@@ -7,7 +7,7 @@ from replog.errors import ReplogError
 from replog.log.files.names import LOG_SUFFIX
 from replog.log.formats.batch import iterate_batches
 from replog.log.formats.records import LogRecord
-from replog.log.tools.verify.findings import Finding, Kind, Severity
+from replog.log.tools.judge.findings import Finding, Kind, Severity
 from replog.log.tools.verify.partition import Options
 from replog.log.tools.verify.paths import verify
 from replog.log.tools.verify.segment import VerifiedTotals

@@ -9,8 +9,8 @@
 | the store of a running broker, over gRPC | `brokers.py` |
 | the description of a whole replica | `describe.py` |
 | classes of faults | `faults.py` |
-| the entries of index files | `index_files.py` |
-| every batch of a segment, against indexes and epochs | `segment_check.py`, `ticks.py` |
+| the last entries of an offset index | `index_files.py` |
+| every batch of a segment, judged by `replog.log.tools.judge` | `segment_check.py` |
 | the same in parts, for segments that are large | `parts.py` |
 | files that change while they are read: not damage | `moving.py` |
 | the index entries of a segment, against batch headers | `index_check.py` |

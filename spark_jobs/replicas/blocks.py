@@ -21,6 +21,7 @@ from replog.log.formats.batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC
 from replog.log.formats.digest import MODULUS_MASK
 from replog.log.formats.segment_file import SegmentFile
 from replog.log.formats.walk import LogFile
+from replog.log.tools.judge.segment import missing_from
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
 from spark_jobs.replicas.segment_check import Batch, check_segment
@@ -185,7 +186,7 @@ class _Sound:
         require(all(index.seen == len(index.entries) for index in self._indexes.values()))
         require(self._indexes[INDEX_SUFFIX].seen_positions == len(self._indexes[INDEX_SUFFIX].entries))
         next_base = self._expected if segment.next_base is None else segment.next_base
-        require(segment.missing_from(self._expected, next_base) == next_base)
+        require(missing_from(segment, self._expected, next_base) == next_base)
         return self._sums.blocks
 
     def _first(self, log: SegmentFile) -> int:

@@ -15,9 +15,10 @@ from replog.log.formats.compression import decompress
 from replog.log.formats.control_batch import marker_or_none
 from replog.log.formats.record_slices import RecordSlice, slice_records
 from replog.log.formats.walk import Break
-from spark_jobs.replicas.faults import UNREADABLE, FileFault, capped
+from replog.log.tools.judge.findings import Fault, Kind
+from replog.log.tools.judge.indexes import read_index
+from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
-from spark_jobs.replicas.index_files import read_index
 
 TOMBSTONE, COMMITTED, ABORTED, BEYOND = 1, 2, 4, 8  # flags: of a record; of a transaction's marker (two); see below
 KEY_BYTES = 16  # of a hash
@@ -48,7 +49,7 @@ def cleaned_records(segment: ReplicaSegment, start: int) -> Iterator[CleanedReco
     return capped(_records(segment, start))
 
 
-def _records(segment: ReplicaSegment, start: int) -> Iterator[CleanedRecord | FileFault]:
+def _records(segment: ReplicaSegment, start: int) -> Iterator[CleanedRecord | Fault]:
     landmarks = read_index(segment, INDEX_SUFFIX).rows
     with open_log(segment) as log:
         for item in log.walk(0, landmarks):
@@ -70,9 +71,7 @@ def _records(segment: ReplicaSegment, start: int) -> Iterator[CleanedRecord | Fi
                         yield record
             except (CorruptRecord, InvalidRecord) as error:
                 place = (position, header.base_offset, header.last_offset, header.leader_epoch)
-                yield FileFault(
-                    UNREADABLE, LOG_SUFFIX, *place, f"the CRC is right, the records are not: {error.message}"
-                )
+                yield Fault(Kind.RECORDS, LOG_SUFFIX, *place, f"the CRC is right, the records are not: {error.message}")
 
 
 def _of_batch(position: int, header: BatchHeader, data: bytes) -> Iterator[CleanedRecord]:

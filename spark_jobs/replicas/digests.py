@@ -13,11 +13,12 @@ from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.formats.segment_file import SegmentFile, Vanished
 from replog.log.formats.walk import Break
 from replog.log.indexes.entries import LAYOUTS
-from spark_jobs.replicas.faults import NO_DIGESTS, FileFault
+from replog.log.tools.judge.findings import Fault
+from replog.log.tools.judge.indexes import read_index
+from replog.log.tools.judge.segment import gap_behind
+from spark_jobs.replicas.faults import NO_DIGESTS, FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point
-from spark_jobs.replicas.index_files import read_index
-from spark_jobs.replicas.segment_check import gap_behind
 
 _NO_DIGESTS = "no digest index covers these offsets, and this level reads nothing else"
 
@@ -31,6 +32,10 @@ def digest_points(segment: ReplicaSegment, aligned: list[int], *, entries: bool)
     With `entries` those of all entries as well, which is what bisects a difference. Raises OSError if a file cannot be
     read.
     """
+    return capped(_points(segment, aligned, entries=entries))
+
+
+def _points(segment: ReplicaSegment, aligned: list[int], *, entries: bool) -> Iterator[Point | FileFault | Fault]:
     before = segment.digest_before
     yield Point(BYTES, -1, segment.base - 1, -1, segment.bytes_before)  # sizes cost nothing
     yield Point(DIGEST, -1, segment.base - 1, -1, before)
@@ -63,7 +68,7 @@ class _Digests:
         self._file = file
         self._count = file.size // _layout.size
 
-    def points(self, before: int, aligned: list[int]) -> Iterator[Point | FileFault]:
+    def points(self, before: int, aligned: list[int]) -> Iterator[Point | FileFault | Fault]:
         for wanted in aligned:
             offset, digest, reached = self._at(wanted)
             yield Point(DIGEST, -1, wanted - 1 if reached else offset, -1, add_digests(before, digest))

@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
+from replog.log.tools.judge.findings import Fault, Kind
+from replog.log.tools.judge.indexes import MAX_FAULTS
+
 BIT_ROT = "BIT_ROT"
 GAP = "GAP"
 REPEATED = "REPEATED"  # offsets come twice: none is missing
@@ -12,7 +15,20 @@ UNREADABLE = "UNREADABLE"
 VANISHED = "VANISHED"  # no damage: retention, truncation or a cleaning took it away while it was read
 NO_DIGESTS = "NO_DIGESTS"  # no damage: nobody wrote a digest index
 
-MAX_FAULTS = 100  # listed of each class and segment, or part of one: enough to see what happened
+CLASSES = {  # of what the judge says; audits pass over the rest, as the torn end of a log, which a start cuts off
+    Kind.BATCH_HEADER: BIT_ROT,
+    Kind.BATCH_CRC: BIT_ROT,
+    Kind.BASE_OFFSET: BIT_ROT,
+    Kind.HOLE: GAP,
+    Kind.OFFSET_BACK: REPEATED,
+    Kind.INDEX_SHAPE: INDEX_LIE,
+    Kind.INDEX_ORDER: INDEX_LIE,
+    Kind.INDEX_ENTRY: INDEX_LIE,
+    Kind.INDEX_BEYOND: INDEX_LIE,
+    Kind.DIGEST: INDEX_LIE,
+    Kind.EPOCHS: EPOCH_CACHE_LIE,
+    Kind.RECORDS: UNREADABLE,
+}
 
 Item = TypeVar("Item")
 
@@ -29,15 +45,16 @@ class FileFault(NamedTuple):
     detail: str
 
 
-def capped(items: Iterator[Item | FileFault]) -> Iterator[Item | FileFault]:
-    """`items` with no more than `MAX_FAULTS` faults of a class; the last one says that there may be more."""
+def capped(items: Iterator[Item | Fault]) -> Iterator[Item | FileFault]:
+    """`items`, with faults by class, no more than `MAX_FAULTS` of each; the last one says that there may be more."""
     counts: dict[str, int] = {}
     for item in items:
-        if isinstance(item, FileFault):
-            seen = counts[item.fault] = counts.get(item.fault, 0) + 1
-            if seen > MAX_FAULTS:
-                continue
-            if seen == MAX_FAULTS:
-                yield item._replace(detail=f"{item.detail} (there may be more: this is the last that is listed here)")
-                continue
-        yield item
+        if not isinstance(item, Fault):
+            yield item
+        elif item.kind in CLASSES:
+            fault = FileFault(CLASSES[item.kind], *item[1:])
+            seen = counts[fault.fault] = counts.get(fault.fault, 0) + 1
+            if seen < MAX_FAULTS:
+                yield fault
+            elif seen == MAX_FAULTS:
+                yield fault._replace(detail=f"{fault.detail} (there may be more: this is the last that is listed here)")

@@ -77,10 +77,6 @@ class ReplicaSegment:
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
-    def missing_from(self, first: int, end: int) -> int:
-        """Of offsets from `first` to `end` that are not there, the first that no compaction explains; `end` if none."""
-        return max(first, min(self.cleaned_to, end))
-
     @contextmanager
     def open(self, suffix: str) -> Iterator[SegmentFile]:
         """Raises Vanished if the log is not the one that was listed: one that is sealed keeps its size."""

@@ -17,11 +17,13 @@ from replog.log.formats.segment_file import MAX_HEADERS
 from replog.log.formats.walk import Break, LogFile
 from replog.log.indexes.entries import Rows
 from replog.log.indexes.rules import ends_batch, times_batch
+from replog.log.tools.judge.findings import Fault, Kind
+from replog.log.tools.judge.indexes import lie, read_indexes
+from replog.log.tools.judge.segment import epoch_faults, gap_behind, missing_from
 from replog.properties import MAX_LONG
-from spark_jobs.replicas.faults import BIT_ROT, GAP, FileFault, capped
+from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
-from spark_jobs.replicas.index_files import lie, read_indexes
-from spark_jobs.replicas.segment_check import epoch_faults, epoch_judge, gap_behind
+from spark_jobs.replicas.segment_check import epoch_judge
 
 BYTES = "bytes"
 DIGEST = "digest"
@@ -62,7 +64,7 @@ class _IndexCheck:
         self._reached = 0  # a batch that the chain of batches from the last sound entry led to
         self._near = 0  # a batch that ends before the one that is looked for next
 
-    def run(self, aligned: list[int]) -> Iterator[Point | FileFault]:
+    def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
         # A window of one header: entries are an index interval apart, so reading on would read the log.
         with open_log(self._segment, HEADER_SIZE) as log:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
@@ -79,7 +81,7 @@ class _IndexCheck:
     def _point(self, header: BatchHeader, slot: int, position: int) -> Point:
         return Point(BYTES, slot, header.last_offset, position, self._segment.bytes_before + position + header.size)
 
-    def _first(self, log: LogFile) -> Iterator[Point | FileFault]:
+    def _first(self, log: LogFile) -> Iterator[Point | Fault]:
         """The point before the segment, which is where its sums begin."""
         base = self._segment.base
         if log.size < HEADER_SIZE:
@@ -88,18 +90,18 @@ class _IndexCheck:
             header = log.header(0)
         except CorruptRecord as error:
             if self._indexes.offsets.rows:  # if not, the tail begins here, and says so
-                yield FileFault(BIT_ROT, LOG_SUFFIX, 0, base, base, -1, error.message)
+                yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, 0, base, base, -1, error.message)
             return
         first = header.base_offset
         yield from epoch_faults(self._epochs.see(0, header))
-        if (missing := self._segment.missing_from(base, first)) != first:
-            yield FileFault(
-                GAP, LOG_SUFFIX, 0, min(first, missing), max(first, base) - 1, -1, f"first batch is at {first}"
+        if (missing := missing_from(self._segment, base, first)) != first:
+            yield Fault(
+                Kind.HOLE, LOG_SUFFIX, 0, min(first, missing), max(first, base) - 1, -1, f"first batch is at {first}"
             )
         yield Point(BYTES, -1, first - 1, -1, self._segment.bytes_before)
         yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
 
-    def _offsets(self, log: LogFile) -> Iterator[Point | FileFault]:
+    def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
         entries, exact_to = self._indexes.offsets, self._indexes.exact_to
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
@@ -114,7 +116,7 @@ class _IndexCheck:
                 at, header = self._batch_of(log, offset, position, end)
             except CorruptRecord as error:
                 if self._chain_breaks_at(log, position):
-                    yield FileFault(BIT_ROT, LOG_SUFFIX, position, offset, offset, -1, error.message)
+                    yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, position, offset, offset, -1, error.message)
                 else:
                     lies |= {slot} & entries.disordered.keys()
                     yield lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position}: {error.message}")
@@ -122,7 +124,12 @@ class _IndexCheck:
             first = log.header(position)  # of an append of several batches (SG-2)
             if self._sound and first.base_offset <= self._sound[-1][1]:
                 before, said, start = self._sound[-1]
-                yield lie(INDEX_SUFFIX, before, said, f"{said} → {start}: that would run into the batch at {position}")
+                yield lie(
+                    INDEX_SUFFIX,
+                    before,
+                    said,
+                    f"{said} → {start}: that would run into the batch at {position}",
+                )
             yield from epoch_faults(self._epochs.see(position, first))
             if at != position:
                 yield from epoch_faults(self._epochs.see(at, header))
@@ -172,7 +179,7 @@ class _IndexCheck:
                 return False
         return at == position and at + HEADER_SIZE <= log.size and not log.is_batch(at)
 
-    def _times(self, log: LogFile) -> Iterator[Point | FileFault]:
+    def _times(self, log: LogFile) -> Iterator[Point | Fault]:
         entries, exact_to = self._indexes.times, self._indexes.exact_to
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
@@ -192,7 +199,7 @@ class _IndexCheck:
             yield Point(TIME, slot, offset, self._near, timestamp)
         yield from entries.out_of_order(lies)
 
-    def _digests(self, log: LogFile) -> Iterator[Point | FileFault]:
+    def _digests(self, log: LogFile) -> Iterator[Point | Fault]:
         entries = self._indexes.digests
         yield from entries.faults
         lies: set[int] = set()  # that others are out of order behind
@@ -231,7 +238,7 @@ class _IndexCheck:
         slot = bisect_left(self._sound, offset, key=_offset)
         return self._sound[slot][2] if slot < len(self._sound) else self._floor(offset)[1]
 
-    def _tail(self, log: LogFile) -> Iterator[Point | FileFault]:
+    def _tail(self, log: LogFile) -> Iterator[Point | Fault]:
         """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
         position = last = -1
         header = None
@@ -242,15 +249,15 @@ class _IndexCheck:
                 if not item.cut_short:
                     first = self._segment.base if header is None else header.next_offset
                     until = first if self._segment.next_base is None else max(first, self._segment.next_base - 1)
-                    yield FileFault(BIT_ROT, LOG_SUFFIX, item.position, first, until, -1, item.reason)
+                    yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, item.position, first, until, -1, item.reason)
                     last = until
                 break
             expected = item[1].base_offset if header is None else header.next_offset
             position, header = item
-            if (missing := self._segment.missing_from(expected, header.base_offset)) != header.base_offset:
+            if (missing := missing_from(self._segment, expected, header.base_offset)) != header.base_offset:
                 first, last = sorted((missing, header.base_offset))
                 detail = f"the offset goes from {expected} to {header.base_offset}"
-                yield FileFault(GAP, LOG_SUFFIX, position, first, last - 1, header.leader_epoch, detail)
+                yield Fault(Kind.HOLE, LOG_SUFFIX, position, first, last - 1, header.leader_epoch, detail)
             digest = _add(digest, header, indexed)
             yield from epoch_faults(self._epochs.see(position, header))
         if header is not None:

@@ -13,11 +13,14 @@ from typing import NamedTuple
 from replog.log.errors import CorruptRecord
 from replog.log.formats.batch import HEADER_SIZE
 from replog.log.formats.walk import WINDOW, LogFile
+from replog.log.tools.judge.findings import Fault
+from replog.log.tools.judge.indexes import Indexes, read_indexes
+from replog.log.tools.judge.segment import Batch as Judged
+from replog.log.tools.judge.segment import SegmentJudge
 from replog.properties import MAX_INT
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
-from spark_jobs.replicas.index_files import Indexes, read_indexes
-from spark_jobs.replicas.segment_check import Batch, Walk, check_segment
+from spark_jobs.replicas.segment_check import Batch, as_rows, check_segment, epoch_judge
 
 PART_BYTES = 256 << 20  # every part reads the whole of the indexes, some 2 % of 1 GiB
 MAX_TRIES = 8  # entries that are tried as a border
@@ -54,15 +57,19 @@ def check_part(segment: ReplicaSegment, log_start: int, part: Part, *, crc: bool
     """
     if part.of == 1:
         return check_segment(segment, log_start, crc=crc)
-    return capped(_check(segment, log_start, part, crc))
+    return capped(as_rows(_check(segment, log_start, part, crc)))
 
 
-def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> Iterator[Batch | FileFault]:
+def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> Iterator[Judged | Fault]:
     indexes = read_indexes(segment)
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
         # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
         checkpoint = segment.epochs()
-        borders = _Borders(segment, indexes, log, lambda: Walk(segment, log_start, indexes, checkpoint, crc=crc))
+
+        def new_judge() -> SegmentJudge:
+            return SegmentJudge(segment, indexes, epoch_judge(checkpoint, log_start), crc=crc)
+
+        borders = _Borders(segment, indexes, log, new_judge)
         begin = borders.find(part)
         if begin is None:
             return  # read with the part before
@@ -71,31 +78,33 @@ def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> It
         if part.number == 0:
             yield from indexes.shape_faults()
         else:
-            begin.walk.own(begin.following)
-        yield from begin.walk.run(log, begin.position, None if end is None else end.position)
-        yield from begin.walk.finish(log) if end is None else begin.walk.leave(end.following)
+            begin.judge.own(begin.following)
+        yield from begin.judge.run(log, begin.position, None if end is None else end.position)
+        yield from begin.judge.finish(log) if end is None else begin.judge.leave(end.following)
 
 
 class Border(NamedTuple):
-    """Where a part begins, and a walk that has come there."""
+    """Where a part begins, and a judge that has come there."""
 
     position: int
     following: list[int]  # the first entry of each index that is of this part
-    walk: Walk
+    judge: SegmentJudge
 
 
 class _Borders:
-    def __init__(self, segment: ReplicaSegment, indexes: Indexes, log: LogFile, new_walk: Callable[[], Walk]) -> None:
+    def __init__(
+        self, segment: ReplicaSegment, indexes: Indexes, log: LogFile, new_judge: Callable[[], SegmentJudge]
+    ) -> None:
         self._segment = segment
         self._indexes = indexes
         self._entries = indexes.offsets.rows
         self._log = log
-        self._new_walk = new_walk
+        self._new_judge = new_judge
 
     def find(self, part: Part) -> Border | None:
         """Where the part begins. The same for all who ask: it depends on nothing but the files around it."""
         if part.number == 0:
-            return Border(0, [0, 0, 0], self._new_walk())
+            return Border(0, [0, 0, 0], self._new_judge())
         first = part.number * part.size
         end = first + part.size if part.number + 1 < part.of else self._segment.size
         slot = bisect_left(self._entries, first, key=_position)
@@ -116,16 +125,16 @@ class _Borders:
         at = self._entries[start][2] if start >= 0 else 0
         if position - at > MAX_WARM_UP:
             return None
-        walk = self._new_walk()
+        judge = self._new_judge()
         if start >= 0:
             if not self._log.is_landmark(self._entries[start]):
                 return None
-            walk.begin(start, self._log.header(at).base_offset)
+            judge.begin(start, self._log.header(at).base_offset)
         try:
-            sound = not any(isinstance(item, FileFault) for item in walk.run(self._log, at, position))
+            sound = not any(isinstance(item, Fault) for item in judge.run(self._log, at, position))
         except CorruptRecord:
             return None
-        return Border(position, following, walk) if sound and walk.has_come_to(offset) else None
+        return Border(position, following, judge) if sound and judge.has_come_to(offset) else None
 
     def _start(self, following: list[int]) -> int:
         """The entry to begin at to know all at those `following`; -1 is the beginning of the segment.

@@ -1,22 +1,17 @@
-"""The deep check of one segment: every batch against its CRC, its neighbours, the indexes and the epoch checkpoint."""
+"""The judge of segments (`replog.log.tools.judge`) for audits: its batches as rows, its faults by class."""
 
-from bisect import bisect_right
 from collections.abc import Iterator
-from operator import itemgetter
 from typing import NamedTuple
 
-from replog.log.errors import CorruptRecord
-from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.formats.batch import HEADER_SIZE, BatchHeader
-from replog.log.formats.walk import WINDOW, Break, LogFile
-from replog.log.tools.epoch_judge import EpochJudge, EpochRun
-from replog.properties import MAX_LONG
-from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, REPEATED, FileFault, capped
+from replog.log.formats.batch import HEADER_SIZE
+from replog.log.formats.walk import WINDOW
+from replog.log.tools.judge.epochs import EpochJudge
+from replog.log.tools.judge.findings import Fault
+from replog.log.tools.judge.indexes import read_indexes
+from replog.log.tools.judge.segment import Batch as Judged
+from replog.log.tools.judge.segment import SegmentJudge
+from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
-from spark_jobs.replicas.index_files import Indexes, read_indexes
-from spark_jobs.replicas.ticks import Ticks
-
-_position = itemgetter(2)
 
 
 class Batch(NamedTuple):
@@ -33,233 +28,30 @@ class Batch(NamedTuple):
 def check_segment(segment: ReplicaSegment, log_start: int, *, crc: bool) -> Iterator[Batch | FileFault]:
     """Every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be read.
 
-    Without `crc` no payload is read, but where something does not fit: of the batch that says so, as it may be rotten.
+    Without `crc` no payload is read, except where something does not fit.
     """
-    return capped(_whole(segment, log_start, crc))
+    return capped(as_rows(_judged(segment, log_start, crc)))
 
 
-def _whole(segment: ReplicaSegment, log_start: int, crc: bool) -> Iterator[Batch | FileFault]:
+def _judged(segment: ReplicaSegment, log_start: int, crc: bool) -> Iterator[Judged | Fault]:
     indexes = read_indexes(segment)
     yield from indexes.shape_faults()
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
         # Read after the log's size is known: a live broker notes an epoch with its first batch (EP-9).
-        walk = Walk(segment, log_start, indexes, segment.epochs(), crc=crc)
-        yield from walk.run(log, 0)
-        yield from walk.finish(log)
+        judge = SegmentJudge(segment, indexes, epoch_judge(segment.epochs(), log_start), crc=crc)
+        yield from judge.run(log, 0)
+        yield from judge.finish(log)
 
 
-class Walk:
-    """Goes by the batches of one segment, from its beginning or from where `begin` says."""
-
-    def __init__(
-        self, segment: ReplicaSegment, log_start: int, indexes: Indexes, checkpoint: EpochCheckpoint, *, crc: bool
-    ) -> None:
-        self._segment = segment
-        self._landmarks = indexes.offsets.rows
-        self._ticks = Ticks(indexes, segment)
-        self._epochs = epoch_judge(checkpoint, log_start)
-        self._crc = crc
-        self._expected = segment.base
-        self._before = (-1, 0)  # base offset and CRC of the last batch
-        self._behind = 0  # slot of the entry of the offset index that was last found to be true
-        self._rot_end = -1  # where the last batch with a wrong CRC ends, if its length is right
-
-    def begin(self, slot: int, offset: int) -> None:
-        """Begin at the batch of entry `slot` of the offset index, which begins with `offset`."""
-        self._expected = offset
-        self._ticks.begin(slot, offset)
-
-    def has_come_to(self, offset: int) -> bool:
-        """Whether it expects `offset` next, whatever there was before it began, and has nothing left to say."""
-        return self._expected == offset and self._epochs.settled and self._ticks.known
-
-    def own(self, following: list[int]) -> None:
-        """What is said of entries before `following` (`Indexes.from_offset`), somebody else says."""
-        self._ticks.own(following)
-
-    def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | FileFault]:
-        """The batches from `position` to `end`."""
-        for item in log.walk(position, self._landmarks, end):
-            yield from self._damaged(log, item) if isinstance(item, Break) else self._batch(log, *item)
-
-    def leave(self, following: list[int]) -> Iterator[FileFault]:
-        """Where somebody else goes on, who begins with the entries `following`."""
-        return self._ticks.leave(following)
-
-    def finish(self, log: LogFile) -> Iterator[FileFault]:
-        """At the end of the segment."""
-        yield from epoch_faults(self._epochs.finish())
-        yield from self._ticks.finish()
-        if (gap := gap_behind(self._segment, log.size, self._expected)) is not None:
-            yield gap
-
-    def _batch(self, log: LogFile, position: int, header: BatchHeader) -> Iterator[Batch | FileFault]:
-        passed = list(self._ticks.come_to(position))
-        yield from passed
-        if header.base_offset != self._expected:
-            repaired = self._misnumbered(log, position, header)
-            if repaired is not None:
-                detail = f"the header says base offset {header.base_offset}, its neighbours {self._expected}"
-                yield _rot(position, repaired, detail)
-                if repaired.last_offset_delta != header.last_offset_delta:
-                    detail = "offsets are missing next to the batch"
-                    yield FileFault(GAP, LOG_SUFFIX, position, repaired.base_offset, repaired.last_offset, -1, detail)
-                self._expected = repaired.next_offset
-                self._ticks.lost(repaired.last_offset, position + header.size)
-                return
-            if (gap := self._gap_before(position, header)) is not None:
-                yield gap
-                self._ticks.lost(header.base_offset - 1)
-        self._expected, self._before = header.next_offset, (header.base_offset, header.crc)
-        doubtful = self._crc or bool(passed) or not self._fits(self._following(log, position + header.size))
-        rot = self._rot_at(log, position, header) if doubtful else None
-        interval = self._ticks.interval
-        lies = [] if rot else list(self._ticks.see(position, header))
-        if lies and not doubtful:
-            rot = self._rot_at(log, position, header)
-        if rot:
-            yield rot
-            return
-        yield from lies if self._crc else self._by_rot(log, lies, interval, position)
-        yield from epoch_faults(self._epochs.see(position, header))
-        yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
-
-    def _gap_before(self, position: int, header: BatchHeader) -> FileFault | None:
-        expected, first = self._expected, header.base_offset
-        if (missing := self._segment.missing_from(expected, first)) < first:
-            detail = f"the offset jumps from {expected} to {first}"
-            return FileFault(GAP, LOG_SUFFIX, position, missing, first - 1, header.leader_epoch, detail)
-        if first < expected:
-            detail = f"the offset goes back from {expected} to {first}"
-            return FileFault(REPEATED, LOG_SUFFIX, position, first, expected - 1, header.leader_epoch, detail)
-        return None
-
-    def _fits(self, following: int | None) -> bool:
-        """Whether that may come next (`_following`)."""
-        return following is None or self._segment.missing_from(self._expected, following) == following
-
-    def _following(self, log: LogFile, end: int) -> int | None:
-        """The offset behind a batch that ends at `end`: -1 if no batch can be read there, None if the log ends."""
-        try:
-            return self._segment.next_base if end == log.size else log.header(end).base_offset
-        except CorruptRecord:
-            return -1
-
-    def _rot_at(self, log: LogFile, position: int, header: BatchHeader) -> FileFault | None:
-        """What there is to say if the batch has a wrong CRC. Even its last offset may lie: unless its number of records
-        says the same, ask what follows it."""
-        if (computed := log.crc(position, header)) == header.crc:
-            return None
-        end = position + header.size
-        following = self._following(log, end)
-        told_twice = header.records_count == header.last_offset_delta + 1 and header.next_offset < (following or 0)
-        if following is not None and following > header.base_offset and not told_twice:
-            header = header._replace(last_offset_delta=following - 1 - header.base_offset)
-        self._expected, self._rot_end = header.next_offset, end
-        self._ticks.lost(header.last_offset, end)
-        return _rot(position, header, _wrong_crc(header, computed))
-
-    def _by_rot(self, log: LogFile, lies: list[FileFault], interval: int, position: int) -> list[FileFault]:
-        """An entry may lie only by a batch before the one at `position`, which is not what was written: say that
-        instead. For a digest that is any since the last entry, for a timestamp the one that has the greatest."""
-        kept = []
-        rot: dict[int, FileFault] = {}
-        for lie in lies:
-            suspects = [self._ticks.newest] if lie.file == TIME_INDEX_SUFFIX and self._ticks.newest else []
-            if lie.file == DIGEST_SUFFIX:
-                suspects = [item for item in log.walk(interval, end=position) if not isinstance(item, Break)]
-            rotten = {at: _rot(at, header, _wrong_crc(header, crc)) for at, header, crc in _rotten(log, suspects)}
-            rot |= rotten
-            kept += [] if rotten else [lie]
-        return [*rot.values(), *kept]
-
-    def _misnumbered(self, log: LogFile, position: int, header: BatchHeader) -> BatchHeader | None:
-        """The header with offsets that fit, if its own go back, or beyond what follows, and there is room for them.
-
-        No CRC covers the base offset (RB-2). What is missing next to the batch counts as part of it.
-        """
-        if (header.base_offset, header.crc) == self._before:
-            return None  # it is there twice
-        first, count = self._expected, header.next_offset - header.base_offset
-        following = self._following(log, position + header.size)
-        last = first + count - 1 if following is None else following - 1
-        if following is None or not first <= following <= (self._segment.next_base or MAX_LONG):
-            following, last = self._offset_behind(log, position), first + count - 1
-        if following is None and header.base_offset < first:
-            return header._replace(base_offset=first)  # nothing follows that contradicts it
-        if following is None or first + count > following:
-            return None
-        if first <= header.base_offset and header.next_offset <= following:
-            return None  # offsets are missing, that is all
-        return header._replace(base_offset=first, last_offset_delta=last - first)
-
-    def _offset_behind(self, log: LogFile, position: int) -> int | None:
-        """The offset of a later batch that the offset index points to, or of the next segment.
-
-        To be asked of one position after the other: no entry that lies is looked at twice.
-        """
-        self._behind = max(self._behind, bisect_right(self._landmarks, position, key=_position))
-        while self._behind < len(self._landmarks):
-            entry = self._landmarks[self._behind]
-            if log.is_landmark(entry):
-                return log.header(entry[2]).base_offset
-            self._behind += 1
-        return self._segment.next_base
-
-    def _damaged(self, log: LogFile, damage: Break) -> Iterator[FileFault]:
-        yield from self._ticks.come_to(damage.position)
-        rotten = damage.position == self._rot_end  # a wrong length leads into nowhere: that batch is the cause
-        first, next_offset = self._expected, self._segment.next_base
-        if damage.resume is not None:
-            next_offset = log.header(damage.resume).base_offset
+def as_rows(items: Iterator[Judged | Fault]) -> Iterator[Batch | Fault]:
+    for item in items:
+        if isinstance(item, Fault):
+            yield item
         else:
-            self._ticks.lost(MAX_LONG, MAX_LONG)  # the rest of the segment
-        if damage.resume is None and damage.cut_short and not rotten:
-            return  # the log ends here: what is missing shows as a gap, or as the log end offset
-        last = first if next_offset is None else next_offset - 1
-        if last >= first or not rotten:
-            yield FileFault(BIT_ROT, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
-        self._expected = last + 1 if rotten else max(first, last + 1)  # the last offset of that batch may lie
-        if damage.resume is not None:
-            self._ticks.lost(self._expected - 1, damage.resume)
-
-
-def _rotten(log: LogFile, batches: list[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader, int]]:
-    """Those with a wrong CRC, and which it should be."""
-    for position, header in batches:
-        if (computed := log.crc(position, header)) != header.crc:
-            yield position, header, computed
-
-
-def _wrong_crc(header: BatchHeader, computed: int) -> str:
-    return f"stored CRC {header.crc:08x}, the bytes make {computed:08x}"
-
-
-def _rot(position: int, header: BatchHeader, detail: str) -> FileFault:
-    return FileFault(BIT_ROT, LOG_SUFFIX, position, header.base_offset, header.last_offset, header.leader_epoch, detail)
+            position, header = item
+            yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
 
 
 def epoch_judge(checkpoint: EpochCheckpoint, log_start: int) -> EpochJudge:
     entries = checkpoint.entries if checkpoint.fault is None else ()
     return EpochJudge(entries, log_start, unclean=checkpoint.unclean, flushed=checkpoint.flushed)
-
-
-def epoch_faults(runs: Iterator[EpochRun]) -> Iterator[FileFault]:
-    """Batches that the epoch checkpoint is wrong about (INV-15)."""
-    for run in runs:
-        if not run.lags:
-            detail = f"the batches carry leader epoch {run.epoch}, the epoch checkpoint says {run.said}"
-            yield FileFault(EPOCH_CACHE_LIE, LOG_SUFFIX, run.position, run.first, run.last, run.epoch, detail)
-
-
-def gap_behind(segment: ReplicaSegment, size: int, expected: int) -> FileFault | None:
-    """What is wrong where a log of `size` bytes ends before offset `expected`, if the next segment begins elsewhere."""
-    next_base = segment.next_base
-    if next_base is None:
-        return None
-    detail = f"the segment ends with offset {expected - 1}, the next one begins with {next_base}"
-    if (missing := segment.missing_from(expected, next_base)) < next_base:
-        return FileFault(GAP, LOG_SUFFIX, size, missing, next_base - 1, -1, detail)
-    if expected > next_base:
-        return FileFault(REPEATED, LOG_SUFFIX, size, next_base, expected - 1, -1, detail)
-    return None

@@ -9,8 +9,8 @@ import numpy as np
 
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.indexes.entries import IndexFile
+from replog.log.tools.judge.indexes import open_index
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
-from spark_jobs.replicas.index_files import open_index
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

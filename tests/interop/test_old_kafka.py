@@ -10,7 +10,7 @@ import pytest
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import Isolation
-from replog.log.tools.verify.findings import Severity
+from replog.log.tools.judge.findings import Severity
 from replog.log.tools.verify.log_directory import verify_log_directory
 from replog.log.tools.verify.partition import Options
 from replog.log.tools.verify.segment import VerifiedTotals

@@ -7,7 +7,7 @@ from pathlib import Path
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.errors import CorruptRecord
 from replog.log.formats.batch import iterate_batches
-from replog.log.tools.verify.findings import Severity
+from replog.log.tools.judge.findings import Severity
 from replog.log.tools.verify.partition import Options
 from replog.log.tools.verify.paths import verify
 from replog.log.tools.verify.segment import VerifiedTotals

@@ -5,11 +5,11 @@ import struct
 import pytest
 
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.tools.judge.indexes import read_index
 from spark_jobs.replicas import index_blocks as module
 from spark_jobs.replicas.blocks import Block, Cells
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.index_blocks import index_blocks
-from spark_jobs.replicas.index_files import read_index
 from tests.damage.vocabulary import flip, overwrite
 from tests.spark_jobs.log_directories import path_of, segments
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from replog.log.files.names import INDEX_SUFFIX
 from replog.log.indexes.offset_index import OffsetIndex
+from replog.log.tools.judge.indexes import read_index
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import ReplicaSegment
-from spark_jobs.replicas.index_files import FIRST_ENTRIES, entries_from_end, read_index
+from spark_jobs.replicas.index_files import FIRST_ENTRIES, entries_from_end
 from spark_jobs.replicas.sound import SoundIndex
 
 BASE = 1000

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from replog.log.formats.batch import iterate_batches
+from replog.log.tools.judge.findings import Fault, Kind
 from spark_jobs.replicas.faults import MAX_FAULTS, FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_check import BYTES, Point, index_points
@@ -76,7 +77,7 @@ def test_segments_that_overlap_have_offsets_that_come_twice(segment):
 
 
 def test_faults_of_a_segment_are_capped_and_say_so():
-    many = (FileFault("GAP", ".log", n, n, n, -1, "x") for n in range(10 * MAX_FAULTS))
+    many = (Fault(Kind.HOLE, ".log", n, n, n, -1, "x") for n in range(10 * MAX_FAULTS))
     listed = list(capped(many))
     assert len(listed) == MAX_FAULTS
     assert "there may be more" in listed[-1].detail

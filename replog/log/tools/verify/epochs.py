@@ -7,8 +7,8 @@ from replog.log.epochs import EpochEntry, LeaderEpochCache
 from replog.log.formats.batch import BatchHeader
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, DamagedCheckpoint
 from replog.log.offsets import NO_EPOCH
-from replog.log.tools.epoch_judge import EpochJudge, EpochRun
-from replog.log.tools.verify.findings import Finding, Kind
+from replog.log.tools.judge.epochs import EpochJudge, EpochRun
+from replog.log.tools.judge.findings import Finding, Kind
 
 
 def read_epochs(path: Path) -> tuple[Sequence[EpochEntry] | None, list[Finding]]:

@@ -17,7 +17,7 @@ from replog.log.formats.checkpoint import (
     DamagedCheckpoint,
     OffsetCheckpoint,
 )
-from replog.log.tools.verify.findings import Finding, Kind
+from replog.log.tools.judge.findings import Finding, Kind
 from replog.log.tools.verify.names import CHECKPOINTS, check_log_directory_names, is_partition_name, replica_name
 from replog.log.tools.verify.partition import Options, Surroundings, verify_partition
 from replog.log.tools.verify.segment import VerifiedTotals

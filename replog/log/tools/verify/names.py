@@ -16,7 +16,7 @@ from replog.log.formats.checkpoint import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
-from replog.log.tools.verify.findings import Finding, Kind
+from replog.log.tools.judge.findings import Finding, Kind
 from replog.topic import FUTURE_SUFFIX, SET_ASIDE, parse_directory_name
 
 CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, CLEANER_CHECKPOINT)

@@ -12,9 +12,8 @@ from replog.log.files.opening import has_records
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.formats.segment_file import Vanished
 from replog.log.producers.snapshot import read_snapshot
-from replog.log.tools.verify.batches import Continuity
+from replog.log.tools.judge.findings import Finding, Kind
 from replog.log.tools.verify.epochs import EpochsVerified, read_epochs
-from replog.log.tools.verify.findings import Finding, Kind
 from replog.log.tools.verify.names import check_partition_names, segment_bases, snapshot_files
 from replog.log.tools.verify.segment import PartitionProgress, VerifiedTotals, check_segment
 from replog.log.tools.verify.transactions import Producers
@@ -54,15 +53,15 @@ def verify_partition(
     yield from check_topic_id(directory)
     log_start, epochs, malformed = epochs_verified(directory, bases, surroundings)
     yield from malformed
-    continuity = Continuity(compacted=surroundings.compacted or options.compacted)
+    compacted = surroundings.compacted or options.compacted
     progress = PartitionProgress(
-        continuity,
-        Producers(continuity, log_start),
+        Producers(log_start, compacted=compacted),
         epochs,
         totals,
         options.on_bytes,
         options.deep,
         surroundings.unclean,
+        compacted,
         snapshot_files(directory)[::-1],
     )
     for base, next_base in zip(bases, [*bases[1:], None], strict=False):
@@ -71,20 +70,20 @@ def verify_partition(
             totals.segments += 1
         except Vanished as error:
             yield Kind.VANISHED.at(directory / segment_file_name(base, LOG_SUFFIX), str(error))
-            continuity.lose()
+            progress.producers.complete = False
         except FileNotFoundError as error:
             path = Path(error.filename)
             if os.path.lexists(path):
                 raise
             yield Kind.VANISHED.at(path, "there is no such file any more")
-            continuity.lose()
-    yield from progress.check_snapshots(continuity.end_offset)
+            progress.producers.complete = False
+    yield from progress.check_snapshots(progress.end_offset)
     for offset, path in reversed(progress.snapshots):
         yield from check_snapshot_file(path)
-        message = f"a snapshot at {offset}, and the log ends at {continuity.end_offset}"
+        message = f"a snapshot at {offset}, and the log ends at {progress.end_offset}"
         yield Kind.SNAPSHOT_AHEAD.at(path, message, offset=offset)
-    yield from epochs.finish(continuity.end_offset)
-    yield from _check_bounds(directory, surroundings, log_start, continuity.end_offset)
+    yield from epochs.finish(progress.end_offset)
+    yield from _check_bounds(directory, surroundings, log_start, progress.end_offset)
 
 
 def epochs_verified(

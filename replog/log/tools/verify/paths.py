@@ -8,9 +8,8 @@ from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
-from replog.log.tools.verify.batches import Continuity
+from replog.log.tools.judge.findings import Finding, Kind, capped
 from replog.log.tools.verify.epochs import read_epochs
-from replog.log.tools.verify.findings import Finding, Kind, capped
 from replog.log.tools.verify.log_directory import (
     check_meta_properties,
     read_checkpoints,
@@ -141,11 +140,11 @@ def _verify_segment(directory: Path, base: int, options: Options, totals: Verifi
     if base not in bases:
         yield Kind.ORPHAN.at(directory / f"{base:020d}{LOG_SUFFIX}", "there is no such file")
         return
-    continuity = Continuity(compacted=surroundings.compacted or options.compacted)
+    compacted = surroundings.compacted or options.compacted
     log_start, epochs, _ = epochs_verified(directory, bases, surroundings)
-    producers = Producers(continuity, max(base, log_start))
+    producers = Producers(max(base, log_start), compacted=compacted)
     progress = PartitionProgress(
-        continuity, producers, epochs, totals, options.on_bytes, options.deep, surroundings.unclean, []
+        producers, epochs, totals, options.on_bytes, options.deep, surroundings.unclean, compacted
     )
     next_base = next((following for following in bases if following > base), None)
     yield from check_segment(directory, base, next_base, progress)

@@ -1,13 +1,38 @@
-"""The records of a batch, one by one (`--deep`)."""
+"""What a batch says in its header, and its records, one by one (`--deep`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from replog.log.errors import InvalidRecord
-from replog.log.formats.batch import LOG_APPEND_TIME, BatchHeader
+from replog.log.formats.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    MAX_CODEC,
+    TRANSACTIONAL,
+    BatchHeader,
+)
 from replog.log.formats.records import iterate_records
+from replog.log.indexes.index import MAX_RELATIVE_OFFSET
 from replog.log.offsets import NO_TIMESTAMP
-from replog.log.tools.verify.findings import Finding, Kind
+from replog.log.tools.judge.findings import Finding, Kind
+
+KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+
+
+def check_header(path: Path, position: int, header: BatchHeader, base: int, *, compacted: bool) -> Iterator[Finding]:
+    """Of a sound batch in the segment of offset `base`."""
+    wrong = []
+    if header.last_offset - base > MAX_RELATIVE_OFFSET:
+        message = f"offset {header.last_offset} is more than {MAX_RELATIVE_OFFSET} above the segment's {base} (IX-4)"
+        wrong.append((Kind.OUTSIDE_SEGMENT, message))
+    if header.records_count != header.last_offset_delta + 1 and not compacted:
+        wrong.append((Kind.BATCH_COUNT, f"{header.records_count} records in {header.last_offset_delta + 1} offsets"))
+    if header.attributes & ~KNOWN_ATTRIBUTES or header.attributes & CODEC_MASK > MAX_CODEC:
+        wrong.append((Kind.UNKNOWN_ATTRIBUTES, f"attributes {header.attributes & 0xFFFF:#06x}"))
+    for kind, message in wrong:
+        yield kind.at(path, message, position=position, offset=header.base_offset)
 
 
 def check_records(

@@ -1,34 +1,27 @@
-"""One segment: its batches, and all that is said of them beside."""
+"""One segment: what the judge says of it, and what else is said of its batches in a partition's directory."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replog.log.files.names import (
-    DIGEST_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    segment_file_name,
-)
+from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, segment_file_name
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.segment_file import SegmentFile, open_file
-from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, Break, LogFile
-from replog.log.indexes.entries import IndexFile, Rows
-from replog.log.tools.verify.batches import Continuity, check_range
+from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, LogFile
+from replog.log.tools.judge.epochs import EpochJudge
+from replog.log.tools.judge.findings import Fault, Finding, Kind
+from replog.log.tools.judge.indexes import SUFFIXES, read_indexes
+from replog.log.tools.judge.segment import SegmentJudge
 from replog.log.tools.verify.epochs import EpochsVerified
-from replog.log.tools.verify.findings import Finding, Kind
-from replog.log.tools.verify.indexes import DigestCheck, OffsetIndexCheck, TimeIndexCheck
-from replog.log.tools.verify.records import check_records
+from replog.log.tools.verify.records import check_header, check_records
 from replog.log.tools.verify.transactions import Producers, TransactionIndexCheck, check_control
 from replog.properties import MAX_LONG
 
 
 @dataclass
 class VerifiedTotals:
-    """How much was verified."""
+    """How much was verified: sound batches and their records."""
 
     segments: int = 0
     batches: int = 0
@@ -40,14 +33,16 @@ class VerifiedTotals:
 class PartitionProgress:
     """The state that goes from segment to segment of one partition."""
 
-    continuity: Continuity
     producers: Producers
     epochs: EpochsVerified
     totals: VerifiedTotals
     on_bytes: Callable[[int], None]
     deep: bool
     unclean: bool  # the broker runs, or did not stop in order: the newest segment's end may be torn
+    compacted: bool  # holes are legal, between batches and inside (CL-8)
     snapshots: list[tuple[int, Path]] = field(default_factory=list)  # to come, by offset; the next one last
+    end_offset: int = 0  # behind the last batch, or segment, seen
+    epoch: int = -1  # of the last batch
 
     def check_snapshots(self, offset: int) -> Iterator[Finding]:
         """Those of the state before `offset`, which is now."""
@@ -55,163 +50,109 @@ class PartitionProgress:
             at, path = self.snapshots.pop()
             yield from self.producers.check_snapshot(path, at)
 
+    def add_bytes(self, size: int) -> None:
+        self.totals.bytes += size
+        self.on_bytes(size)
+
+
+@dataclass(frozen=True)
+class LocalSegment:
+    """The files of a segment, for the judge."""
+
+    directory: Path
+    base: int
+    next_base: int | None  # None: the active one
+    cleaned_to: int
+
+    def path(self, suffix: str) -> Path:
+        return self.directory / segment_file_name(self.base, suffix)
+
+    def open(self, suffix: str) -> AbstractContextManager[SegmentFile]:
+        return open_file(self.path(suffix))
+
 
 def check_segment(directory: Path, base: int, next_base: int | None, progress: PartitionProgress) -> Iterator[Finding]:
     """Everything about one segment; `next_base` is None for the active one. Raises OSError."""
     with ExitStack() as opened:
-        yield from _SegmentCheck(directory, base, next_base, progress, opened).run()
+        segment = LocalSegment(directory, base, next_base, MAX_LONG if progress.compacted else 0)
+        yield from _SegmentCheck(segment, progress, opened).run()
 
 
 class _SegmentCheck:
-    def __init__(
-        self, directory: Path, base: int, next_base: int | None, progress: PartitionProgress, opened: ExitStack
-    ) -> None:
-        """Indexes are opened before the log, which a running broker writes first."""
-
-        def path(suffix: str) -> Path:
-            return directory / segment_file_name(base, suffix)
-
-        def opened_file(suffix: str) -> SegmentFile | None:
-            try:
-                return opened.enter_context(open_file(path(suffix)))
-            except FileNotFoundError:
-                return None
-
-        self._base, self._next_base, self._progress = base, next_base, progress
-        compacted = progress.continuity.compacted
-        cleaned_to = MAX_LONG if compacted else 0
-        digest = opened_file(DIGEST_SUFFIX)
-        exact = digest is not None
-        self._digests = DigestCheck(path(DIGEST_SUFFIX), digest, base) if digest is not None else None
-        self._offsets = OffsetIndexCheck(
-            path(INDEX_SUFFIX), opened_file(INDEX_SUFFIX), base, cleaned_to=cleaned_to, exact=exact
-        )
-        self._times = TimeIndexCheck(
-            path(TIME_INDEX_SUFFIX), opened_file(TIME_INDEX_SUFFIX), base, cleaned_to=cleaned_to, exact=exact
-        )
-        self._transactions = TransactionIndexCheck(
-            path(TRANSACTION_INDEX_SUFFIX),
-            opened_file(TRANSACTION_INDEX_SUFFIX),
-            base,
-            progress.producers,
-            exact=not compacted,
-        )
-        self._landmarks = Rows()  # those of the offset index's entries that rise
-        index, before = opened_file(INDEX_SUFFIX), (-1, -1)
-        for slot, (offset, position) in enumerate(IndexFile(index, INDEX_SUFFIX) if index is not None else ()):
-            if offset > before[0] and position > before[1]:
-                before = offset, position
-                self._landmarks.append((slot, base + offset, position))
-        self._path = path(LOG_SUFFIX)
-        self._log = LogFile(opened.enter_context(open_file(self._path)))
+    def __init__(self, segment: LocalSegment, progress: PartitionProgress, opened: ExitStack) -> None:
+        """Indexes are read before the log is opened, which a running broker writes first."""
+        self._segment, self._progress = segment, progress
+        self._indexes = read_indexes(segment)
+        transactions, exact = segment.path(TRANSACTION_INDEX_SUFFIX), not progress.compacted
+        self._transactions = TransactionIndexCheck(segment, transactions, progress.producers, exact=exact)
+        self._log = LogFile(opened.enter_context(segment.open(LOG_SUFFIX)))
+        # Epochs are judged over all segments of the partition.
+        self._judge = SegmentJudge(segment, self._indexes, EpochJudge((), 0), crc=True)
         self._unknown = False  # what lies before the next batch
-        self._torn = False
-
-    @property
-    def _active(self) -> bool:
-        return self._next_base is None
 
     def run(self) -> Iterator[Finding]:
-        for check in (self._offsets, self._times):
-            if check.missing and self._log.size:
-                yield Kind.MISSING_INDEX.at(check.path, "there is no such file")
-        for index in self._indexes():
-            yield from index.check_shape(active=self._active)
-        yield from self._progress.continuity.see_segment(self._path, self._base)
-        for step in self._log.walk(0, self._landmarks):
-            if isinstance(step, Break):
-                yield from self._break(step)
-            else:
-                yield from self._batch(*step)
-        beyond = Kind.INDEX_AHEAD if self._active and self._progress.unclean else Kind.INDEX_BEYOND
-        if self._unknown and not self._torn:
-            return  # nothing is known of what the rest of the entries speak of
-        for index in self._indexes():
-            yield from index.finish(beyond)
-        if self._digests is not None and not self._active:
-            yield from self._digests.finish_sealed()
+        log, progress, segment = self._log, self._progress, self._segment
+        for suffix, index in zip(SUFFIXES, self._indexes, strict=True):
+            if not index.present and log.size and suffix != DIGEST_SUFFIX:
+                yield Kind.MISSING_INDEX.at(segment.path(suffix), "there is no such file")
+        yield from map(self._finding, [*self._indexes.shape_faults(), *self._transactions.faults])
+        progress.end_offset = segment.base
+        done = last = 0
+        for item in self._judge.run(log, 0):
+            if isinstance(item, Fault):
+                yield self._finding(item)
+                continue
+            yield from self._batch(*item)
+            end = item[0] + item[1].size
+            progress.add_bytes(end - done)
+            done, last = end, item[1].last_offset
+        yield from map(self._finding, self._judge.finish(log))
+        progress.add_bytes(log.size - done)
+        progress.end_offset = self._judge.next_offset
+        digests = self._indexes.digests
+        if segment.next_base is not None and digests.present and last > self._indexes.exact_to:
+            yield Kind.DIGEST.at(segment.path(DIGEST_SUFFIX), f"no digest at the segment's last offset {last}")
+        if not self._unknown:
+            yield from map(self._finding, self._transactions.beyond())
 
-    def _indexes(self) -> list[OffsetIndexCheck | TimeIndexCheck | TransactionIndexCheck | DigestCheck]:
-        digests = [self._digests] if self._digests is not None else []
-        return [self._offsets, self._times, self._transactions, *digests]
-
-    def _break(self, damage: Break) -> Iterator[Finding]:
-        end = self._log.size if damage.resume is None else damage.resume
-        size = max(0, end - damage.position)
-        self._progress.on_bytes(size)
-        self._progress.totals.bytes += size
-        self._unknown = True
-        kind, message = Kind.BATCH_HEADER, f"{size} bytes that are no batch: {damage.reason}"
-        zeros = damage.resume is None and self._log.only_zeros(damage.position)
-        if damage.resume is None:
-            self._offsets.lose()
-        if damage.resume is None and (damage.cut_short or zeros):
-            self._torn = self._active
-            if not self._active:
-                kind = Kind.TORN_SEGMENT
-            else:
-                kind = Kind.UNCLEAN_TAIL if self._progress.unclean else Kind.TORN_TAIL
-            message = f"{size} bytes of zeros at the end" if zeros else f"part of a batch: {damage.reason}"
-        offset = self._progress.continuity.next_offset
-        if not self._torn:
-            self._progress.continuity.lose()
-        yield kind.at(self._path, message, position=damage.position, offset=offset)
+    def _finding(self, fault: Fault) -> Finding:
+        """What the judge says, in the light of how the broker stopped."""
+        kind, active, unclean = fault.kind, self._segment.next_base is None, self._progress.unclean
+        if kind is Kind.BATCH_HEADER and self._log.only_zeros(fault.position):
+            kind = Kind.TORN_SEGMENT
+        if fault.file == LOG_SUFFIX and not (kind is Kind.TORN_SEGMENT and active):
+            self._unknown, self._progress.producers.complete = True, False
+        if kind is Kind.TORN_SEGMENT and active:
+            kind = Kind.UNCLEAN_TAIL if unclean else Kind.TORN_TAIL
+        elif kind is Kind.INDEX_BEYOND and active and unclean:
+            kind = Kind.INDEX_AHEAD
+        elif kind is Kind.PREALLOCATED and not active:
+            kind = Kind.NOT_TRIMMED
+        return kind.at(self._segment.path(fault.file), fault.detail, position=fault.position, offset=fault.first)
 
     def _batch(self, position: int, header: BatchHeader) -> Iterator[Finding]:
-        totals = self._progress.totals
-        totals.batches += 1
-        totals.records += header.records_count
-        totals.bytes += header.size
-        self._progress.on_bytes(header.size)
-        if (crc := self._log.crc(position, header)) != header.crc:
-            message = f"stored CRC {header.crc:08x}, the {header.size} bytes make {crc:08x}"
-            yield Kind.BATCH_CRC.at(self._path, message, position=position, offset=header.base_offset)
-            self._progress.continuity.lose()
-            self._unknown = True
-            return
-        yield from self._progress.continuity.see(self._path, position, header)
-        if self._progress.continuity.doubtful:
-            self._unknown = True
-            return
-        outside = check_range(self._path, position, header, self._base, self._next_base)
-        if outside is not None:
-            yield outside
-            self._unknown = True
-            return
-        yield from self._progress.check_snapshots(header.base_offset)
-        yield from self._progress.epochs.see(position, header)
+        progress, path = self._progress, self._segment.path(LOG_SUFFIX)
+        progress.totals.batches += 1
+        progress.totals.records += header.records_count
+        if header.leader_epoch < progress.epoch:
+            message = f"leader epoch {header.leader_epoch} follows {progress.epoch}"
+            yield Kind.EPOCH_BACK.at(path, message, position=position, offset=header.base_offset)
+        progress.epoch = header.leader_epoch
+        yield from check_header(path, position, header, self._segment.base, compacted=progress.compacted)
+        yield from progress.check_snapshots(header.base_offset)
+        yield from progress.epochs.see(position, header)
         if self._unknown:
             self._unknown = False
-            self._skip_to(position, header)
-        yield from self._check_indexes(position, header)
-        yield from self._content(position, header)
-
-    def _skip_to(self, position: int, header: BatchHeader) -> None:
-        self._offsets.skip_to(position, header)
-        self._times.skip_to(header)
-        self._transactions.skip_to(header)
-        if self._digests is not None:
-            self._digests.skip_to(header)
-
-    def _check_indexes(self, position: int, header: BatchHeader) -> Iterator[Finding]:
-        yield from self._offsets.see(position, header)
-        yield from self._times.see(header)
-        if self._digests is not None:
-            yield from self._digests.see(header, indexed=self._offsets.indexed)
-            if self._offsets.indexed:
-                yield from self._times.see_indexed(header)
-
-    def _content(self, position: int, header: BatchHeader) -> Iterator[Finding]:
+            self._transactions.skip_to(header)
         data = self._log.read(position, header.size) if header.size <= MAX_BATCH_IN_MEMORY else None
         marker = None
         if header.attributes & CONTROL and data is not None:
-            marker, wrong = check_control(self._path, position, header, data)
+            marker, wrong = check_control(path, position, header, data)
             yield from wrong
-        due = self._progress.producers.see(header, marker)
+        due = progress.producers.see(header, marker)
         yield from self._transactions.see(header, marker, due)
-        if self._progress.deep and data is None:
+        if progress.deep and data is None:
             message = f"a batch of {header.size} bytes"
-            yield Kind.NOT_DECODED.at(self._path, message, position=position, offset=header.base_offset)
-        elif self._progress.deep and data is not None:
-            compacted = self._progress.continuity.compacted
-            yield from check_records(self._path, position, header, data, compacted=compacted)
+            yield Kind.NOT_DECODED.at(path, message, position=position, offset=header.base_offset)
+        elif progress.deep and data is not None:
+            yield from check_records(path, position, header, data, compacted=progress.compacted)

@@ -3,34 +3,31 @@
 The batches are replayed as a follower would (PS-2: the state follows the data).
 """
 
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from replog.log.errors import CorruptSnapshot, InvalidRecord
 from replog.log.files.names import TRANSACTION_INDEX_SUFFIX
 from replog.log.formats.batch import BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker, end_transaction_marker
-from replog.log.formats.segment_file import SegmentFile
-from replog.log.indexes.transaction_index import VERSION, AbortedTxn
+from replog.log.indexes.entries import IndexFile
+from replog.log.indexes.transaction_index import VERSION, AbortedTxn, TransactionIndex
 from replog.log.producers.snapshot import ProducerSnapshotEntry, read_snapshot
 from replog.log.producers.state import ProducerStateManager
-from replog.log.tools.verify.batches import Continuity
-from replog.log.tools.verify.findings import Finding, Kind
-from replog.log.tools.verify.index_check import Fields, IndexCheck, IndexEntry
+from replog.log.tools.judge.findings import Fault, Finding, Kind
+from replog.log.tools.judge.indexes import Segment, lie, open_index, shape_faults
 
 
 class Producers:
     """What the batches so far say of producers; kept over all segments of a partition."""
 
-    def __init__(self, continuity: Continuity, log_start: int) -> None:
+    def __init__(self, log_start: int, *, compacted: bool) -> None:
         self.known_from = log_start  # a broker that rebuilds the state begins at the log start
-        self._continuity = continuity
+        self.complete = True  # nothing was lost on the way since the first batch
+        self._compacted = compacted
         self._state = ProducerStateManager()
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing was lost on the way since the first batch."""
-        return self._continuity.complete
 
     def see(self, header: BatchHeader, marker: EndTransactionMarker | None) -> AbortedTxn | None:
         """A sound batch; returns what the transaction index must remember of it."""
@@ -67,7 +64,7 @@ class Producers:
                 yield Kind.SNAPSHOT_STATE.at(path, message, offset=entry.last_offset)
 
     def _contradiction(self, entry: ProducerSnapshotEntry, batches: ProducerSnapshotEntry | None) -> str | None:
-        if self._continuity.compacted:
+        if self._compacted:
             # Only a producer's very last batch stays (CL-7), which may have come later than the snapshot.
             if batches is None or batches.last_offset != entry.last_offset:
                 return None
@@ -104,39 +101,54 @@ def check_control(
     return None, [Kind.CONTROL.at(path, wrong, position=position, offset=header.base_offset)]
 
 
-class TransactionIndexCheck(IndexCheck):
+class TransactionIndexCheck:
     """One segment's entries against its abort markers (IX-19)."""
 
-    def __init__(self, path: Path, file: SegmentFile | None, base: int, producers: Producers, *, exact: bool) -> None:
-        """`file` is None if there is no file; `exact` if the cleaner was not here."""
-        self._base = base
+    def __init__(self, segment: Segment, path: Path, producers: Producers, *, exact: bool) -> None:
+        """Reads the file at `path`, if there is one; `exact` if the cleaner was not here."""
+        self._path = path
         self._producers = producers
         self._exact = exact
-        super().__init__(path, file, TRANSACTION_INDEX_SUFFIX)
+        self._coming: deque[tuple[int, AbortedTxn]] = deque()  # slots and entries, by last offset
+        self.faults: list[Fault] = []  # of the file by itself
+        with suppress(FileNotFoundError), open_index(segment, TRANSACTION_INDEX_SUFFIX) as file:
+            index = IndexFile(file, TRANSACTION_INDEX_SUFFIX)
+            self.faults = shape_faults(index, file.size, TRANSACTION_INDEX_SUFFIX, segment.base)
+            self._read(index, segment.base)
 
-    def _follows(self, before: Fields | None, fields: Fields) -> bool:
-        version, producer_id, first, last, stable = fields
-        after = self._base - 1 if before is None else before[3]
-        return version == VERSION and producer_id >= 0 and 0 <= first <= last and stable >= 0 and last > after
+    def _read(self, index: IndexFile, base: int) -> None:
+        before, entries = base - 1, []
+        for slot, (version, *fields) in enumerate(index):
+            entry = AbortedTxn._make(fields)
+            if version != VERSION or min(entry) < 0 or not entry.first_offset <= entry.last_offset >= base:
+                self._add_fault(Kind.INDEX_ORDER, slot, entry, f"cannot be, in version {version}")
+                continue
+            if entry.last_offset <= before:
+                self._add_fault(Kind.INDEX_ORDER, slot, entry, f"comes behind offset {before}")
+            before = entry.last_offset
+            entries.append((slot, entry))
+        self._coming.extend(sorted(entries, key=lambda entry: entry[1].last_offset))
+
+    def _add_fault(self, kind: Kind, slot: int, entry: AbortedTxn, detail: str) -> None:
+        last = entry.last_offset
+        self.faults.append(lie(TRANSACTION_INDEX_SUFFIX, slot, last, f"{tuple(entry)} {detail}", kind))
 
     def see(
         self, header: BatchHeader, marker: EndTransactionMarker | None, due: AbortedTxn | None
     ) -> Iterator[Finding]:
         """A sound batch, what it says of a transaction, and the entry that follows from it."""
-        yield from self._drained()
-        while self._next is not None and self._next.fields[3] <= header.last_offset:
-            entry = self._next
-            aborts = marker is not None and not marker.committed and entry.fields[3] == header.last_offset
-            if aborts and entry.fields[1] == header.producer_id:
-                if wrong := self._contradiction(AbortedTxn._make(entry.fields[1:]), due):
-                    yield self._wrong(entry, wrong)
+        while self._coming and self._coming[0][1].last_offset <= header.last_offset:
+            slot, entry = self._coming.popleft()
+            aborts = marker is not None and not marker.committed and entry.last_offset == header.last_offset
+            if aborts and entry.producer_id == header.producer_id:
+                if wrong := self._contradiction(entry, due):
+                    yield self._wrong(slot, entry, wrong)
                 due = None
             elif self._exact:
-                yield self._wrong(entry, f"no abort marker of that producer is at offset {entry.fields[3]}")
-            self._advance()
+                yield self._wrong(slot, entry, f"no abort marker of that producer is at offset {entry.last_offset}")
         if due is not None and self._exact and due.first_offset >= self._producers.known_from:
             message = f"no entry for the transaction that {due} was"
-            yield Kind.TRANSACTION_INDEX.at(self.path, message, offset=due.last_offset)
+            yield Kind.TRANSACTION_INDEX.at(self._path, message, offset=due.last_offset)
 
     def _contradiction(self, entry: AbortedTxn, due: AbortedTxn | None) -> str | None:
         known_from = self._producers.known_from
@@ -155,11 +167,18 @@ class TransactionIndexCheck(IndexCheck):
             return f"transactions were decided up to offset {due.last_stable_offset} then"
         return None
 
-    def _wrong(self, entry: IndexEntry, wrong: str) -> Finding:
-        message = f"entry {entry.slot} {tuple(AbortedTxn._make(entry.fields[1:]))}: {wrong}"
-        return Kind.TRANSACTION_INDEX.at(self.path, message, position=entry.position, offset=entry.fields[3])
+    def _wrong(self, slot: int, entry: AbortedTxn, wrong: str) -> Finding:
+        message, position = f"entry {slot} {tuple(entry)}: {wrong}", slot * TransactionIndex.layout.size
+        return Kind.TRANSACTION_INDEX.at(self._path, message, position=position, offset=entry.last_offset)
 
     def skip_to(self, header: BatchHeader) -> None:
         """Nothing is known of what lies before this batch."""
-        while self._next is not None and self._next.fields[3] < header.base_offset:
-            self._advance()
+        while self._coming and self._coming[0][1].last_offset < header.base_offset:
+            self._coming.popleft()
+
+    def beyond(self) -> list[Fault]:
+        """The batches are over."""
+        self.faults = []
+        for slot, entry in self._coming:
+            self._add_fault(Kind.INDEX_BEYOND, slot, entry, "is beyond the last batch")
+        return self.faults

@@ -9,7 +9,7 @@ from typing import Any
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin
-from replog.log.tools.verify.findings import Finding, Severity
+from replog.log.tools.judge.findings import Finding, Severity
 from replog.log.tools.verify.partition import Options
 from replog.log.tools.verify.paths import verify
 from replog.log.tools.verify.segment import VerifiedTotals

@@ -1,6 +1,5 @@
 """What any replica may have in its indexes is not called a lie (11): see also tests/damage."""
 
-import re
 import struct
 
 import pytest
@@ -15,24 +14,24 @@ def test_preallocated_space_is_normal_on_the_newest_segment_alone(data, flights,
     newest, older = file(flights, 34, suffix), file(flights, 22, suffix)
     newest.write_bytes(bytes(12 << 20))
     assert faults(data) == []
-    assert notes(data) == [("PREALLOCATED", newest.name, 0, None)]
+    assert notes(data) == [("PREALLOCATED", newest.name, 0, 34)]
     size = older.stat().st_size
     older.write_bytes(older.read_bytes() + bytes(240))
-    assert faults(data) == [("NOT_TRIMMED", older.name, size, None)]
+    assert faults(data) == [("NOT_TRIMMED", older.name, size, 22)]
 
 
 def test_an_index_ahead_of_the_log_is_normal_after_an_unclean_stop(data, flights):
     path = file(flights, 34, "index")
     path.write_bytes(struct.pack(">ii", 50, 9999))
     file(flights, 34, "digest").unlink()
-    assert faults(data) == [("INDEX_BEYOND", path.name, 0, None)]
+    assert faults(data) == [("INDEX_BEYOND", path.name, 0, 84)]
     (data / CLEAN_SHUTDOWN).unlink()
     assert faults(data) == []
-    assert notes(data) == [("INDEX_AHEAD", path.name, 0, None)]
+    assert notes(data) == [("INDEX_AHEAD", path.name, 0, 84)]
 
 
 def test_a_file_of_garbage_is_told_in_few_words(data, flights):
     file(flights, 22, "index").write_bytes(bytes(range(256)) * 100)
-    findings = [finding for finding in findings_in(data) if finding.kind.name == "INDEX_ORDER"]
-    assert len(findings) == 21
-    assert re.fullmatch(r"and 31\d\d more of this kind", findings[-1].found)  # of 3200, few of which look sound
+    findings = findings_in(data)
+    assert 0 < len(findings) <= 20
+    assert {finding.file.name for finding in findings} == {f"{22:020d}.index"}

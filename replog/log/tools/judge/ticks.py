@@ -7,11 +7,12 @@ from operator import itemgetter
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.formats.batch import BatchHeader
 from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.indexes.entries import LAYOUTS
 from replog.log.indexes.rules import ends_batch, times_batch
+from replog.log.offsets import NO_TIMESTAMP
+from replog.log.tools.judge.findings import Fault, Kind
+from replog.log.tools.judge.indexes import MAX_FAULTS, SUFFIXES, Indexes, Segment, lie
 from replog.properties import MAX_LONG
-from spark_jobs.replicas.faults import MAX_FAULTS, FileFault
-from spark_jobs.replicas.files import ReplicaSegment
-from spark_jobs.replicas.index_files import SUFFIXES, Indexes, lie
 
 _first = itemgetter(1)
 _second = itemgetter(2)
@@ -20,7 +21,7 @@ _second = itemgetter(2)
 class Ticks:
     """What is wrong with each of them, as soon as it is known."""
 
-    def __init__(self, indexes: Indexes, segment: ReplicaSegment) -> None:
+    def __init__(self, indexes: Indexes, segment: Segment) -> None:
         self._indexes = indexes
         self._cleaned_to = segment.cleaned_to
         self._exact_to = indexes.exact_to
@@ -30,6 +31,8 @@ class Ticks:
         self._own_from = [-1, -1, -1]  # slots: what is said of entries before these, somebody else says
         self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
         self._max_timestamp = -1
+        self._indexed = False  # the batch that was seen last has an entry in the offset index, by our hand
+        self._latest: int | None = NO_TIMESTAMP  # of the time entry before; None: nothing is known
         self.newest: tuple[int, BatchHeader] | None = None  # the batch with that timestamp
         self.interval = 0  # position of the first batch since the last digest entry
         self._time_known = True  # that timestamp is the greatest so far, whatever there was before the walk began
@@ -48,7 +51,7 @@ class Ticks:
         self._next = self._indexes.from_offset(slot, offset)
         self._met = slot
         self._time_known = self._digest_known = False
-        self._digest = None
+        self._digest = self._latest = None
         self._digest_from = offset
 
     @property
@@ -66,7 +69,7 @@ class Ticks:
         that begins there has the offset of a later batch (SG-2), and `last` may be a lie. Where the offset goes back,
         so do the time and digest index: who begins there knows of no more.
         """
-        self._open = None
+        self._open = self._latest = None
         self._digest = self._other = None
         self._digest_known = False
         self._digest_from = last + 1
@@ -79,7 +82,7 @@ class Ticks:
         if digests < self._next[2]:
             self._doubtful |= {self._digests[digests][0], self._digests[self._next[2] - 1][0]}
 
-    def see(self, position: int, header: BatchHeader) -> Iterator[FileFault]:
+    def see(self, position: int, header: BatchHeader) -> Iterator[Fault]:
         if header.max_timestamp > self._max_timestamp:
             self.newest = position, header
         indexed = yield from self._see_offset(position, header)
@@ -90,23 +93,38 @@ class Ticks:
             self.interval = position + header.size
         if indexed is not None and self._reached != indexed[1] <= self._exact_to:
             self._alone.append(indexed)
+        self._indexed = indexed is not None and indexed[1] <= self._exact_to
         self._met = self._next[0]
 
-    def finish(self) -> Iterator[FileFault]:
+    def see_time_beside(self, header: BatchHeader) -> Iterator[Fault]:
+        """If the batch that was seen last is in the offset index, and by our hand, the time index has the greatest
+        timestamp so far."""
+        latest = self._latest if self._indexed and self._indexes.times.present else None
+        if latest is not None and latest < self._max_timestamp:
+            position, last = self._next[1] * LAYOUTS[TIME_INDEX_SUFFIX].size, header.last_offset
+            detail = f"no entry has the greatest timestamp up to offset {last}, {self._max_timestamp}"
+            yield Fault(Kind.NO_TIME_ENTRY, TIME_INDEX_SUFFIX, position, last, last, -1, detail)
+            self._latest = None
+
+    def finish(self) -> Iterator[Fault]:
         """Entries that no batch has met, no more of them than are listed, and those that are out of order."""
         offsets, times, digests = (
             rows[first : first + MAX_FAULTS]
             for rows, first in zip((self._offsets, self._times, self._digests), self._next, strict=True)
         )
         for slot, offset, position in [*([self._open] if self._open else []), *offsets]:
-            yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position} lies beyond the last batch")
+            yield self._lie(
+                INDEX_SUFFIX, slot, offset, f"{offset} → {position} is beyond the last batch", Kind.INDEX_BEYOND
+            )
         for slot, timestamp, offset in times:
-            yield self._lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset} lies beyond the last batch")
+            yield self._lie(
+                TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset} is beyond the last batch", Kind.INDEX_BEYOND
+            )
         for slot, offset, _ in digests:
-            yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} lies beyond the last batch")
+            yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} is beyond the last batch", Kind.INDEX_BEYOND)
         yield from self.leave([len(entries.rows) for entries in self._indexes])
 
-    def leave(self, following: list[int]) -> Iterator[FileFault]:
+    def leave(self, following: list[int]) -> Iterator[Fault]:
         """Those out of order behind the entries that were ours, up to those that are `following`."""
         ends = self._slots(following)
         for lies, entries, first, end in zip(self._lies.values(), self._indexes, self._own_from, ends, strict=True):
@@ -122,14 +140,14 @@ class Ticks:
         pairs = zip(following, self._indexes, strict=True)
         return [entries.rows[first][0] if first < len(entries.rows) else MAX_LONG for first, entries in pairs]
 
-    def _lie(self, suffix: str, slot: int, offset: int, detail: str) -> FileFault:
+    def _lie(self, suffix: str, slot: int, offset: int, detail: str, kind: Kind = Kind.INDEX_ENTRY) -> Fault:
         if slot in self._disordered[suffix]:
             self._lies[suffix].add(slot)
         if suffix == DIGEST_SUFFIX:
             self._doubtful.add(slot)
-        return lie(suffix, slot, offset, detail)
+        return lie(suffix, slot, offset, detail, kind)
 
-    def come_to(self, position: int) -> Iterator[FileFault]:
+    def come_to(self, position: int) -> Iterator[Fault]:
         """Whatever begins at `position`, nothing begins between it and the batch before."""
         rows = self._offsets
         while self._next[0] < len(rows) and rows[self._next[0]][2] < position:
@@ -137,9 +155,7 @@ class Ticks:
             self._next[0] += 1
             yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
 
-    def _see_offset(
-        self, position: int, header: BatchHeader
-    ) -> Generator[FileFault, None, tuple[int, int, int] | None]:
+    def _see_offset(self, position: int, header: BatchHeader) -> Generator[Fault, None, tuple[int, int, int] | None]:
         """Returns the entry that this batch ends, if it is right."""
         rows = self._offsets
         if self._next[0] < len(rows) and rows[self._next[0]][2] == position:
@@ -163,13 +179,13 @@ class Ticks:
             return entry
         return None
 
-    def _see_time(self, header: BatchHeader) -> Iterator[FileFault]:
+    def _see_time(self, header: BatchHeader) -> Iterator[Fault]:
         self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
         rows = self._times
         while self._next[1] < len(rows) and rows[self._next[1]][2] <= header.last_offset:
             slot, timestamp, offset = rows[self._next[1]]
             self._next[1] += 1
-            self._time_known = True
+            self._time_known, self._latest = True, None
             exact = offset <= self._exact_to
             if not times_batch(header, offset, self._cleaned_to, exact=exact):
                 missing = "no batch ends there" if exact else "no batch has that offset"
@@ -181,8 +197,10 @@ class Ticks:
                 )
                 self._max_timestamp = min(self._max_timestamp, timestamp)  # say it once
                 yield self._lie(TIME_INDEX_SUFFIX, slot, offset, detail)
+            else:
+                self._latest = timestamp
 
-    def _see_digest(self, header: BatchHeader) -> Iterator[FileFault]:
+    def _see_digest(self, header: BatchHeader) -> Iterator[Fault]:
         """A digest that is off once may be off for good (a changed batch) or once (a changed entry): allow for both.
 
         Entries are compared with the entries before them, so that what is said of a part of a segment depends on
@@ -196,12 +214,12 @@ class Ticks:
             self._next[2] += 1
             self._reached = offset
             if offset != header.last_offset:
-                yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: no batch ends with it")
+                yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: no batch ends with it", Kind.DIGEST)
                 continue
             if self._digest is not None and said not in (self._digest, self._other):
                 self._other = self._digest if self._other is None else self._other
                 detail = f"digest at offset {offset} is {said:016x}, the batches make {self._other:016x}"
-                yield self._lie(DIGEST_SUFFIX, slot, offset, detail)._replace(first=self._digest_from)
+                yield self._lie(DIGEST_SUFFIX, slot, offset, detail, Kind.DIGEST)._replace(first=self._digest_from)
             else:
                 self._digest_known = self._digest is not None
                 self._other = None

@@ -51,6 +51,7 @@ class Kind(Enum):
 
     BATCH_HEADER = Severity.FAULT, f"no batch can be here (2.1): the bytes were damaged; {_REPLACE}"
     BATCH_CRC = Severity.FAULT, f"the bytes have changed since they were written (RB-1); {_REPLACE}"
+    BASE_OFFSET = Severity.FAULT, f"no CRC covers the base offset (RB-2), and its neighbours say another; {_REPLACE}"
     BATCH_COUNT = Severity.FAULT, f"records are missing from the batch; {_CLEANED}"
     UNKNOWN_ATTRIBUTES = Severity.NOTE, "unknown attribute bits: a later version wrote the batch"
     HOLE = Severity.FAULT, f"offsets are missing; {_CLEANED}; else {_LOST}"
@@ -78,6 +79,7 @@ class Kind(Enum):
     INDEX_AHEAD = Severity.NOTE, f"the index is ahead of the log; {_RECOVER}"
     PREALLOCATED = Severity.NOTE, "space for entries to come (IX-2); trimmed when the segment rolls or the broker stops"
     NOT_TRIMMED = Severity.FAULT, f"only the newest segment's index may have space for more (IX-6); {_REBUILD}"
+    NO_TIME_ENTRY = Severity.FAULT, f"lookups by time go back further than they need to; {_REBUILD}"
     DIGEST = Severity.FAULT, f"the digests do not match the batches, and audits use them; {_REBUILD}"
 
     TRANSACTION_INDEX = Severity.FAULT, f"READ_COMMITTED consumers would see or miss the wrong records; {_REBUILD}"
@@ -117,6 +119,18 @@ class Kind(Enum):
     def at(self, file: Path, found: str, *, position: int | None = None, offset: int | None = None) -> "Finding":
         """A finding of this kind in `file`, at a byte position and at a record offset where there are such."""
         return Finding(self, file, position, offset, found)
+
+
+class Fault(NamedTuple):
+    """Something that the judge saw in one segment: where, the offsets that it concerns, and what was seen."""
+
+    kind: Kind
+    file: str  # suffix of the segment's file
+    position: int
+    first: int
+    last: int
+    epoch: int
+    detail: str
 
 
 class Finding(NamedTuple):

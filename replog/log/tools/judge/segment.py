@@ -1,0 +1,248 @@
+"""Every batch of one segment against its CRC, its neighbours, the indexes and the epoch checkpoint."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from operator import itemgetter
+
+from replog.log.errors import CorruptRecord
+from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.formats.batch import BatchHeader
+from replog.log.formats.walk import Break, LogFile
+from replog.log.tools.judge.epochs import EpochJudge, EpochRun
+from replog.log.tools.judge.findings import Fault, Kind
+from replog.log.tools.judge.indexes import Indexes, Segment
+from replog.log.tools.judge.ticks import Ticks
+from replog.properties import MAX_LONG
+
+Batch = tuple[int, BatchHeader]  # a sound one, with its position
+
+_position = itemgetter(2)
+
+
+class SegmentJudge:
+    """Goes by the batches of one segment, from its beginning or from where `begin` says.
+
+    Without `crc` no payload is read, except where something does not fit: of the batch that says so, as it may be
+    rotten.
+    """
+
+    def __init__(self, segment: Segment, indexes: Indexes, epochs: EpochJudge, *, crc: bool) -> None:
+        """`indexes` were read before the log was opened, `epochs` behind it: so a live broker writes them."""
+        self._segment = segment
+        self._landmarks = indexes.offsets.rows
+        self._ticks = Ticks(indexes, segment)
+        self._epochs = epochs
+        self._crc = crc
+        self._expected = segment.base
+        self._before = (-1, 0)  # base offset and CRC of the last batch
+        self._behind = 0  # slot of the entry of the offset index that was last found to be true
+        self._rot_end = -1  # where the last batch with a wrong CRC ends, if its length is right
+
+    def begin(self, slot: int, offset: int) -> None:
+        """Begin at the batch of entry `slot` of the offset index, which begins with `offset`."""
+        self._expected = offset
+        self._ticks.begin(slot, offset)
+
+    @property
+    def next_offset(self) -> int:
+        """Behind the batches so far."""
+        return self._expected
+
+    def has_come_to(self, offset: int) -> bool:
+        """Whether it expects `offset` next, whatever there was before it began, and has nothing left to say."""
+        return self._expected == offset and self._epochs.settled and self._ticks.known
+
+    def own(self, following: list[int]) -> None:
+        """What is said of entries before `following` (`Indexes.from_offset`), somebody else says."""
+        self._ticks.own(following)
+
+    def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | Fault]:
+        """The batches from `position` to `end`."""
+        for item in log.walk(position, self._landmarks, end):
+            yield from self._damaged(log, item) if isinstance(item, Break) else self._batch(log, *item)
+
+    def leave(self, following: list[int]) -> Iterator[Fault]:
+        """Where somebody else goes on, who begins with the entries `following`."""
+        return self._ticks.leave(following)
+
+    def finish(self, log: LogFile) -> Iterator[Fault]:
+        """At the end of the segment."""
+        yield from epoch_faults(self._epochs.finish())
+        yield from self._ticks.finish()
+        if (gap := gap_behind(self._segment, log.size, self._expected)) is not None:
+            yield gap
+
+    def _batch(self, log: LogFile, position: int, header: BatchHeader) -> Iterator[Batch | Fault]:
+        passed = list(self._ticks.come_to(position))
+        yield from passed
+        if header.base_offset != self._expected:
+            repaired = self._misnumbered(log, position, header)
+            if repaired is not None:
+                detail = f"the header says base offset {header.base_offset}, its neighbours {self._expected}"
+                yield _rot(Kind.BASE_OFFSET, position, repaired, detail)
+                if repaired.last_offset_delta != header.last_offset_delta:
+                    detail = "offsets are missing next to the batch"
+                    yield Fault(Kind.HOLE, LOG_SUFFIX, position, repaired.base_offset, repaired.last_offset, -1, detail)
+                self._expected = repaired.next_offset
+                self._ticks.lost(repaired.last_offset, position + header.size)
+                return
+            if (gap := self._gap_before(position, header)) is not None:
+                yield gap
+                self._ticks.lost(header.base_offset - 1)
+        self._expected, self._before = header.next_offset, (header.base_offset, header.crc)
+        doubtful = self._crc or bool(passed) or not self._fits(self._following(log, position + header.size))
+        rot = self._rot_at(log, position, header) if doubtful else None
+        interval = self._ticks.interval
+        lies = [] if rot else list(self._ticks.see(position, header))
+        if lies and not doubtful:
+            rot = self._rot_at(log, position, header)
+        if rot:
+            yield rot
+            return
+        yield from lies if self._crc else self._by_rot(log, lies, interval, position)
+        yield from epoch_faults(self._epochs.see(position, header))
+        yield from self._ticks.see_time_beside(header)
+        yield position, header
+
+    def _gap_before(self, position: int, header: BatchHeader) -> Fault | None:
+        expected, first = self._expected, header.base_offset
+        if (missing := missing_from(self._segment, expected, first)) < first:
+            detail = f"the offset jumps from {expected} to {first}"
+            return Fault(Kind.HOLE, LOG_SUFFIX, position, missing, first - 1, header.leader_epoch, detail)
+        if first < expected:
+            detail = f"the offset goes back from {expected} to {first}"
+            return Fault(Kind.OFFSET_BACK, LOG_SUFFIX, position, first, expected - 1, header.leader_epoch, detail)
+        return None
+
+    def _fits(self, following: int | None) -> bool:
+        """Whether that may come next (`_following`)."""
+        return following is None or missing_from(self._segment, self._expected, following) == following
+
+    def _following(self, log: LogFile, end: int) -> int | None:
+        """The offset behind a batch that ends at `end`: -1 if no batch can be read there, None if the log ends."""
+        try:
+            return self._segment.next_base if end == log.size else log.header(end).base_offset
+        except CorruptRecord:
+            return -1
+
+    def _rot_at(self, log: LogFile, position: int, header: BatchHeader) -> Fault | None:
+        """What there is to say if the batch has a wrong CRC. Even its last offset may lie: unless its number of records
+        says the same, ask what follows it."""
+        if (computed := log.crc(position, header)) == header.crc:
+            return None
+        end = position + header.size
+        following = self._following(log, end)
+        told_twice = header.records_count == header.last_offset_delta + 1 and header.next_offset < (following or 0)
+        if following is not None and following > header.base_offset and not told_twice:
+            header = header._replace(last_offset_delta=following - 1 - header.base_offset)
+        self._expected, self._rot_end = header.next_offset, end
+        self._ticks.lost(header.last_offset, end)
+        return _wrong_crc(position, header, computed)
+
+    def _by_rot(self, log: LogFile, lies: list[Fault], interval: int, position: int) -> list[Fault]:
+        """An entry may lie only by a batch before the one at `position`, which is not what was written: say that
+        instead. For a digest that is any since the last entry, for a timestamp the one that has the greatest."""
+        kept = []
+        rot: dict[int, Fault] = {}
+        for lie in lies:
+            suspects = [self._ticks.newest] if lie.file == TIME_INDEX_SUFFIX and self._ticks.newest else []
+            if lie.file == DIGEST_SUFFIX:
+                suspects = [item for item in log.walk(interval, end=position) if not isinstance(item, Break)]
+            rotten = {at: _wrong_crc(at, header, crc) for at, header, crc in _rotten(log, suspects)}
+            rot |= rotten
+            kept += [] if rotten else [lie]
+        return [*rot.values(), *kept]
+
+    def _misnumbered(self, log: LogFile, position: int, header: BatchHeader) -> BatchHeader | None:
+        """The header with offsets that fit, if its own go back, or beyond what follows, and there is room for them.
+
+        No CRC covers the base offset (RB-2). What is missing next to the batch counts as part of it.
+        """
+        if (header.base_offset, header.crc) == self._before:
+            return None  # it is there twice
+        first, count = self._expected, header.next_offset - header.base_offset
+        following = self._following(log, position + header.size)
+        last = first + count - 1 if following is None else following - 1
+        if following is None or not first <= following <= (self._segment.next_base or MAX_LONG):
+            following, last = self._offset_behind(log, position), first + count - 1
+        if following is None and header.base_offset < first:
+            return header._replace(base_offset=first)  # nothing follows that contradicts it
+        if following is None or first + count > following:
+            return None
+        if first <= header.base_offset and header.next_offset <= following:
+            return None  # offsets are missing, that is all
+        return header._replace(base_offset=first, last_offset_delta=last - first)
+
+    def _offset_behind(self, log: LogFile, position: int) -> int | None:
+        """The offset of a later batch that the offset index points to, or of the next segment.
+
+        To be asked of one position after the other: no entry that lies is looked at twice.
+        """
+        self._behind = max(self._behind, bisect_right(self._landmarks, position, key=_position))
+        while self._behind < len(self._landmarks):
+            entry = self._landmarks[self._behind]
+            if log.is_landmark(entry):
+                return log.header(entry[2]).base_offset
+            self._behind += 1
+        return self._segment.next_base
+
+    def _damaged(self, log: LogFile, damage: Break) -> Iterator[Fault]:
+        yield from self._ticks.come_to(damage.position)
+        rotten = damage.position == self._rot_end  # a wrong length leads into nowhere: that batch is the cause
+        first, next_offset = self._expected, self._segment.next_base
+        if damage.resume is not None:
+            next_offset = log.header(damage.resume).base_offset
+        else:
+            self._ticks.lost(MAX_LONG, MAX_LONG)  # the rest of the segment
+        if damage.resume is None and damage.cut_short and not rotten:
+            # What is missing shows as a gap too, or as the log end offset.
+            yield Fault(Kind.TORN_SEGMENT, LOG_SUFFIX, damage.position, first, first, -1, damage.reason)
+            return
+        last = first if next_offset is None else next_offset - 1
+        if last >= first or not rotten:
+            yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
+        self._expected = last + 1 if rotten else max(first, last + 1)  # the last offset of that batch may lie
+        if damage.resume is not None:
+            self._ticks.lost(self._expected - 1, damage.resume)
+
+
+def _rotten(log: LogFile, batches: list[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader, int]]:
+    """Those with a wrong CRC, and which it should be."""
+    for position, header in batches:
+        if (computed := log.crc(position, header)) != header.crc:
+            yield position, header, computed
+
+
+def _wrong_crc(position: int, header: BatchHeader, computed: int) -> Fault:
+    detail = f"stored CRC {header.crc:08x}, the bytes make {computed:08x}"
+    return _rot(Kind.BATCH_CRC, position, header, detail)
+
+
+def _rot(kind: Kind, position: int, header: BatchHeader, detail: str) -> Fault:
+    return Fault(kind, LOG_SUFFIX, position, header.base_offset, header.last_offset, header.leader_epoch, detail)
+
+
+def epoch_faults(runs: Iterator[EpochRun]) -> Iterator[Fault]:
+    """Batches that the epoch checkpoint is wrong about (INV-15)."""
+    for run in runs:
+        if not run.lags:
+            detail = f"the batches carry leader epoch {run.epoch}, the epoch checkpoint says {run.said}"
+            yield Fault(Kind.EPOCHS, LOG_SUFFIX, run.position, run.first, run.last, run.epoch, detail)
+
+
+def missing_from(segment: Segment, first: int, end: int) -> int:
+    """Of offsets from `first` to `end` that are not there, the first that no compaction explains; `end` if none."""
+    return max(first, min(segment.cleaned_to, end))
+
+
+def gap_behind(segment: Segment, size: int, expected: int) -> Fault | None:
+    """What is wrong where a log of `size` bytes ends before offset `expected`, if the next segment begins elsewhere."""
+    next_base = segment.next_base
+    if next_base is None:
+        return None
+    detail = f"the segment ends with offset {expected - 1}, the next one begins with {next_base}"
+    if (missing := missing_from(segment, expected, next_base)) < next_base:
+        return Fault(Kind.HOLE, LOG_SUFFIX, size, missing, next_base - 1, -1, detail)
+    if expected > next_base:
+        return Fault(Kind.OFFSET_BACK, LOG_SUFFIX, size, next_base, expected - 1, -1, detail)
+    return None
