@@ -6,7 +6,7 @@ replicated batches become durable together with the batches (divergence 31).
 
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import ClassVar
@@ -23,6 +23,19 @@ Entries = list[EpochEntry]
 
 _epoch = itemgetter(0)
 _start = itemgetter(1)
+
+
+def checked_epochs(path: Path, words: Iterable[Sequence[str]]) -> Entries:
+    """The entries of a checkpoint. Raises DamagedCheckpoint unless they are numbers that increase (EP-1)."""
+    entries = [(parse_number(path, epoch), parse_number(path, start)) for epoch, start in words]
+    previous = (-1, -1)
+    for entry in entries:
+        if not previous[0] < entry[0] < 2**31 or entry[1] <= previous[1]:
+            raise DamagedCheckpoint(
+                f"{path}: entry {entry} does not follow {previous}: epochs and offsets must increase"
+            )
+        previous = entry
+    return entries
 
 
 class LeaderEpochCache:
@@ -46,13 +59,7 @@ class LeaderEpochCache:
     @classmethod
     def load(cls, path: Path) -> "LeaderEpochCache":
         """Read the file; empty if it is missing. Raises DamagedCheckpoint if its content cannot be right."""
-        entries = [(parse_number(path, epoch), parse_number(path, start)) for epoch, start in read_entries(path, 2)]
-        previous = (-1, -1)
-        for entry in entries:
-            if not previous[0] < entry[0] < 2**31 or entry[1] <= previous[1]:
-                raise DamagedCheckpoint(f"{path}: entry {entry} does not follow {previous}")
-            previous = entry
-        return cls(path, entries)
+        return cls(path, checked_epochs(path, read_entries(path, 2)))
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from replog.log.epochs import checked_epochs
 from replog.log.files.names import LOG_SUFFIX
 from replog.log.formats.batch import MAX_BASE_OFFSET
-from replog.log.formats.checkpoint import DamagedCheckpoint, parse_entries, parse_number
+from replog.log.formats.checkpoint import DamagedCheckpoint, parse_entries
 from replog.log.formats.digest import add_digests
 from replog.log.formats.segment_file import SegmentFile, Vanished
 from replog.log.formats.walk import WINDOW, LogFile
@@ -178,19 +179,11 @@ class EpochCheckpoint:
 
 def epoch_checkpoint(raw: bytes, path: str) -> EpochCheckpoint:
     """What the content of a leader epoch checkpoint says, checked for order (EP-1)."""
-    file = Path(path)
     try:
-        words = parse_entries(file, raw, 2)
-        entries = tuple((parse_number(file, epoch), parse_number(file, start)) for epoch, start in words)
+        entries = checked_epochs(Path(path), parse_entries(Path(path), raw, 2))
     except DamagedCheckpoint as error:
         return EpochCheckpoint((), EPOCH_CACHE_LIE, error.message, path)
-    previous = (-1, -1)
-    for entry in entries:
-        if entry[0] <= previous[0] or entry[1] <= previous[1]:
-            detail = f"entry {entry} does not follow {previous}: epochs and offsets must increase"
-            return EpochCheckpoint(entries, EPOCH_CACHE_LIE, detail, path)
-        previous = entry
-    return EpochCheckpoint(entries, path=path)
+    return EpochCheckpoint(tuple(entries), path=path)
 
 
 class Listed(NamedTuple):

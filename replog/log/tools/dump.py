@@ -144,20 +144,9 @@ class Unreadable(NamedTuple):
     reason: str
 
 
-DumpedRow = (
-    BatchRow
-    | LogRecord
-    | OffsetPosition
-    | TimestampOffset
-    | DigestEntry
-    | AbortedTxn
-    | ProducerSnapshotEntry
-    | EpochRow
-    | CheckpointRow
-    | TopicIdRow
-    | Unused
-    | Unreadable
-)
+IndexRow = OffsetPosition | TimestampOffset | DigestEntry | AbortedTxn
+StateRow = ProducerSnapshotEntry | EpochRow | CheckpointRow | TopicIdRow
+DumpedRow = BatchRow | LogRecord | IndexRow | StateRow | Unused | Unreadable
 
 
 def files_of(path: Path) -> list[Path]:
@@ -236,43 +225,25 @@ def _records(position: int, header: BatchHeader, data: memoryview) -> Iterator[L
         yield Unreadable(position, header.size, damage.message)
 
 
-def _entries(path: Path, suffix: str) -> Iterator[tuple[int, ...] | Unused | Unreadable]:
-    """The entries as stored."""
+def dump_entries(path: Path) -> Iterator[IndexRow | Unused | Unreadable]:
+    """The entries of an index, with absolute offsets."""
+    suffix, base = _suffix(path), base_offset_of(path.name) or 0
     with storage_errors(path), open_file(path) as file:
         index = IndexFile(file, suffix)
-        yield from index
+        for entry in index:
+            if suffix == INDEX_SUFFIX:
+                yield OffsetPosition(entry[0] + base, entry[1])
+            elif suffix == TIME_INDEX_SUFFIX:
+                yield TimestampOffset(entry[0], entry[1] + base)
+            elif suffix == DIGEST_SUFFIX:
+                yield DigestEntry(entry[0] + base, entry[1])
+            else:
+                yield AbortedTxn._make(entry[1:])
     size = index.layout.size
     if index.unused:
         yield Unused(index.count * size, index.unused * size)
     if index.surplus:
         yield Unreadable(file.size - index.surplus, index.surplus, "part of an entry")
-
-
-def dump_index(path: Path) -> Iterator[OffsetPosition | Unused | Unreadable]:
-    """Offset index entries, with absolute offsets."""
-    base = base_offset_of(path.name) or 0
-    for entry in _entries(path, INDEX_SUFFIX):
-        yield entry if isinstance(entry, Unused | Unreadable) else OffsetPosition(entry[0] + base, entry[1])
-
-
-def dump_time_index(path: Path) -> Iterator[TimestampOffset | Unused | Unreadable]:
-    """Time index entries, with absolute offsets."""
-    base = base_offset_of(path.name) or 0
-    for entry in _entries(path, TIME_INDEX_SUFFIX):
-        yield entry if isinstance(entry, Unused | Unreadable) else TimestampOffset(entry[0], entry[1] + base)
-
-
-def dump_digest(path: Path) -> Iterator[DigestEntry | Unused | Unreadable]:
-    """Digest index entries, with absolute offsets."""
-    base = base_offset_of(path.name) or 0
-    for entry in _entries(path, DIGEST_SUFFIX):
-        yield entry if isinstance(entry, Unused | Unreadable) else DigestEntry(entry[0] + base, entry[1])
-
-
-def dump_transaction_index(path: Path) -> Iterator[AbortedTxn | Unused | Unreadable]:
-    """Aborted transactions (3.5)."""
-    for entry in _entries(path, TRANSACTION_INDEX_SUFFIX):
-        yield entry if isinstance(entry, Unused | Unreadable) else AbortedTxn._make(entry[1:])
 
 
 def dump_snapshot(path: Path) -> Iterator[ProducerSnapshotEntry | Unreadable]:
@@ -307,10 +278,10 @@ def _readable(path: Path, read: Callable[[], Iterator[_Row]]) -> Iterator[_Row |
 
 _SEGMENT_FILES: dict[str, Callable[[Path], Iterator[DumpedRow]]] = {
     LOG_SUFFIX: dump_log,
-    INDEX_SUFFIX: dump_index,
-    TIME_INDEX_SUFFIX: dump_time_index,
-    TRANSACTION_INDEX_SUFFIX: dump_transaction_index,
-    DIGEST_SUFFIX: dump_digest,
+    INDEX_SUFFIX: dump_entries,
+    TIME_INDEX_SUFFIX: dump_entries,
+    TRANSACTION_INDEX_SUFFIX: dump_entries,
+    DIGEST_SUFFIX: dump_entries,
     SNAPSHOT_SUFFIX: dump_snapshot,
 }
 _NAMED_FILES: dict[str, Callable[[Path], Iterator[DumpedRow]]] = {
