@@ -1,4 +1,4 @@
-"""Parts of a large segment, each checked by a task of its own; together they say what `check_segment` says of it all.
+"""Parts of a large segment, each checked by a task of its own; together they say what one check of it all says.
 
 A part begins at a border: a batch that the offset index knows, so close behind others that all of them, and what the
 indexes say of them, are seen to be sound. A walk that comes to such a place knows the same, wherever it began, and
@@ -6,21 +6,17 @@ everything before it is judged. If a part has no such place, the part before it 
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
 
 from replog.log.errors import CorruptRecord
-from replog.log.formats.batch import HEADER_SIZE
-from replog.log.formats.walk import WINDOW, LogFile
+from replog.log.formats.walk import LogFile
 from replog.log.tools.judge.findings import Fault
-from replog.log.tools.judge.indexes import Indexes, read_indexes
-from replog.log.tools.judge.segment import Batch as Judged
+from replog.log.tools.judge.indexes import Indexes
 from replog.log.tools.judge.segment import SegmentJudge
 from replog.properties import MAX_INT
-from spark_jobs.replicas.faults import FileFault, capped
-from spark_jobs.replicas.files import ReplicaSegment, open_log
-from spark_jobs.replicas.segment_check import Batch, as_rows, check_segment, epoch_judge
+from spark_jobs.replicas.files import ReplicaSegment
 
 PART_BYTES = 256 << 20  # every part reads the whole of the indexes, some 2 % of 1 GiB
 MAX_TRIES = 8  # entries that are tried as a border
@@ -50,39 +46,6 @@ def parts_of(segment: ReplicaSegment, size: int = PART_BYTES) -> list[Part]:
     return [Part(number, count, size) for number in range(count)]
 
 
-def check_part(segment: ReplicaSegment, log_start: int, part: Part, *, crc: bool) -> Iterator[Batch | FileFault]:
-    """As `check_segment`, of a part: over all parts, every batch and every fault once.
-
-    The only difference is that of faults beyond the number that is listed.
-    """
-    if part.of == 1:
-        return check_segment(segment, log_start, crc=crc)
-    return capped(as_rows(_check(segment, log_start, part, crc)))
-
-
-def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> Iterator[Judged | Fault]:
-    indexes = read_indexes(segment)
-    with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
-        # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
-        checkpoint = segment.epochs()
-
-        def new_judge() -> SegmentJudge:
-            return SegmentJudge(segment, indexes, epoch_judge(checkpoint, log_start), crc=crc)
-
-        borders = _Borders(segment, indexes, log, new_judge)
-        begin = borders.find(part)
-        if begin is None:
-            return  # read with the part before
-        later = (borders.find(part._replace(number=number)) for number in range(part.number + 1, part.of))
-        end = next(filter(None, later), None)
-        if part.number == 0:
-            yield from indexes.shape_faults()
-        else:
-            begin.judge.own(begin.following)
-        yield from begin.judge.run(log, begin.position, None if end is None else end.position)
-        yield from begin.judge.finish(log) if end is None else begin.judge.leave(end.following)
-
-
 class Border(NamedTuple):
     """Where a part begins, and a judge that has come there."""
 
@@ -91,7 +54,7 @@ class Border(NamedTuple):
     judge: SegmentJudge
 
 
-class _Borders:
+class Borders:
     def __init__(
         self, segment: ReplicaSegment, indexes: Indexes, log: LogFile, new_judge: Callable[[], SegmentJudge]
     ) -> None:

@@ -8,10 +8,10 @@ from replog.log.formats.walk import WINDOW
 from replog.log.tools.judge.epochs import EpochJudge
 from replog.log.tools.judge.findings import Fault
 from replog.log.tools.judge.indexes import read_indexes
-from replog.log.tools.judge.segment import Batch as Judged
 from replog.log.tools.judge.segment import SegmentJudge
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
+from spark_jobs.replicas.parts import WHOLE, Borders, Part
 
 
 class Batch(NamedTuple):
@@ -25,31 +25,43 @@ class Batch(NamedTuple):
     size: int
 
 
-def check_segment(segment: ReplicaSegment, log_start: int, *, crc: bool) -> Iterator[Batch | FileFault]:
+def check_segment(
+    segment: ReplicaSegment, log_start: int, *, crc: bool, part: Part = WHOLE
+) -> Iterator[Batch | FileFault]:
     """Every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be read.
 
-    Without `crc` no payload is read, except where something does not fit.
+    Without `crc` no payload is read, except where something does not fit. Over all parts, every batch and every fault
+    comes once; only the number of faults that are listed is that of each part.
     """
-    return capped(as_rows(_judged(segment, log_start, crc)))
+    return capped(_check(segment, log_start, part, crc))
 
 
-def _judged(segment: ReplicaSegment, log_start: int, crc: bool) -> Iterator[Judged | Fault]:
+def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> Iterator[Batch | Fault]:
     indexes = read_indexes(segment)
-    yield from indexes.shape_faults()
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
         # Read after the log's size is known: a live broker notes an epoch with its first batch (EP-9).
-        judge = SegmentJudge(segment, indexes, epoch_judge(segment.epochs(), log_start), crc=crc)
-        yield from judge.run(log, 0)
-        yield from judge.finish(log)
+        checkpoint = segment.epochs()
 
+        def new_judge() -> SegmentJudge:
+            return SegmentJudge(segment, indexes, epoch_judge(checkpoint, log_start), crc=crc)
 
-def as_rows(items: Iterator[Judged | Fault]) -> Iterator[Batch | Fault]:
-    for item in items:
-        if isinstance(item, Fault):
-            yield item
+        borders = Borders(segment, indexes, log, new_judge)
+        begin = borders.find(part)
+        if begin is None:
+            return  # read with the part before
+        later = (borders.find(part._replace(number=number)) for number in range(part.number + 1, part.of))
+        end = next(filter(None, later), None)
+        if part.number == 0:
+            yield from indexes.shape_faults()
         else:
+            begin.judge.own(begin.following)
+        for item in begin.judge.run(log, begin.position, None if end is None else end.position):
+            if isinstance(item, Fault):
+                yield item
+                continue
             position, header = item
             yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
+        yield from begin.judge.finish(log) if end is None else begin.judge.leave(end.following)
 
 
 def epoch_judge(checkpoint: EpochCheckpoint, log_start: int) -> EpochJudge:

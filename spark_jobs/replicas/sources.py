@@ -23,9 +23,9 @@ from spark_jobs.replicas.faults import UNREADABLE, FileFault
 from spark_jobs.replicas.files import ReplicaSegment, ReplicaStore
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.moving import settled
-from spark_jobs.replicas.parts import WHOLE, Part, check_part, parts_of
+from spark_jobs.replicas.parts import WHOLE, Part, parts_of
 from spark_jobs.replicas.readers import ReplicaReader, ReplicaSource, Row, SegmentReader, packed, place_of, signed
-from spark_jobs.replicas.segment_check import Batch
+from spark_jobs.replicas.segment_check import Batch, check_segment
 
 _PLACE = "replica int, topic string, partition int"
 _FAULT = "fault string, file string, detail string"
@@ -186,7 +186,7 @@ class _BatchesReader(_PartReader):
         return parts_of(segment) if self._crc else [WHOLE]
 
     def _items(self, work: PartWork) -> Iterator[Batch | FileFault]:
-        return check_part(*work, crc=self._crc)
+        return check_segment(work.segment, work.log_start, crc=self._crc, part=work.part)
 
     def _told(self, item: Batch) -> Row:
         return item

@@ -8,7 +8,7 @@ import os
 import resource
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,12 @@ from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
-from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.moving import Look, settled
-from spark_jobs.replicas.parts import check_part, parts_of
+from spark_jobs.replicas.parts import PART_BYTES
 from spark_jobs.replicas.segment_check import check_segment
+from tests.spark_jobs.replicas.ways import in_parts
 
 MEMORY = 160 << 20  # of address space, beside what the interpreter with its libraries takes
 NAME = f"{0:020d}"
@@ -139,13 +139,8 @@ CASES: list[Callable[[Path], None]] = [
 CELLS = Cells(1 << 20, (3,), 2**62)
 
 
-def in_parts(segment: ReplicaSegment, log_start: int) -> Iterator[Any]:
-    for part in parts_of(segment):
-        yield from check_part(segment, log_start, part, crc=True)
-
-
 LOOKS: dict[str, Look[Any]] = {
-    "parts": in_parts,
+    "parts": partial(in_parts, size=PART_BYTES, crc=True),
     "headers": partial(check_segment, crc=False),
     "blocks": partial(check_blocks, cells=CELLS, crc=True),
     "header blocks": partial(check_blocks, cells=CELLS, crc=False),

@@ -22,10 +22,10 @@ from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.moving import settled
-from spark_jobs.replicas.parts import check_part, parts_of
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from tests.replog.log.batches import append, open_log
 from tests.spark_jobs.log_directories import batch, path_of, segments
+from tests.spark_jobs.replicas.ways import in_parts
 
 TP = TopicPartition("t", 0)
 
@@ -194,7 +194,7 @@ def test_memory_stays_small_however_large_a_segment_and_its_batches_are(tmp_path
     (segment,) = files.segments
     tracemalloc.start()
     try:
-        items = [item for part in parts_of(segment, 64 << 20) for item in check_part(segment, 0, part, crc=True)]
+        items = list(in_parts(segment, 0, 64 << 20, crc=True))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -10,11 +10,11 @@ from spark_jobs.replicas import parts
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment
-from spark_jobs.replicas.parts import Part, check_part, parts_of
+from spark_jobs.replicas.parts import Part, parts_of
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from tests.damage.vocabulary import overwrite, seal
 from tests.replog.log.batches import append, client_batch, open_log
-from tests.spark_jobs.replicas.ways import differences
+from tests.spark_jobs.replicas.ways import differences, in_parts
 
 SIZES = [400, 700, 1100, 3000]
 COUNT = 60
@@ -46,7 +46,7 @@ def positions(directory: Path) -> list[int]:
 def test_a_sound_segment_is_really_read_in_parts(tmp_path):
     build(tmp_path, random.Random(1))
     segment = segment_of(tmp_path)
-    split = [sum(1 for _ in check_part(segment, 0, part, crc=True)) for part in parts_of(segment, 1000)]
+    split = [sum(1 for _ in check_segment(segment, 0, crc=True, part=part)) for part in parts_of(segment, 1000)]
     assert len(split) >= 5
     assert all(split), split
     assert sum(split) == COUNT
@@ -62,7 +62,7 @@ def test_entries_per_append_as_older_kafka_writes_them_are_borders_too(tmp_path)
     (directory / f"{0:020d}.timeindex").unlink()
     segment = segment_of(tmp_path)
     assert not list(differences(segment, 0, random.Random(2)))
-    split = [sum(1 for _ in check_part(segment, 0, part, crc=True)) for part in parts_of(segment, 1000)]
+    split = [sum(1 for _ in check_segment(segment, 0, crc=True, part=part)) for part in parts_of(segment, 1000)]
     assert sum(map(bool, split)) >= 4, split
 
 
@@ -73,7 +73,7 @@ def test_the_last_part_has_what_is_appended_meanwhile(tmp_path):
     append(log, client_batch(b"late"), epoch=9)
     log.close()
     assert not list(differences(segment, 0, random.Random(3)))
-    last = list(check_part(segment, 0, parts_of(segment, 1000)[-1], crc=True))
+    last = list(check_segment(segment, 0, crc=True, part=parts_of(segment, 1000)[-1]))
     assert isinstance(last[-1], Batch)
     assert last[-1].base_offset == 2 * COUNT
 
@@ -88,8 +88,7 @@ def test_epochs_that_disagree_are_told_once_where_hidden_batches_follow(tmp_path
     expected = Counter(check_segment(segment, 2 * COUNT, crc=False))
     assert "EPOCH_CACHE_LIE" in {item.fault for item in expected if isinstance(item, FileFault)}
     for size in SIZES:
-        items = [item for part in parts_of(segment, size) for item in check_part(segment, 2 * COUNT, part, crc=False)]
-        assert Counter(items) == expected, size
+        assert Counter(in_parts(segment, 2 * COUNT, size, crc=False)) == expected, size
 
 
 def test_a_part_is_never_shorter_than_its_size(tmp_path):

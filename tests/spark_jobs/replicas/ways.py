@@ -23,7 +23,7 @@ from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_check import Point
-from spark_jobs.replicas.parts import check_part, parts_of
+from spark_jobs.replicas.parts import parts_of
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import NotSound
 from tests.audit.replica_files import name_records
@@ -100,11 +100,15 @@ def differences(segment: ReplicaSegment, log_start: int, chance: random.Random) 
     yield from _index_problems(segment, log_start, chance)
 
 
+def in_parts(segment: ReplicaSegment, log_start: int, size: int, *, crc: bool) -> Iterator[Batch | FileFault]:
+    for part in parts_of(segment, size):
+        yield from check_segment(segment, log_start, crc=crc, part=part)
+
+
 def _batch_problems(segment: ReplicaSegment, log_start: int, chance: random.Random, crc: bool) -> Iterator[str]:
     whole = list(check_segment(segment, log_start, crc=crc))
     for size in chance.sample(PART_SIZES, 3):
-        parts = [item for part in parts_of(segment, size) for item in check_part(segment, log_start, part, crc=crc)]
-        yield from _difference(f"parts of {size}", whole, parts)
+        yield from _difference(f"parts of {size}", whole, in_parts(segment, log_start, size, crc=crc))
     cells = _cells(segment, chance)
     if not _faults(whole) and chance.random() < 0.5:  # where faults begin late is not told exactly
         cells = replace(cells, begin=segment.base + chance.randrange(60))

@@ -85,6 +85,7 @@ class _SegmentCheck:
         self._indexes = read_indexes(segment)
         transactions, exact = segment.path(TRANSACTION_INDEX_SUFFIX), not progress.compacted
         self._transactions = TransactionIndexCheck(segment, transactions, progress.producers, exact=exact)
+        self._path = segment.path(LOG_SUFFIX)
         self._log = LogFile(opened.enter_context(segment.open(LOG_SUFFIX)))
         # Epochs are judged over all segments of the partition.
         self._judge = SegmentJudge(segment, self._indexes, EpochJudge((), 0), crc=True)
@@ -131,7 +132,7 @@ class _SegmentCheck:
         return kind.at(self._segment.path(fault.file), fault.detail, position=fault.position, offset=fault.first)
 
     def _batch(self, position: int, header: BatchHeader) -> Iterator[Finding]:
-        progress, path = self._progress, self._segment.path(LOG_SUFFIX)
+        progress, path = self._progress, self._path
         progress.totals.batches += 1
         progress.totals.records += header.records_count
         if header.leader_epoch < progress.epoch:
