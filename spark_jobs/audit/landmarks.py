@@ -4,7 +4,7 @@ Needs no Spark, and a few small reads a replica.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from replog.errors import ReplogError
@@ -45,13 +45,7 @@ class Landmark:
         return None
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "log_start": self.log_start,
-            "epochs": self.epochs,
-            "last_batch": self.last_batch,
-            "topic_id": self.topic_id,
-            "directory": self.directory,
-        }
+        return asdict(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Landmark":

@@ -3,6 +3,7 @@
 import io
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,7 @@ def finding_record(finding: AuditFinding) -> dict[str, Any]:
         "wrong_replica": finding.wrong,
         "why": finding.why,
         "remedy": finding.remedy,
-        "evidence": [
-            {"replica": e.replica, "file": e.file, "position": e.position, "epoch": e.epoch, "seen": e.seen}
-            for e in finding.evidence
-        ],
+        "evidence": [asdict(evidence) for evidence in finding.evidence],
     }
 
 

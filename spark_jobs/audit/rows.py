@@ -34,18 +34,7 @@ def fault_of(row: Row) -> ReplicaFault:
 
 
 def mismatch_of(row: Row) -> Mismatch:
-    views = tuple(
-        View(
-            view["replica"],
-            view["last_offset"],
-            view["leader_epoch"],
-            view["crc"],
-            view["size"],
-            view["segment"],
-            view["position"],
-        )
-        for view in row["seen"]
-    )
+    views = tuple(View(*view) for view in row["seen"])  # the struct has the same order
     pairs = tuple((pair["r1"], pair["r2"]) for pair in row["pairs"])
     place = (row["class"], row["topic"], row["partition"])
     return Mismatch(*place, row["base_offset"], row["last"], row["count"], views, pairs)

@@ -103,7 +103,7 @@ class _PartReader(SegmentReader):
 
     def _parts(self, segment: ReplicaSegment) -> list[Part]:
         """The parts that a segment is read in."""
-        raise NotImplementedError
+        return [WHOLE]
 
     def _items(self, work: PartWork) -> Iterator[Any]:
         """What there is to tell of it, and its faults."""
@@ -155,9 +155,6 @@ class EpochsSource(ReplicaSource):
 
 
 class _IndexesReader(_PartReader):
-    def _parts(self, segment: ReplicaSegment) -> list[Part]:
-        return [WHOLE]  # only headers at entries are read
-
     def _items(self, work: PartWork) -> Iterator[Point | FileFault]:
         return index_points(work.segment, work.log_start, [])
 
