@@ -1,10 +1,8 @@
 """Bad input gets Kafka's error and a clear message, and changes nothing."""
 
-import struct
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
@@ -17,42 +15,25 @@ from tests.replog.server.broker.conftest import batch, fetch_request, produce_re
 TP = TopicPartition("t", 0)
 
 
-def with_field(records: bytes, offset: int, layout: str, value: int) -> bytes:
-    changed = bytearray(records)
-    struct.pack_into(layout, changed, offset, value)
-    if offset >= 21:
-        struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
-    return bytes(changed)
-
-
 GOOD = batch(b"one", b"two")
-BAD_BATCHES = [
-    pytest.param(with_field(GOOD, 17, ">I", 1), ErrorCode.CORRUPT_MESSAGE, id="wrong CRC"),
-    pytest.param(with_field(GOOD, 8, ">i", len(GOOD)), ErrorCode.CORRUPT_MESSAGE, id="length beyond the message"),
-    pytest.param(with_field(GOOD, 8, ">i", 3), ErrorCode.CORRUPT_MESSAGE, id="length below a header"),
-    pytest.param(with_field(GOOD, 8, ">i", -1), ErrorCode.CORRUPT_MESSAGE, id="negative length"),
-    pytest.param(with_field(GOOD, 16, ">b", 1), ErrorCode.CORRUPT_MESSAGE, id="magic 1"),
-    pytest.param(with_field(GOOD, 16, ">b", 3), ErrorCode.CORRUPT_MESSAGE, id="magic 3"),
-    pytest.param(with_field(GOOD, 0, ">q", 5), ErrorCode.INVALID_RECORD, id="base offset not 0"),
-    pytest.param(with_field(GOOD, 23, ">i", 7), ErrorCode.INVALID_RECORD, id="offsets and count disagree"),
-    pytest.param(with_field(GOOD, 23, ">i", -1), None, id="negative last offset"),
-    pytest.param(with_field(GOOD, 21, ">h", 0x20), ErrorCode.INVALID_RECORD, id="control batch"),
-    pytest.param(GOOD + GOOD, ErrorCode.INVALID_RECORD, id="two batches"),
-    pytest.param(GOOD + bytes(11), ErrorCode.CORRUPT_MESSAGE, id="zeros behind it"),  # divergence 18
-    pytest.param(GOOD[:40], ErrorCode.CORRUPT_MESSAGE, id="half a header"),
-    pytest.param(batch(b"x" * 1_100_000), ErrorCode.MESSAGE_TOO_LARGE, id="oversize"),
-]
 
 
-@pytest.mark.parametrize(("records", "expected"), BAD_BATCHES)
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(GOOD[:40], ErrorCode.CORRUPT_MESSAGE, id="half a header"),
+        pytest.param(GOOD + GOOD, ErrorCode.INVALID_RECORD, id="two batches"),
+        pytest.param(batch(b"x" * 1_100_000), ErrorCode.MESSAGE_TOO_LARGE, id="oversize"),
+    ],
+)
 async def test_a_bad_batch_is_refused_and_the_log_is_as_before(cluster, records, expected):
+    """More of them: tests/replog/log/test_log_append.py."""
     await cluster.begin(1)
     await cluster.produce(TP, batch(b"before"))
     log = cluster.log(1, TP)
     before = (log.log_end_offset, log.size, log.epochs.entries)
     error, offset, message = await cluster.produce(TP, records)
-    assert error is not ErrorCode.NONE
-    assert error is (expected or error), message
+    assert error is expected, message
     assert offset == -1
     assert message
     assert (log.log_end_offset, log.size, log.epochs.entries) == before

@@ -17,21 +17,6 @@ async def delete(pair: VirtualPair, offset: int) -> int:
         return (await admin.delete_records({TP: offset}))[TP]
 
 
-def test_it_is_done_when_every_live_replica_begins_there_ft_23(pair):
-    begun = pair.loop.time()
-    assert pair.run(delete(pair, 7)) == 7
-    assert [pair.log(broker_id).log_start_offset for broker_id in (1, 2)] == [7, 7]
-    assert pair.loop.time() - begun < 1.5, "at most two waits of a follower's fetch"
-
-
-def test_a_replica_that_was_away_begins_there_when_it_is_back_ft_23(pair):
-    pair.kill(2)
-    assert pair.run(delete(pair, 7)) == 7, "a replica that is not alive does not count"
-    pair.start(2)
-    assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 10)
-    assert pair.loop.run_until(lambda: pair.log(2).log_start_offset == 7, pair.loop.time() + 2)
-
-
 def test_a_replica_that_is_fenced_meanwhile_is_waited_for_no_longer_ft_23(pair):
     """It was out of the ISR before, so that no record of the partition changes by its end."""
     pair.cut()

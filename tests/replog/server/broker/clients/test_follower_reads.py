@@ -15,7 +15,7 @@ from replog.fetch import SessionRequest, SessionResponse
 from replog.rpc import methods
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually, fetch_request
+from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, fetch_request
 
 TP = TopicPartition("t", 0)
 RACKS = {1: "a", 2: "b", 3: "c"}
@@ -176,26 +176,6 @@ async def test_the_leader_is_asked_again_from_time_to_time(cluster, served, monk
         size = await produce(cluster, 2, 3)
         assert await read(consumer, 3) == values(2, 3)
         assert served[leader] - before == size
-
-
-async def test_a_follower_that_is_behind_answers_with_nothing_and_no_error(cluster):
-    """FE-21; past its log's end it is out of range, which the consumer takes to the leader."""
-    follower = await racks(cluster, replica_lag_time_max_ms=30_000)
-    await produce(cluster, 0, 2)
-    log = cluster.log(follower, TP)
-    await eventually(lambda: log.high_watermark == 2)
-    await cluster.brokers[follower]._fetchers.close()
-    log.append_as_follower(_stamped(batch(b"not known to be committed"), 2))
-    behind = await fetch_from(cluster, follower, 2)
-    assert (behind.error_code, behind.records_size, behind.high_watermark) == (0, 0, 2)
-    past = await fetch_from(cluster, follower, 4)
-    assert ErrorCode(past.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert (await fetch_from(cluster, follower, 0)).records_size > 0
-
-
-def _stamped(records: bytes, offset: int) -> bytes:
-    """As a leader of epoch 0 would hand it on."""
-    return offset.to_bytes(8, "big") + records[8:12] + (0).to_bytes(4, "big") + records[16:]
 
 
 async def test_a_consumer_out_of_the_followers_range_goes_to_the_leader_and_keeps_its_position(cluster, served):

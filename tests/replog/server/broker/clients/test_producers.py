@@ -72,24 +72,6 @@ async def test_transactions_outlive_their_leader(cluster):
     await assert_served(cluster)
 
 
-async def test_a_retry_is_answered_with_its_first_offsets(cluster):
-    """PS-3, R-W-P9: by the leader that took it, and by the next one; what leaves a gap is refused."""
-    await cluster.begin(3)
-    await cluster.allocate_producer_ids()
-    for number in range(3):
-        assert await cluster.produce(TP, batch(0, number)) == (ErrorCode.NONE, number, "")
-    assert await cluster.produce(TP, batch(0, 1)) == (ErrorCode.NONE, 1, "")
-    old = cluster.leader(TP)
-    await cluster.crash_broker(old)
-    await cluster.led(TP)
-    assert await cluster.produce(TP, batch(0, 2)) == (ErrorCode.NONE, 2, "")
-    assert (await cluster.produce(TP, batch(0, 4)))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert await cluster.produce(TP, batch(0, 3)) == (ErrorCode.NONE, 3, "")
-    assert await cluster.produce(TP, batch(1, 0)) == (ErrorCode.NONE, 4, "")
-    assert (await cluster.produce(TP, batch(0, 4)))[0] is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert cluster.log(cluster.leader(TP), TP).log_end_offset == 5
-
-
 async def test_transactional_batches_are_refused(cluster):
     """There is no coordinator that could end their transaction."""
     await cluster.begin(1)

@@ -1,8 +1,6 @@
 """Settings of topics and brokers that change while everything runs."""
 
-import pytest
-
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
 
@@ -52,23 +50,6 @@ async def test_every_replica_goes_by_the_new_settings_and_those_not_named_stay(c
     for number in range(9):
         assert await cluster.produce(TP, batch(b"x" * 400)) == (ErrorCode.NONE, number, "")
     assert [[segment.base_offset for segment in log.segments] for log in logs] == [[0, 4, 8]] * 2
-
-
-async def test_wrong_settings_are_refused_with_the_words_of_creation(cluster):
-    await cluster.begin(1)
-    async with cluster.admin() as admin:
-        refused = []
-        for call in (
-            admin.create_topic("u", 1, 1, {"retention.ms": "x"}),
-            admin.alter_topic_configs("t", {"retention.ms": "x"}),
-        ):
-            with pytest.raises(ReplogError) as caught:
-                await call
-            assert caught.value.code is ErrorCode.INVALID_CONFIG
-            refused.append(caught.value.message)
-        assert refused[0].replace("topic u", "topic t") == refused[1]
-        with pytest.raises(ReplogError, match="UNKNOWN_TOPIC_OR_PARTITION"):
-            await admin.alter_topic_configs("nobody", {})
 
 
 async def test_a_broker_goes_by_its_altered_rates_at_once_and_after_a_restart(cluster):

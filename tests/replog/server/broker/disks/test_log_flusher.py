@@ -147,27 +147,16 @@ def test_a_setting_that_is_altered_holds_for_what_is_there_already(pair):
     assert pair.loop.run_until(lambda: pair.log(1).recovery_point == 3, pair.loop.time() + 5)
 
 
-async def test_a_replica_that_is_deleted_while_it_is_flushed_costs_nothing_but_itself(cluster, monkeypatch):
+async def test_a_replica_that_is_deleted_while_it_is_flushed_costs_nothing_but_itself(cluster, syncs):
     """LG-17 renames the directory under the flush (LG-18); the disk has not failed."""
-    begun, may_go_on = threading.Event(), threading.Event()
-
-    sync = OpenFile.sync
-
-    def slow_sync(file: OpenFile) -> None:
-        if "doomed-0" in file.path and file.path.endswith(".log"):
-            begun.set()
-            assert may_go_on.wait(60)
-        sync(file)
-
-    monkeypatch.setattr(OpenFile, "sync", slow_sync)
     broker = await cluster.start_broker(1)
     await cluster.create_topic("doomed", replication_factor=1, flush_ms="1")
     await cluster.create_topic("kept", replication_factor=1, flush_ms="1")
     await cluster.produce(TopicPartition("doomed", 0), batch(b"x"))
-    await eventually(begun.is_set)
+    await eventually(syncs.begun.is_set)
     await cluster.delete_topic("doomed")
     await eventually(lambda: TopicPartition("doomed", 0) not in broker.manager.hosted)
-    may_go_on.set()
+    syncs.go_on.set()
     kept = TopicPartition("kept", 0)
     await cluster.produce(kept, batch(b"y"))
     await eventually(lambda: cluster.log(1, kept).recovery_point == 1)

@@ -1,11 +1,9 @@
 """The fetcher between its partitions: one that is delayed, one that waits, one that fails, one that is gone."""
 
 import asyncio
-from typing import Any
 
 from structlog.testing import capture_logs
 
-from follower.partition_follower import FetchState
 from replog.fetch import SessionResponse
 from replog.metadata.records import partition_to_record
 from replog.rpc.v1 import metadata_pb2
@@ -54,31 +52,6 @@ async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(clu
     errors = [entry for entry in logs if entry["log_level"] == "error"]
     assert len(errors) == 1, logs
     assert "truncated to 1, below the high watermark 2" in errors[0]["note"]
-
-
-def test_a_defect_in_one_partition_leaves_the_others_alone(pair):
-    """FT-12, FT-2: it has failed, until newer metadata brings it back."""
-    pair.create_topic(partitions=2)
-    broken, sound = pair.hosted(2, 0), pair.hosted(2, 1)
-    assert broken.follower is not None
-    take = broken.follower.on_answer
-
-    def defect(*_: Any) -> None:
-        raise ValueError("a defect")
-
-    broken.follower.on_answer = defect  # type: ignore[assignment, method-assign]
-    pair.produce(100, partition=0, acks=1)
-    for _ in range(3):
-        pair.produce(100, partition=1)
-    assert sound.log.log_end_offset == 3
-    assert (broken.log.log_end_offset, broken.follower.fetch_state) == (0, FetchState.FAILED)
-    assert "a defect" in (broken.follower.failure or "")
-
-    broken.follower.on_answer = take  # type: ignore[method-assign]
-    pair.kill(1)
-    pair.start(1)
-    assert pair.loop.run_until(lambda: len(pair.isr) == 2, pair.loop.time() + 20)
-    assert broken.leader is not None, "it may lead: what it lacks was not committed"
 
 
 def test_an_answer_about_a_topic_of_the_same_name_is_dropped_ft_8(pair):

@@ -22,7 +22,7 @@ from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_service import ReplicaStream
 from replog.server.clock import SystemClock
 from replog.topic import TopicPartition
-from tests.leader.replicas import ONE_MIB, append_record, leader_of, log_of
+from tests.leader.replicas import ONE_MIB, leader_of, log_of
 
 LED, FOLLOWED, BROKEN = (TopicPartition("t", partition) for partition in range(3))
 ELSEWHERE, UNKNOWN = TopicPartition("t", 8), TopicPartition("t", 9)
@@ -73,10 +73,6 @@ class Leader:
 
     def log(self, tp: TopicPartition) -> Log:
         return self.manager.hosted[tp].log
-
-    def append(self, tp: TopicPartition) -> None:
-        append_record(self.log(tp), EPOCH)
-        self.manager.touched(tp, high_watermark_advanced=False)
 
     def ask(self, *partitions: pb.ReplicaFetchPartition, replica_id: int = 2) -> dict[TopicPartition, ErrorCode]:
         """One request that does not wait, and what its answer names."""
@@ -134,20 +130,6 @@ async def test_the_first_fault_is_told_fe_1(leader, tp, wrong, error):
     assert leader.ask(named(tp, **wrong), replica_id=replica_id) == {tp: error}
 
 
-async def test_what_has_not_changed_is_told_once_fe_17(leader):
-    assert leader.ask(named(LED), named(BROKEN)) == {LED: ErrorCode.NONE, BROKEN: ErrorCode.NONE}
-    assert leader.ask() == {}
-    leader.log(BROKEN).maybe_increment_log_start_offset(2)
-    assert leader.ask() == {}
-    leader.manager.log_start_moved(BROKEN)
-    assert leader.ask() == {BROKEN: ErrorCode.NONE}, "its log start"
-    leader.append(LED)
-    assert leader.ask() == {LED: ErrorCode.NONE}, "a record"
-    assert leader.ask(named(LED, 6)) == {}
-    assert leader.ask() == {LED: ErrorCode.NONE}, "the high watermark that this follower's last fetch moved"
-    assert leader.ask() == {}
-
-
 async def test_after_an_error_everything_is_told_again_fe_17(leader):
     assert leader.ask(named(LED)) == {LED: ErrorCode.NONE}
     leader.manager.hosted[LED].topic_id = b"another topic..."
@@ -157,20 +139,6 @@ async def test_after_an_error_everything_is_told_again_fe_17(leader):
     leader.manager.hosted[LED].topic_id = TOPIC_ID
     leader.manager.role_changed(LED)
     assert leader.ask() == {LED: ErrorCode.NONE}
-
-
-async def test_whoever_got_records_goes_to_the_end_fe_10(leader):
-    """R-W-D12: with a limit that lets one batch through, every partition has its turn."""
-    leader.session.session._max_bytes = 1
-    order = []
-    for _ in range(3):
-        leader.ask(named(LED, 0), named(BROKEN, 0))
-        order += [
-            TopicPartition(result.topic, result.partition)
-            for result in leader.answers.sent[-1].head.partitions
-            if result.records_size
-        ]
-    assert order == [LED, BROKEN, LED]
 
 
 class Waits(DelayedOperation[TopicPartition]):

@@ -82,17 +82,6 @@ def test_whoever_is_not_listed_is_copied_at_once(start, replicas):
     assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 2)
 
 
-def test_replicas_in_sync_are_never_throttled(start):
-    """ISR members get everything at once, however little the quotas allow (FE-23, FT-7)."""
-    sides = ("leader", "follower")
-    listed = {f"{side}_replication_throttled_replicas": "*" for side in sides}
-    pair = start(listed, **{f"{side}_replication_throttled_rate": 1 for side in sides})
-    took = pair.produce(*[BATCH_BYTES] * 40)
-    assert max(took) < 0.1, took
-    assert pair.brokers[1].manager.leader_quota.is_exceeded(1000 + int(pair.loop.time() * 1000))
-    assert pair.isr == {1, 2}
-
-
 def test_a_member_of_the_isr_is_not_throttled_after_an_election_either(start):
     """Its lag is not known then; left out of the fetch it would fall out of the ISR for its own quota."""
     listed = {"follower_replication_throttled_replicas": "*", "min_insync_replicas": "2"}
@@ -137,16 +126,3 @@ def test_a_copy_that_stands_still_asks_seldom_and_goes_on_when_it_may(start, fet
 
     pair.run(raise_the_rate())
     assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 2)
-
-
-def test_a_throttled_leader_answers_no_more_often_than_its_follower_waits(start, fetches):
-    """FE-12: data is there, and may not be sent; the parked fetch lasts its half second all the same."""
-    listed = {"leader_replication_throttled_replicas": "*", "min_insync_replicas": "1"}
-    pair = start(listed, leader_replication_throttled_rate=1, replica_fetch_response_max_bytes=BATCH_BYTES)
-    lag_behind(pair, 5)
-    fetches.clear()
-    begun = pair.loop.time()
-    pair.produce(*[100] * 50, acks=1)
-    pair.loop.run_until(begun + 8)
-    assert pair.log(2).log_end_offset == 1
-    assert len(fetches) <= 17, f"{len(fetches)} fetches in 8 s"
