@@ -99,9 +99,12 @@ class InProcessCluster:
         }
         return BrokerConfig.model_validate(settings | overrides)
 
-    async def start_broker(self, broker_id: int, **overrides: object) -> Broker:
+    def new_broker(self, broker_id: int, **overrides: object) -> Broker:
         config = self.config(broker_id, **overrides)
-        broker = Broker(config, GrpcTransport(), SystemClock(), self._chance, CleaningProcess())
+        return Broker(config, GrpcTransport(), SystemClock(), self._chance, CleaningProcess())
+
+    async def start_broker(self, broker_id: int, **overrides: object) -> Broker:
+        broker = self.new_broker(broker_id, **overrides)
         await broker.start()
         self.brokers[broker_id] = broker
         await eventually(lambda: not self.controller.state.image.brokers[broker_id].fenced)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 import threading
 
 import pytest
@@ -11,10 +10,7 @@ from replog.log.directories.log_directory import LogDirectory
 from replog.log.errors import LogStorageError
 from replog.log.files.names import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.formats.checkpoint import RECOVERY_POINT_CHECKPOINT
-from replog.rpc.channel import GrpcTransport
-from replog.server.broker.broker import CONTROLLED_SHUTDOWN_TIMEOUT_S, Broker
-from replog.server.broker.cleaning.cleaning_process import CleaningProcess
-from replog.server.clock import SystemClock
+from replog.server.broker.broker import CONTROLLED_SHUTDOWN_TIMEOUT_S
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
 
@@ -29,21 +25,21 @@ async def test_a_start_that_is_called_off_holds_its_directory_until_the_recovery
         may_end.wait(60)
 
     monkeypatch.setattr(LogDirectory, "load", slow_load)
-    config = cluster.config(1)
-    broker = Broker(config, GrpcTransport(), SystemClock(), random.Random(1), CleaningProcess())
+    broker = cluster.new_broker(1)
+    (directory,) = broker.config.log_dirs
     starting = asyncio.create_task(broker.start())
     await eventually(begun.is_set)
     starting.cancel()
     await asyncio.sleep(0.2)
     try:
         with pytest.raises(LogStorageError, match="in use"):
-            LogDirectory(config.log_dirs[0], cluster_id="", node_id=1, randbytes=os.urandom)
+            LogDirectory(directory, cluster_id="", node_id=1, randbytes=os.urandom)
     finally:
         may_end.set()
     with pytest.raises(asyncio.CancelledError):
         await starting
     cluster_id = cluster.controller.state.image.cluster_id
-    LogDirectory(config.log_dirs[0], cluster_id=cluster_id, node_id=1, randbytes=os.urandom).abandon()
+    LogDirectory(directory, cluster_id=cluster_id, node_id=1, randbytes=os.urandom).abandon()
 
 
 async def test_a_broker_whose_id_was_taken_over_does_not_wait_for_leave_to_stop(cluster):

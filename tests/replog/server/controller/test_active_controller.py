@@ -40,20 +40,6 @@ async def test_a_new_store_becomes_a_new_cluster_and_keeps_its_id_over_restarts(
         assert (r.image.cluster_id, r.image.version) == (cluster_id, 1)
 
 
-async def test_all_metadata_survives_a_restart(running):
-    async with running() as r:
-        await r.start_brokers(1, 2, 3)
-        created = await r.create("t", partitions=3)
-        await r.create("gone")
-        await r.delete("gone")
-        before = (r.image.version, dict(r.image.brokers), dict(r.image.partitions))
-    async with running() as r:
-        assert (r.image.version, r.image.brokers, r.image.partitions) == before
-        assert r.image.topics["t"].topic_id == created.topic_id
-        assert "gone" not in r.image.topics
-        assert (await r.create("t2")).metadata_version > before[0]
-
-
 async def test_what_is_answered_is_already_durable_and_applied(running):
     async with running() as r:
         await r.start_brokers(1, 2, 3)

@@ -1,27 +1,20 @@
 """Whom clients believe about who leads what."""
 
 import asyncio
-import random
 
 import pytest
 
 from replog.client import Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.channel import GrpcTransport
 from replog.rpc.v1 import log_pb2
-from replog.server.broker.broker import Broker
-from replog.server.broker.cleaning.cleaning_process import CleaningProcess
-from replog.server.clock import SystemClock
 from tests.replog.server.broker.conftest import eventually
 
 
 async def test_a_broker_that_has_heard_no_controller_yet_sends_clients_to_others(cluster):
     """It would deny every topic, and clients that asked it would ask nobody else until it knew better."""
-    serving = await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
-    config = cluster.config(2, controller_listener="127.0.0.1:1")
-    early = Broker(config, GrpcTransport(), SystemClock(), random.Random(1), CleaningProcess())
+    serving = await cluster.begin(1)
+    early = cluster.new_broker(2, controller_listener="127.0.0.1:1")
     starting = asyncio.create_task(early.start())
     try:
         await eventually(lambda: bool(early.address))

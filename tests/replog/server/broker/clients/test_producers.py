@@ -8,7 +8,7 @@ from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 from tests.replog.log.batches import client_batch
 from tests.replog.log.producers.writes import batch, end, produce, transact
-from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, eventually
+from tests.replog.server.broker.conftest import CALL_S, eventually
 
 TP = TopicPartition("t", 0)
 SIZE = 69  # of a batch of one record; a marker has 78 bytes
@@ -24,8 +24,16 @@ def fill(log: Log) -> None:
     transact(log, 3, 0)
 
 
-async def assert_served(cluster: InProcessCluster) -> None:
-    """LG-9, PS-5, FE-22: what `fill` wrote, committed and uncommitted."""
+async def test_a_directory_with_aborted_transactions_is_served_to_committed_readers(cluster):
+    """LG-9, PS-5, FE-22: written while the broker is down; it comes from disk."""
+    await cluster.begin(1)
+    await cluster.stop_broker(1)
+    log = Log.open(cluster.directory / "broker-1" / "t-0", TopicConfig(), clean=True)
+    fill(log)
+    log.close()
+    await cluster.start_broker(1)
+    await cluster.led(TP)
+    await eventually(lambda: cluster.log(1, TP).high_watermark == 6)
     result, data = await cluster.fetch(TP, 0, isolation_level=log_pb2.READ_COMMITTED)
     assert (result.error_code, result.high_watermark, result.last_stable_offset) == (0, 6, 5)
     assert [(aborted.producer_id, aborted.first_offset) for aborted in result.aborted_transactions] == [(1, 0)]
@@ -38,38 +46,6 @@ async def assert_served(cluster: InProcessCluster) -> None:
         request = log_pb2.ListOffsetsRequest(isolation_level=isolation, partitions=[partition])
         response = await cluster.to_leader(TP).call(methods.Log["list_offsets"], request, CALL_S)
         assert response.partitions[0].offset == latest
-
-
-async def test_a_directory_with_aborted_transactions_is_served_to_committed_readers(cluster):
-    """LG-9: written while the broker is down; it comes from disk."""
-    await cluster.begin(1)
-    await cluster.stop_broker(1)
-    log = Log.open(cluster.directory / "broker-1" / "t-0", TopicConfig(), clean=True)
-    fill(log)
-    log.close()
-    await cluster.start_broker(1)
-    await cluster.led(TP)
-    await eventually(lambda: cluster.log(1, TP).high_watermark == 6)
-    await assert_served(cluster)
-
-
-async def test_transactions_outlive_their_leader(cluster):
-    """IX-19, PS-5: the follower that takes over has the same index and the same open transaction."""
-    await cluster.begin(3)
-    old = cluster.leader(TP)
-    fill(cluster.log(old, TP))
-    cluster.brokers[old].manager.touched(TP, high_watermark_advanced=False)
-    logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
-    await eventually(
-        lambda: all(log.high_watermark == 6 for log in logs), what=lambda: [log.high_watermark for log in logs]
-    )
-    await assert_served(cluster)
-    indexes = {(log.directory / f"{0:020d}.txnindex").read_bytes() for log in logs}
-    assert [len(data) for data in indexes] == [34]
-    await cluster.stop_broker(old)
-    await cluster.led(TP)
-    await eventually(lambda: cluster.log(cluster.leader(TP), TP).epochs.latest == (1, 6))
-    await assert_served(cluster)
 
 
 async def test_transactional_batches_are_refused(cluster):

@@ -27,6 +27,12 @@ async def start(cluster: InProcessCluster, *broker_ids: int, **overrides: object
         await cluster.start_broker(broker_id, log_dirs=disks(cluster, broker_id), **overrides)
 
 
+async def begin(cluster: InProcessCluster, count: int, **configs: str) -> None:
+    """As `cluster.begin`, with two directories each."""
+    await start(cluster, *range(1, count + 1))
+    await cluster.create_topic("t", replication_factor=count, **configs)
+
+
 async def move(cluster: InProcessCluster, broker_id: int, to: Path, tp: TopicPartition = TP) -> ReplogError | None:
     async with cluster.admin() as admin:
         return (await admin.alter_replica_log_dirs(broker_id, {tp: str(to)}))[tp]
@@ -60,8 +66,7 @@ async def under_way(cluster: InProcessCluster, broker_id: int) -> tuple[Path, Lo
 
 async def one_replica(cluster: InProcessCluster, batches: int) -> None:
     """Of TP, on broker 1."""
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
+    await begin(cluster, 1)
     await fill(cluster, batches)
 
 

@@ -26,6 +26,7 @@ from tests.replog.server.broker.conftest import CALL_S, batch, eventually
 from tests.replog.server.broker.disks.moving import (
     SMALL,
     TP,
+    begin,
     caught_up,
     disks,
     fill,
@@ -47,8 +48,7 @@ from tests.replog.server.broker.disks.moving import (
 async def test_a_replica_moves_under_load_and_stays_what_it_was(cluster, role, monkeypatch):
     """Not a record is lost, and its files are those of the other replicas (divergence 2)."""
     monkeypatch.setattr(moves, "SLICE_BYTES", 2000)
-    await start(cluster, 1, 2, 3)
-    await cluster.create_topic("t", **SMALL)
+    await begin(cluster, 3, **SMALL)
     await fill(cluster)
     leader = cluster.leader(TP)
     mover = leader if role == "leader" else next(iter({1, 2, 3} - {leader}))
@@ -156,8 +156,7 @@ async def test_nobody_on_the_loop_waits_for_the_disk_when_a_move_begins_or_is_ca
 @pytest.mark.parametrize("clean", [True, False])
 async def test_a_restart_goes_on_with_the_copy(cluster, monkeypatch, clean):
     go_on = await slowly(monkeypatch)
-    await start(cluster, 1, 2, 3)
-    await cluster.create_topic("t", **SMALL)
+    await begin(cluster, 3, **SMALL)
     await fill(cluster)
     mover = cluster.leader(TP)
     target, _ = await under_way(cluster, mover)
@@ -199,8 +198,7 @@ async def test_a_truncation_of_the_replica_cuts_the_copy_too(cluster, monkeypatc
 async def test_records_deleted_during_a_move_stay_deleted(cluster, monkeypatch):
     """LG-16, FT-19: below what was copied the log start follows; beyond it the copy starts again."""
     go_on = await slowly(monkeypatch)
-    await start(cluster, 1, 2)
-    await cluster.create_topic("t", replication_factor=2, **SMALL)
+    await begin(cluster, 2, **SMALL)
     await fill(cluster)
     movers = {1: 7, 2: 50}
     for mover, offset in movers.items():
@@ -263,8 +261,7 @@ async def test_a_log_that_settles_something_is_swapped_after_that_and_its_replic
         return copy(self, *how)
 
     monkeypatch.setattr(FutureReplica, "copy", counted)
-    await start(cluster, 1, 2)
-    await cluster.create_topic("t", replication_factor=2, min_insync_replicas="1")
+    await begin(cluster, 2, min_insync_replicas="1")
     await fill(cluster, 5)
     mover = 3 - cluster.leader(TP)
     here, target = place(cluster, mover), other(cluster, mover)
@@ -313,8 +310,7 @@ async def test_a_replica_does_not_go_where_it_has_no_room(cluster, monkeypatch):
 
 async def test_log_directories_are_described(cluster, monkeypatch):
     await slowly(monkeypatch)
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
+    await begin(cluster, 1)
     await cluster.create_topic("u", replication_factor=1)
     await fill(cluster, 30)
     target, copy = await under_way(cluster, 1)
@@ -362,8 +358,7 @@ async def test_a_compacted_log_is_not_compacted_while_it_moves_and_is_afterwards
 
 async def test_the_loop_stays_free_while_a_replica_moves(cluster):
     """A slice at a time, and rests: a produce elsewhere does not wait for the copy."""
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
+    await begin(cluster, 1)
     await cluster.create_topic("u", replication_factor=1)
     for _ in range(20):
         await cluster.produce(TP, batch(*[bytes(90)] * 10_000))

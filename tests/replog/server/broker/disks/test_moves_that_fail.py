@@ -12,7 +12,18 @@ from replog.log.directories.log_directory import LogDirectory
 from replog.log.errors import LogStorageError
 from replog.server.broker.disks import moves
 from tests.replog.server.broker.conftest import eventually
-from tests.replog.server.broker.disks.moving import TP, fill, future, move, one_replica, other, place, slowly, start
+from tests.replog.server.broker.disks.moving import (
+    TP,
+    begin,
+    fill,
+    future,
+    move,
+    one_replica,
+    other,
+    place,
+    slowly,
+    start,
+)
 
 
 @pytest.mark.parametrize("fault", ["no room", "no room any longer", "a failing disk"])
@@ -69,8 +80,7 @@ async def test_a_swap_that_stops_halfway_stops_the_broker_and_its_next_start_fin
 
 
 async def test_a_copy_that_cannot_be_begun_leaves_nothing(cluster, monkeypatch):
-    await start(cluster, 1)
-    await cluster.create_topic("t", replication_factor=1)
+    await begin(cluster, 1)
     target = other(cluster, 1)
 
     def failing(*_: object, **__: object) -> None:
