@@ -326,10 +326,8 @@ class World:
             shown.append(f"{member}" if same else f"{member}#{epoch}")
         return " ".join(shown) or "∅"
 
-    def alter_partition(
-        self, broker: Broker, error: ErrorCode | None, *, lost: bool = False, late: bool = False
-    ) -> None:
-        """The controller decides the request on its way, or answers `error`; the answer may be lost, or come later."""
+    def alter_partition(self, broker: Broker, error: ErrorCode | None, fate: str = "") -> None:
+        """The controller decides the request on its way, or answers `error`; `fate`: the answer is `lost` or `late`."""
         if not broker.sent:
             raise ScenarioError(f"{broker.id} has asked the controller for nothing")
         decided: Decided = {}
@@ -345,12 +343,12 @@ class World:
             changes = decision.changes
             decided = dict(zip(broker.sent, decision.answer, strict=True))
         for tp, (code, _) in decided.items():
-            self.say(f"{named('controller', tp)} answers {code.name}{', lost' if lost else ', late' if late else ''}")
+            self.say(f"{named('controller', tp)} answers {code.name}{fate and ', ' + fate}")
         self.decisions[broker.id] = decided
-        if lost:
+        if fate == "lost":
             broker.proposals.on_failure()
             self.send_proposals(broker)
-        elif not late:
+        elif not fate:
             self.take_decisions(broker)
         self.commit(changes)
 

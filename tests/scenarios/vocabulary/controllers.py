@@ -11,27 +11,19 @@ from replog.errors import ErrorCode, ReplogError
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
 from tests.scenarios.notation import TOPIC, partition_of
+from tests.scenarios.vocabulary.names import checked_fate
 from tests.scenarios.world import World
 
 
 @event("controller answers BROKER")
-def answers(world: World, broker_id: str) -> None:
-    world.alter_partition(world.broker(int(broker_id)), None)
-
-
-@event("controller answers BROKER, but the answer is lost")
-def answers_in_vain(world: World, broker_id: str) -> None:
-    world.alter_partition(world.broker(int(broker_id)), None, lost=True)
+@event("controller answers BROKER, but the answer is NAME")
+def answers(world: World, broker_id: str, fate: str = "") -> None:
+    world.alter_partition(world.broker(int(broker_id)), None, checked_fate(fate))
 
 
 @event("controller answers BROKER with ERROR")
 def refuses(world: World, broker_id: str, error: str) -> None:
     world.alter_partition(world.broker(int(broker_id)), ErrorCode[error])
-
-
-@event("controller answers BROKER, but the answer is late")
-def answers_late(world: World, broker_id: str) -> None:
-    world.alter_partition(world.broker(int(broker_id)), None, late=True)
 
 
 @event("BROKER gets the controller's late answer")
@@ -91,36 +83,19 @@ def _heartbeat(world: World, broker_id: int, *, want_shutdown: bool = False) -> 
     return decision.answer
 
 
-@event("preferred election")
-def preferred_election(world: World) -> None:
-    _elect(world, Election.PREFERRED)
-
-
-@event("unclean election")
-def unclean_election(world: World) -> None:
-    _elect(world, Election.UNCLEAN)
-
-
-def _elect(world: World, election: Election) -> None:
-    decision = world.controller.elect_leaders(election, [partition_of("")])
+@event("NAME election")
+def elect(world: World, kind: str) -> None:
+    decision = world.controller.elect_leaders(Election(kind), [partition_of("")])
     world.say(decision.answer[0].error.code.name)
     world.commit(decision.changes)
 
 
 @event("reassign to BROKERS")
-def reassign(world: World, brokers: str) -> None:
-    target = [int(broker_id) for broker_id in brokers.split()]
-    for broker_id in target:
-        world.broker(broker_id)
-    _reassign(world, target)
-
-
 @event("cancel the reassignment")
-def cancel(world: World) -> None:
-    _reassign(world, None)
-
-
-def _reassign(world: World, target: list[int] | None) -> None:
+def reassign(world: World, brokers: str | None = None) -> None:
+    target = None if brokers is None else [int(broker_id) for broker_id in brokers.split()]
+    for broker_id in target or ():
+        world.broker(broker_id)
     decision = world.controller.alter_partition_reassignments([Reassignment(partition_of(""), target)])
     world.say(decision.answer[0].code.name)
     world.commit(decision.changes)

@@ -3,20 +3,14 @@
 from tests.leader.replicas import NOW_MS, bytes_of
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
-from tests.scenarios.vocabulary.names import leader_of, replica_of
+from tests.scenarios.vocabulary.names import checked_fate, leader_of, replica_of
 from tests.scenarios.world import World
 
 
 @event("REPLICA fetches")
-def fetches(world: World, name: str) -> None:
-    world.fetch(*replica_of(world, name))
-
-
 @event("REPLICA fetches, but the answer is NAME")
-def fetches_in_vain(world: World, name: str, fate: str) -> None:
-    if fate not in ("lost", "late"):
-        raise ScenarioError(f"an answer is lost or late, not {fate}")
-    world.fetch(*replica_of(world, name), fate)
+def fetches(world: World, name: str, fate: str = "") -> None:
+    world.fetch(*replica_of(world, name), checked_fate(fate))
 
 
 @event("REPLICA gets the late answer")

@@ -17,19 +17,11 @@ from tests.scenarios.world import World
 
 
 @event("REPLICA appends N")
-def appends(world: World, name: str, count: str) -> None:
-    _append(world, name, int(count), 0)
-
-
 @event("REPLICA appends N of N bytes")
-def appends_bytes(world: World, name: str, count: str, size: str) -> None:
-    _append(world, name, int(count), int(size))
-
-
-def _append(world: World, name: str, count: int, size: int) -> None:
+def appends(world: World, name: str, count: str, size: str = "0") -> None:
     broker, tp, leader = leader_of(world, name)
-    for _ in range(count):
-        batch = record(leader.leader_epoch, leader.log.log_end_offset, size)
+    for _ in range(int(count)):
+        batch = record(leader.leader_epoch, leader.log.log_end_offset, int(size))
         appended = leader.append(batch, acks=1, wall_ms=0, now_ms=world.clock.monotonic_ms())
         broker.touched(tp, appended.high_watermark_advanced)
 

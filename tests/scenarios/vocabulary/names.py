@@ -24,3 +24,9 @@ def leader_of(world: World, name: str) -> tuple[Broker, TopicPartition, Partitio
     if leader is None:
         raise ScenarioError(f"{name} does not lead")
     return broker, tp, leader
+
+
+def checked_fate(of_an_answer: str) -> str:
+    if of_an_answer not in ("", "lost", "late"):
+        raise ScenarioError(f"an answer is lost or late, not {of_an_answer}")
+    return of_an_answer

@@ -8,26 +8,20 @@ from tests.scenarios.world import World
 
 
 @event("BROKER crashes")
-def crashes(world: World, broker_id: str) -> None:
-    _crash(world, int(broker_id), None)
-
-
 @event("BROKER crashes and loses N and what follows")
-def crashes_losing(world: World, broker_id: str, offset: str) -> None:
-    """Power loss: what had not reached the disk is gone, from this offset on."""
-    _crash(world, int(broker_id), int(offset))
-
-
-def _crash(world: World, broker_id: int, lost_from: int | None) -> None:
-    broker = world.broker(broker_id)
+def crashes(world: World, broker_id: str, lost_from: str | None = None) -> None:
+    """At a power loss what had not reached the disk is gone, from this offset on."""
+    broker = world.broker(int(broker_id))
     broker.alive = False
     for stream in [stream for stream in world.streams if broker in (stream.follower, stream.leader)]:
         world.close_stream(stream)
     for tp, hosted in broker.hosted.items():
-        world.fetching.pop((broker_id, tp), None)
+        world.fetching.pop((broker.id, tp), None)
         if lost_from is not None:
             kept = sum(
-                header.size for _, header in iterate_batches(bytes_of(hosted.log)) if header.base_offset < lost_from
+                header.size
+                for _, header in iterate_batches(bytes_of(hosted.log))
+                if header.base_offset < int(lost_from)
             )
         hosted.log.abandon()
         if lost_from is not None:
@@ -37,28 +31,20 @@ def _crash(world: World, broker_id: int, lost_from: int | None) -> None:
 
 
 @event("BROKER starts")
-def starts(world: World, broker_id: str) -> None:
-    _start(world, int(broker_id), None)
-
-
 @event("BROKER starts with hw N")
-def starts_with_hw(world: World, broker_id: str, high_watermark: str) -> None:
-    """The checkpoint is older than the crash."""
-    _start(world, int(broker_id), int(high_watermark))
-
-
-def _start(world: World, broker_id: int, high_watermark: int | None) -> None:
+def starts(world: World, broker_id: str, high_watermark: str | None = None) -> None:
+    """From a checkpoint that is older than the crash, if it has another high watermark."""
     reopened = {}
-    for tp, hosted in world.broker(broker_id).hosted.items():
+    for tp, hosted in world.broker(int(broker_id)).hosted.items():
         old = hosted.log
         reopened[tp] = Log.open(
             old.directory,
             old.config,
             clean=False,
             log_start_offset=old.log_start_offset,
-            high_watermark=old.high_watermark if high_watermark is None else high_watermark,
+            high_watermark=old.high_watermark if high_watermark is None else int(high_watermark),
         )
-    world.start(broker_id, reopened)
+    world.start(int(broker_id), reopened)
 
 
 @event("BROKER hears no metadata")

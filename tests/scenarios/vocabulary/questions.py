@@ -15,27 +15,18 @@ from tests.scenarios.world import World
 _FETCH = ("epoch", "max", "limit", "wait", "min", "broker-epoch", "rack")
 
 
-@event("WHO asks REPLICAS fetch(N, N)", *_FETCH)
-def asks_with_epoch(world: World, who: str, names: str, offset: str, last_epoch: str, **options: str) -> None:
-    _ask(world, who, names, int(offset), int(last_epoch), **options)
-
-
 @event("WHO asks REPLICAS fetch(N)", *_FETCH)
-def asks(world: World, who: str, names: str, offset: str, **options: str) -> None:
-    _ask(world, who, names, int(offset), None, **options)
-
-
-def _ask(world: World, who: str, names: str, offset: int, last_epoch: int | None, **options: str) -> None:
+@event("WHO asks REPLICAS fetch(N, N)", *_FETCH)
+def asks(world: World, who: str, names: str, offset: str, last_epoch: str | None = None, **options: str) -> None:
     asked: dict[TopicPartition, FetchPartition] = {}
     for name in names.split():
         broker, tp = replica_of(world, name)
         epoch = options.get("epoch", str(broker.hosted[tp].leader_epoch))
         asked[tp] = FetchPartition(
-            offset,
+            int(offset),
             int(options.get("max", ONE_MIB)),
             None if epoch == "none" else int(epoch),
-            last_epoch,
-            0,
+            None if last_epoch is None else int(last_epoch),
         )
     waiting = {
         "max_wait_ms": int(options.get("wait", 500)),
