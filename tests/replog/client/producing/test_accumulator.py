@@ -52,6 +52,11 @@ class Harness:
         self.accumulator.go_on(self.queue)
 
 
+@pytest.fixture
+def harness() -> Harness:
+    return Harness()
+
+
 def values(batches: list[ProducerBatch]) -> list[bytes | None]:
     return [record.value for batch in batches for record in decode(batch.encoded())]
 
@@ -60,16 +65,14 @@ def append(harness: Harness, value: bytes) -> object:
     return harness.accumulator.append(harness.queue, 5, None, value, ())
 
 
-def test_without_linger_the_first_record_is_offered_at_once_and_only_once():
-    harness = Harness()
+def test_without_linger_the_first_record_is_offered_at_once_and_only_once(harness):
     append(harness, b"a")
     append(harness, b"b")
     assert harness.offered == [harness.queue]
     assert values(harness.take()) == [b"a", b"b"]
 
 
-def test_while_a_batch_is_in_flight_the_next_records_wait_together():
-    harness = Harness()
+def test_while_a_batch_is_in_flight_the_next_records_wait_together(harness):
     append(harness, b"a")
     first = harness.take()
     for value in (b"b", b"c", b"d"):
@@ -91,8 +94,7 @@ def test_a_full_batch_closes_and_the_next_one_follows_it_in_order():
     assert sent == [[0, 1], [2, 3], [4]]
 
 
-def test_at_least_one_batch_is_taken_however_small_the_room():
-    harness = Harness()
+def test_at_least_one_batch_is_taken_however_small_the_room(harness):
     append(harness, b"x" * 500)
     assert values(harness.take(room=10)) == [b"x" * 500]
 
@@ -154,8 +156,7 @@ def test_a_flush_lets_nothing_linger():
     assert values(harness.take()) == [b"b"]
 
 
-async def test_each_delivery_knows_its_offset_and_timestamp():
-    harness = Harness()
+async def test_each_delivery_knows_its_offset_and_timestamp(harness):
     first = harness.accumulator.append(harness.queue, 5, None, b"a", ())
     second = harness.accumulator.append(harness.queue, 6, None, b"b", ())
     with pytest.raises(asyncio.InvalidStateError):
@@ -165,8 +166,7 @@ async def test_each_delivery_knows_its_offset_and_timestamp():
     assert await first == first.result() == ("t", 0, 40, 5)
 
 
-async def test_log_append_time_replaces_the_records_own():
-    harness = Harness()
+async def test_log_append_time_replaces_the_records_own(harness):
     delivery = harness.accumulator.append(harness.queue, 5, None, b"a", ())
     (batch,) = harness.take()
     batch.append_time_ms = 77
@@ -174,8 +174,7 @@ async def test_log_append_time_replaces_the_records_own():
     assert (await delivery).timestamp == 77
 
 
-async def test_a_waiter_that_is_cancelled_disturbs_no_other():
-    harness = Harness()
+async def test_a_waiter_that_is_cancelled_disturbs_no_other(harness):
     delivery = harness.accumulator.append(harness.queue, 5, None, b"a", ())
 
     async def wait() -> object:
@@ -190,8 +189,7 @@ async def test_a_waiter_that_is_cancelled_disturbs_no_other():
     assert one.cancelled()
 
 
-async def test_a_failed_batch_raises_from_every_record_as_often_as_it_is_awaited():
-    harness = Harness()
+async def test_a_failed_batch_raises_from_every_record_as_often_as_it_is_awaited(harness):
     deliveries = [harness.accumulator.append(harness.queue, 5, None, b"a", ()) for _ in range(2)]
     (batch,) = harness.take()
     batch.error = DeliveryFailed(ErrorCode.MESSAGE_TOO_LARGE, "too large", may_be_appended=False)
@@ -235,8 +233,7 @@ async def test_a_buffer_that_stays_full_is_a_timeout_that_says_so():
     assert harness.accumulator.has_room(50)
 
 
-def test_a_queue_is_looked_after_only_while_it_holds_something():
-    harness = Harness()
+def test_a_queue_is_looked_after_only_while_it_holds_something(harness):
     harness.accumulator.grow("t", 5000, 1 << 20)
     assert harness.accumulator.busy() == []
     append(harness, b"a")

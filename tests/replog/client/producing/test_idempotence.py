@@ -69,6 +69,14 @@ class Harness:
         self.land(*self.take(queue), appended=True)
 
 
+@pytest.fixture
+def harness() -> Harness:
+    """One batch is in the log."""
+    harness = Harness()
+    harness.acknowledge_first()
+    return harness
+
+
 def name(batch: ProducerBatch) -> tuple[int, int, int]:
     """Producer id, epoch and sequence as they go over the wire."""
     header = parse_header(batch.encoded())
@@ -95,9 +103,7 @@ def test_ps_2_sequences_wrap_to_0_within_a_batch_and_between_two():
     assert sequences.take(1)[1] == 0
 
 
-def test_ps_1_five_batches_from_the_oldest_on_are_under_way_and_no_more():
-    harness = Harness()
-    harness.acknowledge_first()
+def test_ps_1_five_batches_from_the_oldest_on_are_under_way_and_no_more(harness):
     harness.append(*(b"%d" % i for i in range(3)))
     flying = harness.take()
     for _ in range(6):
@@ -111,9 +117,7 @@ def test_ps_1_five_batches_from_the_oldest_on_are_under_way_and_no_more():
     assert [batch.sequence for batch in harness.take()] == [6, 7]
 
 
-def test_after_a_hole_the_partition_begins_a_new_epoch_once_nothing_is_left_without_an_outcome():
-    harness = Harness()
-    harness.acknowledge_first()
+def test_after_a_hole_the_partition_begins_a_new_epoch_once_nothing_is_left_without_an_outcome(harness):
     harness.append(b"a", b"b")
     given_up, uncertain = harness.take()
     harness.append(b"new")
@@ -127,9 +131,7 @@ def test_after_a_hole_the_partition_begins_a_new_epoch_once_nothing_is_left_with
     assert [name(batch) for batch in harness.take()] == [(7, 1, 0)]
 
 
-def test_a_batch_that_the_log_refuses_after_a_hole_is_numbered_anew():
-    harness = Harness()
-    harness.acknowledge_first()
+def test_a_batch_that_the_log_refuses_after_a_hole_is_numbered_anew(harness):
     harness.append(b"a", b"b", b"c")
     given_up, second, third = harness.take()
     harness.give_up(given_up)
@@ -142,9 +144,7 @@ def test_a_batch_that_the_log_refuses_after_a_hole_is_numbered_anew():
     assert [r.value for r in decode(third.encoded())] == [b"c"]
 
 
-def test_a_refused_batch_keeps_its_number_while_something_is_in_flight_or_not_known_of():
-    harness = Harness()
-    harness.acknowledge_first()
+def test_a_refused_batch_keeps_its_number_while_something_is_in_flight_or_not_known_of(harness):
     harness.append(b"a", b"b", b"c")
     a, b, c = harness.take()
     b.refused = True
@@ -156,9 +156,7 @@ def test_a_refused_batch_keeps_its_number_while_something_is_in_flight_or_not_kn
     assert [name(batch) for batch in harness.take()] == [(7, 0, 1), (7, 0, 2), (7, 0, 3)]
 
 
-def test_what_is_sent_again_goes_in_as_many_requests_as_it_takes():
-    harness = Harness()
-    harness.acknowledge_first()
+def test_what_is_sent_again_goes_in_as_many_requests_as_it_takes(harness):
     harness.append(*(b"x" * 300 for _ in range(3)))
     harness.land(*harness.take(), appended=False)
     again = []
@@ -167,9 +165,7 @@ def test_what_is_sent_again_goes_in_as_many_requests_as_it_takes():
     assert again == [[1], [2], [3]]
 
 
-def test_the_other_partitions_begin_the_new_epoch_each_when_nothing_of_it_is_under_way():
-    harness = Harness()
-    harness.acknowledge_first()
+def test_the_other_partitions_begin_the_new_epoch_each_when_nothing_of_it_is_under_way(harness):
     harness.acknowledge_first(harness.other)
     harness.append(b"a")
     harness.append(b"x", queue=harness.other)
@@ -199,9 +195,7 @@ def test_two_partitions_with_holes_of_one_epoch_need_one_new_epoch():
         assert name(harness.take(queue)[0]) == (7, 1, 0)
 
 
-def test_a_batch_that_was_given_up_before_it_had_a_number_leaves_no_hole():
-    harness = Harness()
-    harness.acknowledge_first()
+def test_a_batch_that_was_given_up_before_it_had_a_number_leaves_no_hole(harness):
     harness.append(b"a", b"b")
     (waiting, _) = harness.queue.batches
     harness.accumulator.settle(waiting)
