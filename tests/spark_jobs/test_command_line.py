@@ -97,14 +97,7 @@ MOMENTS: dict[str, Callable[[list[str]], bool]] = {
 @pytest.mark.spark
 @pytest.mark.processes
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize(
-    ("verb", "number"),
-    [
-        pytest.param("run", signal.SIGINT, id="run"),
-        pytest.param("follow", signal.SIGINT, id="follow"),
-        pytest.param("follow", signal.SIGTERM, id="follow, by systemd or timeout"),
-    ],
-)
+@pytest.mark.parametrize(("verb", "number"), [("run", signal.SIGINT), ("follow", signal.SIGTERM)])
 def test_a_signal_to_all_processes_ends_them_with_a_short_message_and_nothing_half_written(
     command, cluster, tmp_path, verb, number, moment
 ):
