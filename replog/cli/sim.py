@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -106,7 +107,7 @@ def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | 
 
 def _tell(totals: "SeedTotals", failures: "list[SeedOutcome]", as_json: bool) -> None:
     if as_json:
-        print(json.dumps({**totals.plain(), "failures": [failure.plain() for failure in failures]}, indent=2))
+        print(json.dumps({**totals.plain(), "failures": [asdict(failure) for failure in failures]}, indent=2))
     else:
         _print(totals, failures)
 

@@ -4,7 +4,7 @@ import re
 import shutil
 import traceback
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,6 @@ class SeedOutcome:
     @property
     def failed(self) -> bool:
         return bool(self.invariant)
-
-    def plain(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class Simulation:

@@ -66,24 +66,17 @@ def test_inv_13_two_batches_at_one_offset_of_one_epoch(world):
 
 def test_inv_13_the_same_batch_behind_another_one(tmp_path):
     """Broker 3 has batch 5 of epoch 1, and before it what only epoch 0 had there."""
-    world = TinyWorld(tmp_path)
-    recorded = state(leader=2, epoch=1, isr=(2,))
-    world.record(recorded)
-    for broker_id, *runs in ((1, "0:0-3", "1:4-5"), (3, "0:0-4", "1:5-5")):
-        world.start(broker_id, *map(str, runs))
-    world.follow(1, recorded)
+    world = _in_epoch(tmp_path, 1, "0:0-3", "1:4-5")
+    world.start(3, "0:0-4", "1:5-5")
     with violates("INV-13", "broker 3", "1:5-5", "behind 0:4-4", "lies behind 1:4-4"):
-        world.follow(3, recorded)
+        world.follow(3, world.partition.state)
 
 
 def test_inv_13_a_batch_of_another_epoch_at_the_same_offset(tmp_path):
     """INV-13, nearly: a divergence that the next fetch will find."""
-    world = TinyWorld(tmp_path)
-    recorded = state(leader=2, epoch=2, isr=(2,))
-    world.record(recorded)
-    for broker_id, *runs in ((1, "0:0-3", "1:4-5"), (3, "0:0-4", "2:5-5")):
-        world.start(broker_id, *map(str, runs))
-        world.follow(broker_id, recorded)
+    world = _in_epoch(tmp_path, 2, "0:0-3", "1:4-5")
+    world.start(3, "0:0-4", "2:5-5")
+    world.follow(3, world.partition.state)
 
 
 def test_inv_13_a_log_that_begins_later_shows_what_lies_before_when_another_comes(tmp_path):
