@@ -48,6 +48,8 @@ def _seen_in_part(case: Case, expected: list[Expected], findings: list[AuditFind
     seen_causes: set[Cause] = set()
     for number, finding in enumerate(findings):
         is_one = [one for one in possible if _is(one, finding) or _begins(one, finding)]
+        if level == "digest":
+            is_one += [one for one in possible if _begins_late(case, one, finding)]
         seen_causes |= {cause for one in is_one for cause in one.causes}
         if not is_one or any(_same(finding, other) for other in findings[:number]):
             yield f"found though it is not so: {told(finding)}"
@@ -88,6 +90,14 @@ def _begins(expected: Expected, finding: AuditFinding) -> bool:
     if finding.kind not in MISMATCHES or (finding.last or 0) > (expected.last or 0):
         return False
     return _is(replace(expected, last=finding.last), finding)
+
+
+def _begins_late(case: Case, expected: Expected, finding: AuditFinding) -> bool:
+    """Whether it is a divergence from where another replica begins on: one that shows its beginning has no digests."""
+    if finding.kind not in MISMATCHES or finding.first not in {held.log_start for held in case.held.values()}:
+        return False
+    late = replace(expected, first=finding.first)
+    return (expected.first or 0) < finding.first and (_is(late, finding) or _begins(late, finding))
 
 
 def _goes_on(expected: Expected, finding: AuditFinding) -> bool:
