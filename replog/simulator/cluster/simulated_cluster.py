@@ -200,6 +200,8 @@ class SimulatedCluster:
             registered = self.last_image.broker(broker_id)
             if member.broker is None or registered is None or not registered.active:
                 reasons.append(f"{member.name} is {'fenced' if member.up else 'down'}")
+            elif self.kernel.disk.times.holds_up(member.name):
+                reasons.append(f"{member.name} may still wait for a disk that was stalled")
             elif member.broker.logs is not None:
                 reasons += [f"{member.name} still moves {tp}" for tp in member.broker.logs.futures]
         for tp, state in self.last_image.partitions.items():
