@@ -114,16 +114,12 @@ NEW_LEADER_ELECTED: ErrorCode
 
 class EpochEndOffset(_message.Message):
     __slots__ = ("epoch", "end_offset")
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     end_offset: int
     def __init__(self, epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
 class ForgottenPartition(_message.Message):
     __slots__ = ("topic", "partition")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...

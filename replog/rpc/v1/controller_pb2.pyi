@@ -18,12 +18,6 @@ UNCLEAN: ElectionType
 
 class RegisterBrokerRequest(_message.Message):
     __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch")
-    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    RACK_FIELD_NUMBER: _ClassVar[int]
-    PREVIOUS_BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_id: int
     incarnation_id: bytes
@@ -34,9 +28,6 @@ class RegisterBrokerRequest(_message.Message):
 
 class RegisterBrokerResponse(_message.Message):
     __slots__ = ("cluster_id", "broker_epoch", "session_timeout_ms")
-    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
-    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     broker_epoch: int
     session_timeout_ms: int
@@ -44,11 +35,6 @@ class RegisterBrokerResponse(_message.Message):
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown")
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    METADATA_VERSION_FIELD_NUMBER: _ClassVar[int]
-    WANT_FENCE_FIELD_NUMBER: _ClassVar[int]
-    WANT_SHUTDOWN_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     metadata_version: int
@@ -58,9 +44,6 @@ class HeartbeatRequest(_message.Message):
 
 class HeartbeatResponse(_message.Message):
     __slots__ = ("is_caught_up", "is_fenced", "should_shutdown")
-    IS_CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
-    IS_FENCED_FIELD_NUMBER: _ClassVar[int]
-    SHOULD_SHUTDOWN_FIELD_NUMBER: _ClassVar[int]
     is_caught_up: bool
     is_fenced: bool
     should_shutdown: bool
@@ -68,9 +51,6 @@ class HeartbeatResponse(_message.Message):
 
 class AlterPartitionRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "partitions")
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     partitions: _containers.RepeatedCompositeFieldContainer[AlterPartitionItem]
@@ -78,13 +58,6 @@ class AlterPartitionRequest(_message.Message):
 
 class AlterPartitionItem(_message.Message):
     __slots__ = ("topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "new_isr", "recovery_state")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    NEW_ISR_FIELD_NUMBER: _ClassVar[int]
-    RECOVERY_STATE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     topic_id: bytes
     partition: int
@@ -96,24 +69,17 @@ class AlterPartitionItem(_message.Message):
 
 class IsrMember(_message.Message):
     __slots__ = ("broker_id", "broker_epoch")
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class AlterPartitionResponse(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[AlterPartitionResult]
     def __init__(self, partitions: _Optional[_Iterable[_Union[AlterPartitionResult, _Mapping]]] = ...) -> None: ...
 
 class AlterPartitionResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "state")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    STATE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -122,9 +88,6 @@ class AlterPartitionResult(_message.Message):
 
 class WatchMetadataRequest(_message.Message):
     __slots__ = ("after_version", "broker_id", "incarnation_id")
-    AFTER_VERSION_FIELD_NUMBER: _ClassVar[int]
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
     after_version: int
     broker_id: int
     incarnation_id: bytes
@@ -132,10 +95,6 @@ class WatchMetadataRequest(_message.Message):
 
 class MetadataDelta(_message.Message):
     __slots__ = ("version", "records", "latest_version", "reset")
-    VERSION_FIELD_NUMBER: _ClassVar[int]
-    RECORDS_FIELD_NUMBER: _ClassVar[int]
-    LATEST_VERSION_FIELD_NUMBER: _ClassVar[int]
-    RESET_FIELD_NUMBER: _ClassVar[int]
     version: int
     records: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.MetadataRecord]
     latest_version: int
@@ -146,18 +105,9 @@ class CreateTopicRequest(_message.Message):
     __slots__ = ("topic", "partitions", "replication_factor", "configs", "assignment", "validate_only", "topic_id")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
-    CONFIGS_FIELD_NUMBER: _ClassVar[int]
-    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
-    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partitions: int
     replication_factor: int
@@ -169,16 +119,11 @@ class CreateTopicRequest(_message.Message):
 
 class ReplicaAssignment(_message.Message):
     __slots__ = ("broker_ids",)
-    BROKER_IDS_FIELD_NUMBER: _ClassVar[int]
     broker_ids: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, broker_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CreateTopicResponse(_message.Message):
     __slots__ = ("topic_id", "partitions", "replication_factor", "metadata_version")
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
-    METADATA_VERSION_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partitions: int
     replication_factor: int
@@ -187,15 +132,12 @@ class CreateTopicResponse(_message.Message):
 
 class DeleteTopicRequest(_message.Message):
     __slots__ = ("topic", "topic_id")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     topic_id: bytes
     def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
 
 class DeleteTopicResponse(_message.Message):
     __slots__ = ("metadata_version",)
-    METADATA_VERSION_FIELD_NUMBER: _ClassVar[int]
     metadata_version: int
     def __init__(self, metadata_version: _Optional[int] = ...) -> None: ...
 
@@ -203,15 +145,9 @@ class AlterTopicConfigsRequest(_message.Message):
     __slots__ = ("topic", "set", "delete", "validate_only")
     class SetEntry(_message.Message):
         __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    SET_FIELD_NUMBER: _ClassVar[int]
-    DELETE_FIELD_NUMBER: _ClassVar[int]
-    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     topic: str
     set: _containers.ScalarMap[str, str]
     delete: _containers.RepeatedScalarFieldContainer[str]
@@ -222,15 +158,9 @@ class AlterBrokerConfigsRequest(_message.Message):
     __slots__ = ("broker_id", "set", "delete", "validate_only")
     class SetEntry(_message.Message):
         __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    SET_FIELD_NUMBER: _ClassVar[int]
-    DELETE_FIELD_NUMBER: _ClassVar[int]
-    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     set: _containers.ScalarMap[str, str]
     delete: _containers.RepeatedScalarFieldContainer[str]
@@ -241,22 +171,15 @@ class AlterConfigsResponse(_message.Message):
     __slots__ = ("configs", "metadata_version")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    CONFIGS_FIELD_NUMBER: _ClassVar[int]
-    METADATA_VERSION_FIELD_NUMBER: _ClassVar[int]
     configs: _containers.ScalarMap[str, str]
     metadata_version: int
     def __init__(self, configs: _Optional[_Mapping[str, str]] = ..., metadata_version: _Optional[int] = ...) -> None: ...
 
 class ElectLeadersRequest(_message.Message):
     __slots__ = ("election_type", "all_partitions", "partitions")
-    ELECTION_TYPE_FIELD_NUMBER: _ClassVar[int]
-    ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     election_type: ElectionType
     all_partitions: bool
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionName]
@@ -264,25 +187,17 @@ class ElectLeadersRequest(_message.Message):
 
 class PartitionName(_message.Message):
     __slots__ = ("topic", "partition")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class ElectLeadersResponse(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[ElectLeadersResult]
     def __init__(self, partitions: _Optional[_Iterable[_Union[ElectLeadersResult, _Mapping]]] = ...) -> None: ...
 
 class ElectLeadersResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "error_message", "leader")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    LEADER_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -292,15 +207,11 @@ class ElectLeadersResult(_message.Message):
 
 class AlterPartitionReassignmentsRequest(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[ReassignablePartition]
     def __init__(self, partitions: _Optional[_Iterable[_Union[ReassignablePartition, _Mapping]]] = ...) -> None: ...
 
 class ReassignablePartition(_message.Message):
     __slots__ = ("topic", "partition", "target")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    TARGET_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     target: ReplicaAssignment
@@ -308,16 +219,11 @@ class ReassignablePartition(_message.Message):
 
 class AlterPartitionReassignmentsResponse(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[AlterPartitionReassignmentResult]
     def __init__(self, partitions: _Optional[_Iterable[_Union[AlterPartitionReassignmentResult, _Mapping]]] = ...) -> None: ...
 
 class AlterPartitionReassignmentResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "error_message")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -326,23 +232,16 @@ class AlterPartitionReassignmentResult(_message.Message):
 
 class ListPartitionReassignmentsRequest(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionName]
     def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionName, _Mapping]]] = ...) -> None: ...
 
 class ListPartitionReassignmentsResponse(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[OngoingPartitionReassignment]
     def __init__(self, partitions: _Optional[_Iterable[_Union[OngoingPartitionReassignment, _Mapping]]] = ...) -> None: ...
 
 class OngoingPartitionReassignment(_message.Message):
     __slots__ = ("topic", "partition", "replicas", "adding_replicas", "removing_replicas")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    ADDING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
@@ -352,16 +251,12 @@ class OngoingPartitionReassignment(_message.Message):
 
 class AllocateProducerIdsRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch")
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class AllocateProducerIdsResponse(_message.Message):
     __slots__ = ("first_producer_id", "count")
-    FIRST_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
     first_producer_id: int
     count: int
     def __init__(self, first_producer_id: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...

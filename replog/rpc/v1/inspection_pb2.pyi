@@ -22,34 +22,18 @@ LEADER_EPOCH_CHECKPOINT: SegmentFile
 
 class DescribeReplicasRequest(_message.Message):
     __slots__ = ("topic", "digests")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    DIGESTS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     digests: bool
     def __init__(self, topic: _Optional[str] = ..., digests: _Optional[bool] = ...) -> None: ...
 
 class DescribeReplicasResponse(_message.Message):
     __slots__ = ("broker_id", "replicas")
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaDescription]
     def __init__(self, broker_id: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[ReplicaDescription, _Mapping]]] = ...) -> None: ...
 
 class ReplicaDescription(_message.Message):
     __slots__ = ("topic", "partition", "is_leader", "leader_epoch", "log_start_offset", "high_watermark", "log_end_offset", "size", "segments", "epochs", "cleaned_to", "topic_id")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    IS_LEADER_FIELD_NUMBER: _ClassVar[int]
-    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
-    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
-    EPOCHS_FIELD_NUMBER: _ClassVar[int]
-    CLEANED_TO_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     is_leader: bool
@@ -66,9 +50,6 @@ class ReplicaDescription(_message.Message):
 
 class SegmentDescription(_message.Message):
     __slots__ = ("base_offset", "size", "digest")
-    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    DIGEST_FIELD_NUMBER: _ClassVar[int]
     base_offset: int
     size: int
     digest: int
@@ -76,20 +57,12 @@ class SegmentDescription(_message.Message):
 
 class EpochEntry(_message.Message):
     __slots__ = ("epoch", "start_offset")
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     start_offset: int
     def __init__(self, epoch: _Optional[int] = ..., start_offset: _Optional[int] = ...) -> None: ...
 
 class ReadFileRequest(_message.Message):
     __slots__ = ("topic", "partition", "segment_base_offset", "file", "position", "size")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    SEGMENT_BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    FILE_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     segment_base_offset: int
@@ -100,9 +73,6 @@ class ReadFileRequest(_message.Message):
 
 class ReadFileResponse(_message.Message):
     __slots__ = ("position", "file_size", "records")
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    FILE_SIZE_FIELD_NUMBER: _ClassVar[int]
-    RECORDS_FIELD_NUMBER: _ClassVar[int]
     position: int
     file_size: int
     records: bytes
@@ -110,12 +80,6 @@ class ReadFileResponse(_message.Message):
 
 class ReadBatchHeadersRequest(_message.Message):
     __slots__ = ("topic", "partition", "segment_base_offset", "position", "max_headers", "positions")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    SEGMENT_BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    MAX_HEADERS_FIELD_NUMBER: _ClassVar[int]
-    POSITIONS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     segment_base_offset: int
@@ -126,6 +90,5 @@ class ReadBatchHeadersRequest(_message.Message):
 
 class ReadBatchHeadersResponse(_message.Message):
     __slots__ = ("records",)
-    RECORDS_FIELD_NUMBER: _ClassVar[int]
     records: bytes
     def __init__(self, records: _Optional[bytes] = ...) -> None: ...

@@ -9,15 +9,11 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 class AlterReplicaLogDirsRequest(_message.Message):
     __slots__ = ("replicas",)
-    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaLogDir]
     def __init__(self, replicas: _Optional[_Iterable[_Union[ReplicaLogDir, _Mapping]]] = ...) -> None: ...
 
 class ReplicaLogDir(_message.Message):
     __slots__ = ("topic", "partition", "log_dir")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    LOG_DIR_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     log_dir: str
@@ -25,16 +21,11 @@ class ReplicaLogDir(_message.Message):
 
 class AlterReplicaLogDirsResponse(_message.Message):
     __slots__ = ("replicas",)
-    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaLogDirResult]
     def __init__(self, replicas: _Optional[_Iterable[_Union[ReplicaLogDirResult, _Mapping]]] = ...) -> None: ...
 
 class ReplicaLogDirResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "error_message")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -43,25 +34,17 @@ class ReplicaLogDirResult(_message.Message):
 
 class DescribeLogDirsRequest(_message.Message):
     __slots__ = ("topics",)
-    TOPICS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DescribeLogDirsResponse(_message.Message):
     __slots__ = ("broker_id", "log_dirs")
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     log_dirs: _containers.RepeatedCompositeFieldContainer[LogDirDescription]
     def __init__(self, broker_id: _Optional[int] = ..., log_dirs: _Optional[_Iterable[_Union[LogDirDescription, _Mapping]]] = ...) -> None: ...
 
 class LogDirDescription(_message.Message):
     __slots__ = ("log_dir", "error_code", "total_bytes", "usable_bytes", "replicas")
-    LOG_DIR_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
-    USABLE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    REPLICAS_FIELD_NUMBER: _ClassVar[int]
     log_dir: str
     error_code: _common_pb2.ErrorCode
     total_bytes: int
@@ -71,11 +54,6 @@ class LogDirDescription(_message.Message):
 
 class LogDirReplica(_message.Message):
     __slots__ = ("topic", "partition", "size", "offset_lag", "is_future")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    SIZE_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_LAG_FIELD_NUMBER: _ClassVar[int]
-    IS_FUTURE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     size: int

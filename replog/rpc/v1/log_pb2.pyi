@@ -17,11 +17,6 @@ READ_COMMITTED: IsolationLevel
 
 class ProduceRequest(_message.Message):
     __slots__ = ("correlation_id", "acks", "timeout_ms", "partitions", "records")
-    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
-    ACKS_FIELD_NUMBER: _ClassVar[int]
-    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    RECORDS_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     acks: int
     timeout_ms: int
@@ -31,9 +26,6 @@ class ProduceRequest(_message.Message):
 
 class ProducePartition(_message.Message):
     __slots__ = ("topic", "partition", "records_size")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    RECORDS_SIZE_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     records_size: int
@@ -41,27 +33,17 @@ class ProducePartition(_message.Message):
 
 class ProduceResponse(_message.Message):
     __slots__ = ("answers",)
-    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     answers: _containers.RepeatedCompositeFieldContainer[ProduceAnswer]
     def __init__(self, answers: _Optional[_Iterable[_Union[ProduceAnswer, _Mapping]]] = ...) -> None: ...
 
 class ProduceAnswer(_message.Message):
     __slots__ = ("correlation_id", "partitions")
-    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     partitions: _containers.RepeatedCompositeFieldContainer[ProducePartitionResult]
     def __init__(self, correlation_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[ProducePartitionResult, _Mapping]]] = ...) -> None: ...
 
 class ProducePartitionResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "error_message", "base_offset", "log_append_time_ms", "log_start_offset")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LOG_APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
-    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -73,15 +55,6 @@ class ProducePartitionResult(_message.Message):
 
 class FetchRequest(_message.Message):
     __slots__ = ("correlation_id", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "partitions", "rack_id", "goes_on", "forgotten")
-    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
-    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
-    MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
-    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
-    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    RACK_ID_FIELD_NUMBER: _ClassVar[int]
-    GOES_ON_FIELD_NUMBER: _ClassVar[int]
-    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     max_wait_ms: int
     min_bytes: int
@@ -95,13 +68,6 @@ class FetchRequest(_message.Message):
 
 class FetchPartition(_message.Message):
     __slots__ = ("topic", "partition", "fetch_offset", "partition_max_bytes", "current_leader_epoch", "last_fetched_epoch", "topic_id")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
-    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    LAST_FETCHED_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     fetch_offset: int
@@ -113,9 +79,6 @@ class FetchPartition(_message.Message):
 
 class FetchResponse(_message.Message):
     __slots__ = ("correlation_id", "partitions", "records")
-    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    RECORDS_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
     partitions: _containers.RepeatedCompositeFieldContainer[FetchPartitionResult]
     records: bytes
@@ -123,16 +86,6 @@ class FetchResponse(_message.Message):
 
 class FetchPartitionResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "records_size", "aborted_transactions", "preferred_read_replica")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
-    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    DIVERGING_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    RECORDS_SIZE_FIELD_NUMBER: _ClassVar[int]
-    ABORTED_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
-    PREFERRED_READ_REPLICA_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -147,26 +100,18 @@ class FetchPartitionResult(_message.Message):
 
 class AbortedTransaction(_message.Message):
     __slots__ = ("producer_id", "first_offset")
-    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
-    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     producer_id: int
     first_offset: int
     def __init__(self, producer_id: _Optional[int] = ..., first_offset: _Optional[int] = ...) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
     __slots__ = ("partitions", "isolation_level")
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[ListOffsetsPartition]
     isolation_level: IsolationLevel
     def __init__(self, partitions: _Optional[_Iterable[_Union[ListOffsetsPartition, _Mapping]]] = ..., isolation_level: _Optional[_Union[IsolationLevel, str]] = ...) -> None: ...
 
 class ListOffsetsPartition(_message.Message):
     __slots__ = ("topic", "partition", "timestamp", "current_leader_epoch")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
-    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     timestamp: int
@@ -175,18 +120,11 @@ class ListOffsetsPartition(_message.Message):
 
 class ListOffsetsResponse(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[ListOffsetsPartitionResult]
     def __init__(self, partitions: _Optional[_Iterable[_Union[ListOffsetsPartitionResult, _Mapping]]] = ...) -> None: ...
 
 class ListOffsetsPartitionResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "timestamp", "offset", "leader_epoch")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -197,16 +135,11 @@ class ListOffsetsPartitionResult(_message.Message):
 
 class OffsetsForLeaderEpochRequest(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[OffsetForLeaderEpochPartition]
     def __init__(self, partitions: _Optional[_Iterable[_Union[OffsetForLeaderEpochPartition, _Mapping]]] = ...) -> None: ...
 
 class OffsetForLeaderEpochPartition(_message.Message):
     __slots__ = ("topic", "partition", "current_leader_epoch", "leader_epoch")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     current_leader_epoch: int
@@ -215,16 +148,11 @@ class OffsetForLeaderEpochPartition(_message.Message):
 
 class OffsetsForLeaderEpochResponse(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[OffsetForLeaderEpochResult]
     def __init__(self, partitions: _Optional[_Iterable[_Union[OffsetForLeaderEpochResult, _Mapping]]] = ...) -> None: ...
 
 class OffsetForLeaderEpochResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "end")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    END_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -233,17 +161,12 @@ class OffsetForLeaderEpochResult(_message.Message):
 
 class DeleteRecordsRequest(_message.Message):
     __slots__ = ("partitions", "timeout_ms")
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[DeleteRecordsPartition]
     timeout_ms: int
     def __init__(self, partitions: _Optional[_Iterable[_Union[DeleteRecordsPartition, _Mapping]]] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class DeleteRecordsPartition(_message.Message):
     __slots__ = ("topic", "partition", "offset")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     offset: int
@@ -251,16 +174,11 @@ class DeleteRecordsPartition(_message.Message):
 
 class DeleteRecordsResponse(_message.Message):
     __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[DeleteRecordsPartitionResult]
     def __init__(self, partitions: _Optional[_Iterable[_Union[DeleteRecordsPartitionResult, _Mapping]]] = ...) -> None: ...
 
 class DeleteRecordsPartitionResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "low_watermark")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    LOW_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -269,20 +187,12 @@ class DeleteRecordsPartitionResult(_message.Message):
 
 class GetMetadataRequest(_message.Message):
     __slots__ = ("topics", "without_topics")
-    TOPICS_FIELD_NUMBER: _ClassVar[int]
-    WITHOUT_TOPICS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     without_topics: bool
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., without_topics: _Optional[bool] = ...) -> None: ...
 
 class GetMetadataResponse(_message.Message):
     __slots__ = ("cluster_id", "controller", "brokers", "topics", "metadata_version", "controller_heard_ms_ago")
-    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
-    CONTROLLER_FIELD_NUMBER: _ClassVar[int]
-    BROKERS_FIELD_NUMBER: _ClassVar[int]
-    TOPICS_FIELD_NUMBER: _ClassVar[int]
-    METADATA_VERSION_FIELD_NUMBER: _ClassVar[int]
-    CONTROLLER_HEARD_MS_AGO_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     controller: str
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerMetadata]
@@ -295,16 +205,9 @@ class BrokerMetadata(_message.Message):
     __slots__ = ("broker_id", "address", "rack", "fenced", "configs")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    RACK_FIELD_NUMBER: _ClassVar[int]
-    FENCED_FIELD_NUMBER: _ClassVar[int]
-    CONFIGS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     address: str
     rack: str
@@ -316,16 +219,9 @@ class TopicMetadata(_message.Message):
     __slots__ = ("topic", "topic_id", "error_code", "partitions", "configs")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    CONFIGS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     topic_id: bytes
     error_code: _common_pb2.ErrorCode
@@ -335,15 +231,6 @@ class TopicMetadata(_message.Message):
 
 class PartitionMetadata(_message.Message):
     __slots__ = ("partition", "leader", "leader_epoch", "replicas", "isr", "elr", "partition_epoch", "adding_replicas", "removing_replicas")
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    LEADER_FIELD_NUMBER: _ClassVar[int]
-    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    ISR_FIELD_NUMBER: _ClassVar[int]
-    ELR_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    ADDING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     partition: int
     leader: int
     leader_epoch: int
@@ -361,8 +248,6 @@ class InitProducerIdRequest(_message.Message):
 
 class InitProducerIdResponse(_message.Message):
     __slots__ = ("producer_id", "producer_epoch")
-    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     producer_id: int
     producer_epoch: int
     def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...

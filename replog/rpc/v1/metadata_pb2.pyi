@@ -16,19 +16,11 @@ RECOVERING: LeaderRecoveryState
 
 class ClusterRecord(_message.Message):
     __slots__ = ("cluster_id",)
-    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
 
 class BrokerRecord(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "address", "rack", "fenced", "in_controlled_shutdown")
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    RACK_FIELD_NUMBER: _ClassVar[int]
-    FENCED_FIELD_NUMBER: _ClassVar[int]
-    IN_CONTROLLED_SHUTDOWN_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     incarnation_id: bytes
@@ -42,14 +34,9 @@ class TopicRecord(_message.Message):
     __slots__ = ("topic", "topic_id", "configs")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-    CONFIGS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     topic_id: bytes
     configs: _containers.ScalarMap[str, str]
@@ -59,32 +46,15 @@ class BrokerConfigRecord(_message.Message):
     __slots__ = ("broker_id", "configs")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
-    CONFIGS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     configs: _containers.ScalarMap[str, str]
     def __init__(self, broker_id: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class PartitionRecord(_message.Message):
     __slots__ = ("topic", "topic_id", "partition", "replicas", "isr", "elr", "leader", "last_known_leader", "leader_epoch", "partition_epoch", "recovery_state", "adding_replicas", "removing_replicas")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    ISR_FIELD_NUMBER: _ClassVar[int]
-    ELR_FIELD_NUMBER: _ClassVar[int]
-    LEADER_FIELD_NUMBER: _ClassVar[int]
-    LAST_KNOWN_LEADER_FIELD_NUMBER: _ClassVar[int]
-    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    RECOVERY_STATE_FIELD_NUMBER: _ClassVar[int]
-    ADDING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
-    REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     topic: str
     topic_id: bytes
     partition: int
@@ -102,27 +72,16 @@ class PartitionRecord(_message.Message):
 
 class ProducerIdsRecord(_message.Message):
     __slots__ = ("next_producer_id",)
-    NEXT_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     next_producer_id: int
     def __init__(self, next_producer_id: _Optional[int] = ...) -> None: ...
 
 class CollectedRecord(_message.Message):
     __slots__ = ("version",)
-    VERSION_FIELD_NUMBER: _ClassVar[int]
     version: int
     def __init__(self, version: _Optional[int] = ...) -> None: ...
 
 class MetadataRecord(_message.Message):
     __slots__ = ("version", "key", "cluster", "broker", "topic", "partition", "producer_ids", "broker_config", "collected")
-    VERSION_FIELD_NUMBER: _ClassVar[int]
-    KEY_FIELD_NUMBER: _ClassVar[int]
-    CLUSTER_FIELD_NUMBER: _ClassVar[int]
-    BROKER_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
-    BROKER_CONFIG_FIELD_NUMBER: _ClassVar[int]
-    COLLECTED_FIELD_NUMBER: _ClassVar[int]
     version: int
     key: str
     cluster: ClusterRecord

@@ -9,13 +9,6 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 class ReplicaFetchRequest(_message.Message):
     __slots__ = ("replica_id", "broker_epoch", "max_wait_ms", "min_bytes", "max_bytes", "partitions", "forgotten")
-    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
-    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
-    MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
-    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     replica_id: int
     broker_epoch: int
     max_wait_ms: int
@@ -27,15 +20,6 @@ class ReplicaFetchRequest(_message.Message):
 
 class ReplicaFetchPartition(_message.Message):
     __slots__ = ("topic", "partition", "topic_id", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset", "partition_max_bytes", "unflushed")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LAST_FETCHED_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
-    UNFLUSHED_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     topic_id: bytes
@@ -49,9 +33,6 @@ class ReplicaFetchPartition(_message.Message):
 
 class ReplicaFetchResponse(_message.Message):
     __slots__ = ("pushed", "partitions", "records")
-    PUSHED_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    RECORDS_FIELD_NUMBER: _ClassVar[int]
     pushed: bool
     partitions: _containers.RepeatedCompositeFieldContainer[ReplicaFetchPartitionResult]
     records: bytes
@@ -59,17 +40,6 @@ class ReplicaFetchResponse(_message.Message):
 
 class ReplicaFetchPartitionResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "fetch_offset", "leader_epoch", "high_watermark", "log_start_offset", "log_end_offset", "diverging_epoch", "records_size", "topic_id")
-    TOPIC_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
-    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    DIVERGING_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    RECORDS_SIZE_FIELD_NUMBER: _ClassVar[int]
-    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
