@@ -36,6 +36,7 @@ from replog.properties import load_properties
 STOP_TIMEOUT_S = 40.0
 SIGNAL_TIMEOUT_S = 5.0
 POLL_S = 0.1
+TOPICS_S = 10.0  # for one answer that lists all partitions: a busy broker takes seconds for thousands
 MAX_BROKERS = 100
 LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
 
@@ -194,7 +195,10 @@ class LocalCluster:
         """What the first running broker that answers knows (a GetMetadataResponse). Raises BROKER_NOT_AVAILABLE."""
         state = self.state
         for broker in state.brokers:
-            if broker.state is ProcessState.RUNNING and (answer := probe.metadata_of(broker.address)) is not None:
+            if (
+                broker.state is ProcessState.RUNNING
+                and (answer := probe.metadata_of(broker.address, TOPICS_S)) is not None
+            ):
                 return answer
         raise ReplogError(
             ErrorCode.BROKER_NOT_AVAILABLE,
@@ -220,7 +224,7 @@ class LocalCluster:
             for broker in self.state.brokers:
                 if broker.state is not ProcessState.RUNNING:
                     continue
-                metadata = probe.metadata_of(broker.address)
+                metadata = probe.metadata_of(broker.address, TOPICS_S)
                 if metadata is None:
                     return f"{broker.name} does not answer"
                 behind = out_of_sync(metadata, topic)

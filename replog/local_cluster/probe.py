@@ -27,11 +27,11 @@ def is_serving(address: str) -> bool:
     return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
 
-def metadata_of(address: str, *, without_topics: bool = False) -> Any:
+def metadata_of(address: str, timeout_s: float = CALL_TIMEOUT_S, *, without_topics: bool = False) -> Any:
     """What the broker at `address` knows of the cluster (a GetMetadataResponse), or None if it does not answer."""
     try:
         request = log_pb2.GetMetadataRequest(without_topics=without_topics)
-        return call(address, methods.Log["get_metadata"], request, CALL_TIMEOUT_S)
+        return call(address, methods.Log["get_metadata"], request, timeout_s)
     except ReplogError:
         return None
 
