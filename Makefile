@@ -46,7 +46,7 @@ PROFILE := swarm
 sim: $(SETUP_DONE)  ## Whole clusters under virtual time, with faults from seeds (SEEDS=200 PROFILE=swarm)
 	@$(BIN)/replog sim run --seeds $(SEEDS) --profile $(PROFILE) --jobs $$(nproc)
 
-sim-variants: $(SETUP_DONE)  ## Whether the simulator catches protocols that are wrong on purpose, up to 500 seeds each (an hour)
+sim-variants: $(SETUP_DONE)  ## Whether the simulator catches protocols that are wrong on purpose, up to 500 seeds each (a quarter of an hour)
 	@$(BIN)/python -m tests.replog.simulator.catch --report docs/simulator.md
 
 SECONDS := 600
