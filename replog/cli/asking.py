@@ -32,8 +32,6 @@ def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]]) -> T:
 
 async def not_led(admin: Any, topic: str) -> str:
     """In words, how many partitions of a created topic have a leader with its replica; "" if all have."""
-    from replog.errors import ErrorCode, ReplogError
-
     try:
         partitions = (await admin.describe_topic(topic)).partitions
     except ReplogError as error:

@@ -1,6 +1,8 @@
 """Changes of the cluster's metadata as plain values: what the controller decides and every image applies."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
+
+from replog.topic import TopicPartition
 
 Kind = Literal["cluster", "broker", "broker_config", "topic", "partition", "producer_ids", "collected"]
 
@@ -24,3 +26,13 @@ def key_of(kind: Kind, name: Any) -> str:
         return f"partition/{name.topic}/{name.partition}"
     noun = kind.replace("_", "-")
     return noun if name is None else f"{noun}/{name}"
+
+
+def parse_key(key: str) -> tuple[Kind, Any]:
+    """The kind and the name that `key_of` made the key of."""
+    noun, _, name = key.partition("/")
+    kind = cast(Kind, noun.replace("-", "_"))
+    if kind == "partition":
+        topic, _, partition = name.rpartition("/")
+        return kind, TopicPartition(topic, int(partition))
+    return kind, int(name) if kind in ("broker", "broker_config") else name or None

@@ -5,7 +5,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from replog.metadata.changes import Change
+from replog.metadata.changes import Change, parse_key
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.topic import TopicPartition
@@ -58,12 +58,7 @@ def change_of(record: pb.MetadataRecord) -> Change:
         case "collected":
             value = record.collected.version
         case None:
-            kind, _, name = record.key.partition("/")
-            if kind == "partition":
-                topic, _, partition = name.rpartition("/")
-                name = TopicPartition(topic, int(partition))
-            elif kind == "broker":
-                name = int(name)
+            kind, name = parse_key(record.key)
     return Change(kind, name, value, topic_id, record.version)
 
 

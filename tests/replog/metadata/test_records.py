@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.metadata.changes import Change
+from replog.metadata.changes import Change, parse_key
 from replog.metadata.records import change_of, record_of
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
@@ -51,3 +51,9 @@ def test_a_change_is_written_as_it_always_was_and_read_back(change, key, value):
     head = bytes([8, 14, 18, len(key)]) + key.encode()
     assert written == head + bytes.fromhex(value)
     assert change_of(MetadataRecord.FromString(written)) == numbered
+
+
+@pytest.mark.parametrize("change", [change for change, _, _ in WRITTEN], ids=lambda change: change.key)
+def test_a_key_names_its_kind_and_its_name(change):
+    """All that a deletion has."""
+    assert parse_key(change.key) == (change.kind, change.name)
