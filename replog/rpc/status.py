@@ -12,27 +12,73 @@ from replog.rpc.v1 import common_pb2
 
 DOMAIN = "replog"
 
-_GRPC_CODES = {
-    ErrorCode.INVALID_REQUEST: code_pb2.INVALID_ARGUMENT,
-    ErrorCode.INVALID_TOPIC_EXCEPTION: code_pb2.INVALID_ARGUMENT,
-    ErrorCode.INVALID_PARTITIONS: code_pb2.INVALID_ARGUMENT,
-    ErrorCode.INVALID_REPLICATION_FACTOR: code_pb2.INVALID_ARGUMENT,
-    ErrorCode.INVALID_REPLICA_ASSIGNMENT: code_pb2.INVALID_ARGUMENT,
-    ErrorCode.INVALID_CONFIG: code_pb2.INVALID_ARGUMENT,
-    ErrorCode.INVALID_REQUIRED_ACKS: code_pb2.INVALID_ARGUMENT,
-    ErrorCode.TOPIC_ALREADY_EXISTS: code_pb2.ALREADY_EXISTS,
-    ErrorCode.DUPLICATE_BROKER_REGISTRATION: code_pb2.ALREADY_EXISTS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: code_pb2.NOT_FOUND,
-    ErrorCode.BROKER_ID_NOT_REGISTERED: code_pb2.NOT_FOUND,
-    ErrorCode.OFFSET_OUT_OF_RANGE: code_pb2.OUT_OF_RANGE,
-    ErrorCode.STALE_BROKER_EPOCH: code_pb2.FAILED_PRECONDITION,
-    ErrorCode.INCONSISTENT_CLUSTER_ID: code_pb2.FAILED_PRECONDITION,
-    ErrorCode.BROKER_NOT_AVAILABLE: code_pb2.UNAVAILABLE,
-    ErrorCode.NOT_CONTROLLER: code_pb2.UNAVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: code_pb2.DEADLINE_EXCEEDED,
-    ErrorCode.THROTTLING_QUOTA_EXCEEDED: code_pb2.RESOURCE_EXHAUSTED,
-    ErrorCode.UNKNOWN_SERVER_ERROR: code_pb2.INTERNAL,
+GRPC_CODES = {
+    code: grpc_code
+    for grpc_code, codes in {
+        code_pb2.INVALID_ARGUMENT: (  # whatever the state of the cluster
+            ErrorCode.CORRUPT_MESSAGE,
+            ErrorCode.MESSAGE_TOO_LARGE,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            ErrorCode.INVALID_REQUIRED_ACKS,
+            ErrorCode.INVALID_TIMESTAMP,
+            ErrorCode.INVALID_PARTITIONS,
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            ErrorCode.INVALID_CONFIG,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_RECORD,
+        ),
+        code_pb2.OUT_OF_RANGE: (ErrorCode.OFFSET_OUT_OF_RANGE,),
+        code_pb2.NOT_FOUND: (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.LOG_DIR_NOT_FOUND,
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+        ),
+        code_pb2.ALREADY_EXISTS: (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.DUPLICATE_BROKER_REGISTRATION),
+        code_pb2.FAILED_PRECONDITION: (  # again only when something has been done about it
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            ErrorCode.INVALID_PRODUCER_EPOCH,
+            ErrorCode.INVALID_TXN_STATE,
+            ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            ErrorCode.REASSIGNMENT_IN_PROGRESS,
+            ErrorCode.REPLICA_NOT_AVAILABLE,
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            ErrorCode.STALE_BROKER_EPOCH,
+            ErrorCode.ELECTION_NOT_NEEDED,
+            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            ErrorCode.INELIGIBLE_REPLICA,
+        ),
+        code_pb2.ABORTED: (  # another request, from newer metadata, may succeed
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            ErrorCode.OPERATION_NOT_ATTEMPTED,
+            ErrorCode.FENCED_LEADER_EPOCH,
+            ErrorCode.INVALID_UPDATE_VERSION,
+            ErrorCode.INCONSISTENT_TOPIC_ID,
+            ErrorCode.NEW_LEADER_ELECTED,
+        ),
+        code_pb2.UNAVAILABLE: (  # the same request may succeed, later or elsewhere
+            ErrorCode.LEADER_NOT_AVAILABLE,
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            ErrorCode.NETWORK_EXCEPTION,
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            ErrorCode.NOT_CONTROLLER,
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.UNKNOWN_PRODUCER_ID,
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            ErrorCode.OFFSET_NOT_AVAILABLE,
+        ),
+        code_pb2.DEADLINE_EXCEEDED: (ErrorCode.REQUEST_TIMED_OUT,),
+        code_pb2.RESOURCE_EXHAUSTED: (ErrorCode.THROTTLING_QUOTA_EXCEEDED,),
+        code_pb2.INTERNAL: (ErrorCode.UNKNOWN_SERVER_ERROR,),
+    }.items()
+    for code in codes
 }
+"""How a call ends with each error, for clients that know gRPC's codes only; NONE ends none."""
 
 
 def wire_code(code: ErrorCode) -> common_pb2.ErrorCode:
@@ -43,8 +89,9 @@ def wire_code(code: ErrorCode) -> common_pb2.ErrorCode:
 def to_status(error: ReplogError) -> grpc.Status:
     detail = Any()
     detail.Pack(error_details_pb2.ErrorInfo(reason=error.code.name, domain=DOMAIN))
-    code = _GRPC_CODES.get(error.code, code_pb2.UNKNOWN)
-    status: grpc.Status = rpc_status.to_status(status_pb2.Status(code=code, message=error.message, details=[detail]))
+    status: grpc.Status = rpc_status.to_status(
+        status_pb2.Status(code=GRPC_CODES[error.code], message=error.message, details=[detail])
+    )
     return status
 
 

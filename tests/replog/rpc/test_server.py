@@ -8,10 +8,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.server import GrpcServer
-from replog.rpc.status import to_status
 from replog.rpc.v1 import log_pb2
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
@@ -38,11 +36,6 @@ async def test_whoever_waits_on_a_server_that_stops_is_told_that_it_is_unavailab
             await asyncio.sleep(0.01)
         await server.stop(0.1)
         assert [await waiting.code(), await idle.code()] == [grpc.StatusCode.UNAVAILABLE] * 2
-
-
-@pytest.mark.parametrize("code", [ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NOT_CONTROLLER])
-def test_so_is_whoever_asks_one_that_is_starting(code):
-    assert to_status(ReplogError(code, "starting")).code is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_a_connection_is_waited_for(server):
