@@ -25,11 +25,11 @@ from benchmarks.unfinished import UnfinishedMessage
 from replog.client import Admin, Producer
 from replog.client.records import encode_batch
 from replog.errors import ReplogError
-from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
+from replog.rpc.grpcio.channel import GrpcChannel
+from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MIB
 from replog.rpc.methods import Controller, Inspection, Log, Method
-from replog.rpc.options import CHANNEL_OPTIONS
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.server.broker.disks.inspection_service import PIECE_BYTES

@@ -27,8 +27,8 @@ from benchmarks.contenders.replog import Replog
 from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import peak_bytes, precise_loop, reset_peak, rss_bytes
 from benchmarks.report import benchmark_parser, publish, table
+from replog.rpc.allocator import tune_allocator
 from replog.rpc.limits import MIB
-from replog.rpc.options import tune_allocator
 
 TOPIC, PARTITIONS, PER_SECOND = "steady", 6, 1000
 WARM_UP_S = 3.0

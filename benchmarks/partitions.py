@@ -37,7 +37,7 @@ from benchmarks.measure import precise_loop
 from benchmarks.partition_phases import Cell
 from benchmarks.partition_table import shown
 from benchmarks.report import benchmark_parser, publish
-from replog.rpc.options import tune_allocator
+from replog.rpc.allocator import tune_allocator
 from tests.interop.kafka import NoKafka
 
 CONTENDERS: dict[str, Callable[[Path], Contender]] = {"replog": Replog, "kafka": Kafka}

@@ -27,7 +27,7 @@ from benchmarks.report import benchmark_parser, publish, table
 from replog.client.admin import Admin
 from replog.client.producing.producer import Delivery, Producer
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.rpc.options import tune_allocator
+from replog.rpc.allocator import tune_allocator
 
 BATCH_BYTES = 1 << 20
 IN_FLIGHT = 16

@@ -22,7 +22,7 @@ import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from benchmarks.beside import Figures, answer_orders
-from replog.rpc.options import CHANNEL_OPTIONS
+from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 
 EVERY_S = 0.02
 PATIENCE_S = 120.0

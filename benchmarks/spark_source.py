@@ -26,7 +26,7 @@ from replog.client import Admin, Producer
 from replog.client.records import decode_fetched, encode_batch
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.log.formats.batch import HEADER, HEADER_SIZE, parse_header
-from replog.rpc.options import tune_allocator
+from replog.rpc.allocator import tune_allocator
 from spark_jobs.java import find_java_home, shim_java_home
 from spark_jobs.records.decoding import arrow_batches, checked_batches
 

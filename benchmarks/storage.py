@@ -32,7 +32,7 @@ from replog.log.formats.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEA
 from replog.log.indexes.offset_index import OffsetIndex
 from replog.log.log import Log
 from replog.log.offsets import Isolation
-from replog.rpc.options import tune_allocator
+from replog.rpc.allocator import tune_allocator
 
 KIB, MIB = 1 << 10, 1 << 20
 BATCH_SIZES = (16 * KIB, MIB)

@@ -20,7 +20,7 @@ from replog.client.descriptions import (
 from replog.client.metadata import Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.methods import Controller, Log, LogDirs, Method
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import controller_pb2, log_dirs_pb2, log_pb2

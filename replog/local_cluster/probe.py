@@ -7,9 +7,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from replog.errors import ReplogError
 from replog.rpc import methods
+from replog.rpc.grpcio.options import CHANNEL_OPTIONS
+from replog.rpc.grpcio.status import from_rpc_error
 from replog.rpc.methods import Method
-from replog.rpc.options import CHANNEL_OPTIONS
-from replog.rpc.status import from_rpc_error
 from replog.rpc.v1 import log_pb2
 
 CALL_TIMEOUT_S = 2.0

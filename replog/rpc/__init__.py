@@ -1,1 +1,4 @@
-"""The wire: generated stubs, codecs that keep payload out of protobuf, error mapping, channels and servers."""
+"""The wire: generated stubs, codecs that keep payload out of protobuf, error mapping, limits, and what carries calls.
+
+`transport` says what a transport is; `grpcio` is one. `serving` is what a server does with a call.
+"""

@@ -1,11 +1,11 @@
 """Whole-call errors: a `ReplogError` travels as google.rpc.Status with an ErrorInfo, and comes back as itself."""
 
-from typing import cast
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
-import grpc
 from google.protobuf.any_pb2 import Any
+from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
-from grpc_status import rpc_status
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.v1 import common_pb2
@@ -86,25 +86,42 @@ def wire_code(code: ErrorCode) -> common_pb2.ErrorCode:
     return cast(common_pb2.ErrorCode, int(code))
 
 
-def to_status(error: ReplogError) -> grpc.Status:
+class CallStatus(NamedTuple):
+    """How a call ended, as it travels."""
+
+    code: int  # of google.rpc.Code
+    message: str
+    details: bytes  # a google.rpc.Status, the value of `grpc-status-details-bin`; empty if the server sent none
+
+
+DETAILS_KEY = "grpc-status-details-bin"
+
+
+def to_status(error: ReplogError) -> CallStatus:
     detail = Any()
     detail.Pack(error_details_pb2.ErrorInfo(reason=error.code.name, domain=DOMAIN))
-    status: grpc.Status = rpc_status.to_status(
-        status_pb2.Status(code=GRPC_CODES[error.code], message=error.message, details=[detail])
-    )
-    return status
+    code = GRPC_CODES[error.code]
+    status = status_pb2.Status(code=code, message=error.message, details=[detail])
+    return CallStatus(code, error.message, status.SerializeToString())
 
 
-def from_rpc_error(error: grpc.RpcError, address: str) -> ReplogError:
+def from_status(status: CallStatus, address: str) -> ReplogError:
     """What a failed call means: the server's own error where it gave one, else a timeout or a lost connection."""
-    code, details = error.code(), error.details() or "no details"
-    status = rpc_status.from_call(error) if hasattr(error, "trailing_metadata") else None
-    for detail in status.details if status is not None else ():
+    message = status.message or "no details"
+    for detail in _details(status.details):
         info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info) and info.domain == DOMAIN and info.reason in ErrorCode.__members__:
-            return ReplogError(ErrorCode[info.reason], details)
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return ReplogError(ErrorCode[info.reason], message)
+    if status.code == code_pb2.DEADLINE_EXCEEDED:
         return ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{address} did not answer in time")
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
-        return ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: {details}")
-    return ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address}: {code.name}: {details}")
+    if status.code in (code_pb2.UNAVAILABLE, code_pb2.CANCELLED):
+        return ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: {message}")
+    name = code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else f"code {status.code}"
+    return ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address}: {name}: {message}")
+
+
+def _details(encoded: bytes) -> Sequence[Any]:
+    try:
+        return tuple(status_pb2.Status.FromString(encoded).details)
+    except DecodeError:  # not google.rpc.Status: it says nothing
+        return ()

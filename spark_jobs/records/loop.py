@@ -10,7 +10,7 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
-from replog.rpc.options import tune_allocator
+from replog.rpc.allocator import tune_allocator
 
 T = TypeVar("T")
 

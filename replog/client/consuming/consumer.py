@@ -12,7 +12,7 @@ from replog.client.metadata import Metadata
 from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.transport import Transport
 from replog.topic import TopicPartition
 

@@ -15,7 +15,7 @@ from replog.client.producing.sender import Sender
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
 from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.transport import Transport
 
 __all__ = ["Delivery", "DeliveryFailed", "Producer", "RecordMetadata"]

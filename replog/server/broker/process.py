@@ -7,9 +7,9 @@ import signal
 import structlog
 
 from replog.config import BrokerConfig
-from replog.rpc.channel import GrpcTransport
-from replog.rpc.options import tune_allocator
-from replog.rpc.wake_ups import take_together
+from replog.rpc.allocator import tune_allocator
+from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.grpcio.wake_ups import take_together
 from replog.server.broker.broker import Broker, check_address
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.clock import SystemClock

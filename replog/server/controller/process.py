@@ -8,8 +8,8 @@ from collections.abc import Callable
 import structlog
 
 from replog.config import ControllerConfig
-from replog.rpc.channel import GrpcTransport
-from replog.rpc.wake_ups import take_together
+from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.grpcio.wake_ups import take_together
 from replog.server.clock import SystemClock
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.channel import GrpcChannel, GrpcStream, GrpcTransport
+from replog.rpc.grpcio.channel import GrpcChannel, GrpcStream, GrpcTransport
 from replog.rpc.methods import Log, Method
 
 

@@ -7,7 +7,7 @@ import pytest
 from replog.client import Admin, Producer
 from replog.client.metadata import AVOID_S, STALE_MS, ClusterView, Leader, Metadata, parse_bootstrap
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.v1 import common_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.clock import SystemClock

@@ -22,7 +22,7 @@ from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.values import PartitionState
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.clock import SystemClock
 from replog.server.controller.active_controller import ActiveController

@@ -9,7 +9,7 @@ from replog.controller.resignations import INTERVAL_MS, Resignations
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
 from replog.rpc import methods
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.server.broker.control.presence_service import PresenceService
 from replog.topic import TopicPartition
 

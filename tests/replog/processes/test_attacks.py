@@ -28,7 +28,7 @@ from benchmarks.unfinished import UnfinishedMessage
 from replog.client import Admin, Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.rpc.channel import GrpcChannel
+from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.limits import MAX_REQUEST_BYTES, MIB
 from replog.rpc.methods import Controller, Log
 from replog.rpc.transport import Stream

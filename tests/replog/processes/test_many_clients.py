@@ -12,8 +12,8 @@ from replog.client import Admin, Consumer, Producer
 from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
+from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.limits import MAX_STREAMS
 from replog.rpc.methods import Log, Method
 from replog.rpc.transport import Stream

@@ -10,11 +10,12 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.channel import GrpcChannel
 from replog.rpc.codec import WithRecords
-from replog.rpc.server import GrpcServer
-from replog.rpc.transport import Channel, ServerStream
+from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.transport import Channel, ServerStream, Transport
 from replog.rpc.v1 import inspection_pb2, log_pb2
+
+GRPCIO = GrpcTransport()
 
 
 class Handlers:
@@ -69,9 +70,9 @@ class Handlers:
 
 
 @contextlib.asynccontextmanager
-async def serving(handlers: object, *services: ServiceDescriptor) -> AsyncIterator[str]:
-    """A gRPC server; its address."""
-    server = GrpcServer("127.0.0.1:0")
+async def serving(handlers: object, *services: ServiceDescriptor, transport: Transport = GRPCIO) -> AsyncIterator[str]:
+    """A server; its address."""
+    server = transport.listen("127.0.0.1:0")
     for service in services:
         server.add(service, handlers)
     address = await server.start()
@@ -83,8 +84,8 @@ async def serving(handlers: object, *services: ServiceDescriptor) -> AsyncIterat
 
 
 @contextlib.asynccontextmanager
-async def channel_to(address: str) -> AsyncIterator[GrpcChannel]:
-    channel = GrpcChannel(address)
+async def channel_to(address: str, transport: Transport = GRPCIO) -> AsyncIterator[Channel]:
+    channel = transport.connect(address)
     try:
         yield channel
     finally:

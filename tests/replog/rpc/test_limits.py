@@ -5,18 +5,20 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import limits, methods, server
-from replog.rpc.channel import GrpcChannel
+from replog.rpc import limits, methods, serving
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
+from replog.rpc.grpcio import server
+from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.limits import LIMITS, MAX_PARTITIONS_PER_REQUEST, MAX_STREAMS
+from replog.rpc.serving import decoded
+from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2, log_pb2
-from tests.replog.rpc.handlers import channel_to, serving
+from tests.replog.rpc import handlers
 
 SERVICES: list[ServiceDescriptor] = [
     methods.LOG,
@@ -44,11 +46,8 @@ class Controller:
 
 
 @contextlib.asynccontextmanager
-async def served(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[GrpcChannel]:
-    """With other limits than in life, so that few connections reach them."""
-    for name, value in settings.items():
-        monkeypatch.setattr(server, name, value)
-    async with serving(Controller(), methods.CONTROLLER) as address, channel_to(address) as channel:
+async def served() -> AsyncIterator[Channel]:
+    async with handlers.serving(Controller(), methods.CONTROLLER) as address, handlers.channel_to(address) as channel:
         yield channel
 
 
@@ -57,9 +56,9 @@ def test_every_method_has_its_limit_and_every_limit_its_method():
     assert named == set(LIMITS)
 
 
-async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone(monkeypatch):
+async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone():
     watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
-    async with served(monkeypatch) as broker:
+    async with served() as broker:
         idle = [GrpcChannel(broker.address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
         refused: list[ReplogError] = []
 
@@ -91,7 +90,7 @@ async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_
             await channel.close()
 
 
-async def test_a_place_is_free_again_when_its_call_is_over(monkeypatch):
+async def test_a_place_is_free_again_when_its_call_is_over():
     gate = limits.Gate("/x/y", limits.Limit(1, 1))
     for _ in range(3):
         with gate.passed(), pytest.raises(ReplogError, match="/x/y"), gate.passed():
@@ -100,7 +99,8 @@ async def test_a_place_is_free_again_when_its_call_is_over(monkeypatch):
 
 async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(monkeypatch):
     watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
-    async with served(monkeypatch, SERVER_OPTIONS=_options("grpc.max_concurrent_streams", 3)) as channel:
+    monkeypatch.setattr(server, "SERVER_OPTIONS", _options("grpc.max_concurrent_streams", 3))
+    async with served() as channel:
         await channel.call(beat, controller_pb2.HeartbeatRequest(), S)
         streams = [channel.open(watch) for _ in range(3)]
         for stream in streams:
@@ -120,8 +120,8 @@ def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:
 
 
 async def test_a_connection_beyond_the_limit_is_closed(monkeypatch):
-    options = _options("grpc.max_allowed_incoming_connections", 3)
-    async with served(monkeypatch, SERVER_OPTIONS=options) as channel:
+    monkeypatch.setattr(server, "SERVER_OPTIONS", _options("grpc.max_allowed_incoming_connections", 3))
+    async with served() as channel:
         host, port = channel.address.split(":")
         connections = [await asyncio.open_connection(host, int(port)) for _ in range(4)]
         greetings = [asyncio.create_task(reader.read(1)) for reader, _ in connections]
@@ -132,14 +132,15 @@ async def test_a_connection_beyond_the_limit_is_closed(monkeypatch):
 
 
 async def test_a_call_whose_request_does_not_come_gives_its_place_back(monkeypatch):
-    async with served(monkeypatch, REQUEST_TIMEOUT_S=0.1) as channel:
+    monkeypatch.setattr(serving, "REQUEST_TIMEOUT_S", 0.1)
+    async with served() as channel:
         stream = channel.open(methods.Controller["heartbeat"])
         with pytest.raises(ReplogError, match="no request came"):
             await stream.receive(S)
 
 
-async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed(monkeypatch):
-    async with served(monkeypatch) as channel:
+async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed():
+    async with served() as channel:
         for name, limit in LIMITS.items():
             service, method = name.split("/")
             if service == "Controller" and method != "WatchMetadata":
@@ -173,7 +174,7 @@ def test_partitions_beyond_the_limit_are_counted_before_the_head_is_parsed():
 
 def test_a_refusal_does_not_keep_the_message_that_is_refused():
     message = b"\x22\x00" * 2_000_000
-    refusal = server._checked(methods.Log["produce"].decode_request)(message)
+    refusal = decoded(methods.Log["produce"].decode_request, message)
     assert "names too much" in str(refusal)
     assert sys.getrefcount(message) == 2, "somebody besides this test has it"  # the name here, and the argument
 

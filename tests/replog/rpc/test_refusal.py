@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.refusal import is_refused
 
 

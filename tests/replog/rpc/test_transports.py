@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import inspection_pb2
 from replog.simulator.network.transport import SimulatedTransport
@@ -26,13 +27,19 @@ class Wire(NamedTuple):
 Conversation = Callable[[Wire], Awaitable[None]]
 
 
-def _over_grpc(conversation: Conversation) -> None:
+def _over_loopback(transport: Transport, conversation: Conversation) -> None:
     async def converse() -> None:
         handlers = Handlers()
-        async with serving(handlers, methods.LOG, methods.INSPECTION) as address, channel_to(address) as channel:
-            await conversation(Wire(channel, handlers, GrpcTransport()))
+        async with (
+            serving(handlers, methods.LOG, methods.INSPECTION, transport=transport) as address,
+            channel_to(address, transport) as channel,
+        ):
+            await conversation(Wire(channel, handlers, transport))
 
     asyncio.run(converse())
+
+
+_over_grpcio = partial(_over_loopback, GrpcTransport())
 
 
 def _simulated(conversation: Conversation) -> None:
@@ -45,7 +52,7 @@ def _simulated(conversation: Conversation) -> None:
 
 
 def over_every_transport(conversation: Conversation) -> Callable[..., None]:
-    @pytest.mark.parametrize("transport", [_over_grpc, _simulated])
+    @pytest.mark.parametrize("transport", [_over_grpcio, _simulated])
     def test(transport: Callable[[Conversation], None]) -> None:
         transport(conversation)
 

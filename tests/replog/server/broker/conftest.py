@@ -14,9 +14,9 @@ from replog.config import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode
 from replog.log.log import Log
 from replog.rpc import methods
-from replog.rpc.channel import GrpcChannel, GrpcTransport
 from replog.rpc.codec import WithRecords
-from replog.rpc.server import GrpcServer
+from replog.rpc.grpcio.channel import GrpcChannel, GrpcTransport
+from replog.rpc.grpcio.server import GrpcServer
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess

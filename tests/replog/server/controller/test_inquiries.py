@@ -9,7 +9,7 @@ import pytest
 
 from replog.errors import ErrorCode
 from replog.rpc import methods
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import presence_pb2
 from replog.server.broker.control.presence_service import PresenceService

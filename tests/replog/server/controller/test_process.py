@@ -12,7 +12,7 @@ import pytest
 
 from replog.errors import ReplogError
 from replog.rpc import methods
-from replog.rpc.channel import GrpcTransport
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.v1 import controller_pb2 as pb
 
 pytestmark = pytest.mark.processes

@@ -18,7 +18,7 @@ def test_a_changed_address_is_found_without_waiting_for_grpcs_half_minute(tmp_pa
     mount = f"mount --bind {hosts} /etc/hosts"
     if subprocess.run([*NAMESPACE, "sh", "-c", mount], capture_output=True).returncode:
         pytest.skip("mount namespaces are not allowed here, and /etc/hosts is not the test's to write")
-    program = f"{mount} && exec {sys.executable} -m tests.replog.rpc.moving_host"
+    program = f"{mount} && exec {sys.executable} -m tests.replog.rpc.grpcio.moving_host"
     run = subprocess.run([*NAMESPACE, "sh", "-c", program], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     print(f"found after {float(run.stdout):.2f} s")

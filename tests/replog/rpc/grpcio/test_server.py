@@ -9,7 +9,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from replog.rpc import methods
-from replog.rpc.server import GrpcServer
+from replog.rpc.grpcio.server import GrpcServer
 from replog.rpc.v1 import log_pb2
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving

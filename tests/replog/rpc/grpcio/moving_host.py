@@ -1,7 +1,7 @@
 """A server whose name gets another address, as a program of its own: the hosts file it writes is not this machine's.
 
-`python -m tests.replog.rpc.moving_host` writes to /etc/hosts, so it runs in a mount namespace with a file in its place.
-It prints how many seconds a channel took to find the server again.
+`python -m tests.replog.rpc.grpcio.moving_host` writes to /etc/hosts, so it runs in a mount namespace with a file in
+its place. It prints how many seconds a channel took to find the server again.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from replog.rpc.channel import GrpcChannel
-from replog.rpc.server import GrpcServer
+from replog.rpc.grpcio.channel import GrpcChannel
+from replog.rpc.grpcio.server import GrpcServer
 
 NAME = "moving.test"
 

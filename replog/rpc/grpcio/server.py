@@ -1,9 +1,8 @@
 """`replog.rpc.transport.Server` over grpc.aio: plain handler objects, with health and reflection."""
 
 import asyncio
-import contextlib
-import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import grpc
@@ -14,15 +13,12 @@ from grpc_reflection.v1alpha import reflection
 
 from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.grpcio.options import SERVER_OPTIONS
+from replog.rpc.grpcio.status import STATUS_CODES
 from replog.rpc.limits import Gate
 from replog.rpc.methods import Method, methods_of
-from replog.rpc.options import SERVER_OPTIONS
-from replog.rpc.status import to_status
-from replog.rpc.transport import answers
-
-logger = logging.getLogger(__name__)
-
-REQUEST_TIMEOUT_S = 30.0  # for the one request of a call to arrive
+from replog.rpc.serving import decoded, failure, serve
+from replog.rpc.status import DETAILS_KEY, to_status
 
 
 class GrpcServerStream:
@@ -37,7 +33,7 @@ class GrpcServerStream:
 
     async def receive(self) -> Any | None:
         message = await self._context.read()
-        if isinstance(message, ReplogError):  # of `_checked`
+        if isinstance(message, ReplogError):  # of `decoded`
             raise message
         return None if message is grpc.aio.EOF else message
 
@@ -89,71 +85,27 @@ class GrpcServer:
 
 
 def _rpc_handler(method: Method, handler: Callable[..., Any]) -> Any:
-    """Every method is served as a stream both ways, which is the same on the wire. So a call passes the gate before its
-    request is received, and the handler knows when a single answer was taken, too."""
     return grpc.stream_stream_rpc_method_handler(
         _served(method, handler, Gate(method.path, method.limit)),
-        request_deserializer=_checked(method.decode_request),
+        request_deserializer=partial(decoded, method.decode_request),  # gRPC would answer what raises with INTERNAL
         response_serializer=method.encode_response,
     )
 
 
-def _checked(decode: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    """grpc answers a deserializer that raises with INTERNAL and a log of its own; say instead what was wrong."""
-
-    def decode_or_error(data: bytes) -> Any:
-        try:
-            return decode(data)
-        except ReplogError as error:
-            return error.with_traceback(None)  # which has the message, and lives until the next whole collection
-        except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
-            return ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}")
-
-    return decode_or_error
-
-
 def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable[[Any, Any], Awaitable[None]]:
-    async def serve(_requests: Any, context: Any) -> None:
+    async def serve_call(_requests: Any, context: Any) -> None:
         _name_task(method.path)
-        stream = GrpcServerStream(context)
         try:
-            with gate.passed():
-                if method.client_streaming:
-                    await handler(stream)
-                    return
-                request = await _only_request(stream)
-                async with contextlib.aclosing(answers(handler(request))) as messages:
-                    async for message in messages:
-                        await stream.send(message)
+            await serve(method, handler, gate, GrpcServerStream(context))
+        except (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError):
+            return  # the client has gone; there is nobody to tell
         except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
-            await _abort(context, error)
+            status = to_status(failure(error))
+            await context.abort(STATUS_CODES[status.code], status.message, ((DETAILS_KEY, status.details),))
 
-    return serve
+    return serve_call
 
 
 def _name_task(name: str) -> None:
     if (task := asyncio.current_task()) is not None:
         task.set_name(name)  # grpc runs each call in a task of its own
-
-
-async def _only_request(stream: GrpcServerStream) -> Any:
-    """Raises REQUEST_TIMED_OUT when it does not come, or does not end: meanwhile it takes a place that others want."""
-    try:
-        async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            request = await stream.receive()
-    except TimeoutError:
-        raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"no request came within {REQUEST_TIMEOUT_S:g} s") from None
-    if request is None:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "one request was to come, and none did")
-    return request
-
-
-async def _abort(context: Any, error: Exception) -> None:
-    if isinstance(error, ReplogError):
-        status = to_status(error)
-    elif isinstance(error, asyncio.InvalidStateError | grpc.aio.UsageError | grpc.aio.InternalError):
-        return  # the client has gone; there is nobody to tell
-    else:
-        logger.error("a handler failed", exc_info=error)
-        status = to_status(ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}"))
-    await context.abort(status.code, status.details, status.trailing_metadata)

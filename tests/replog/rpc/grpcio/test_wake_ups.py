@@ -8,9 +8,9 @@ from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.channel import GrpcChannel
+from replog.rpc.grpcio.channel import GrpcChannel
+from replog.rpc.grpcio.wake_ups import take_together, unread
 from replog.rpc.v1 import presence_pb2
-from replog.rpc.wake_ups import take_together, unread
 from tests.replog.rpc.handlers import channel_to, serving
 
 CALLS = 100

@@ -7,7 +7,7 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.options import CHANNEL_OPTIONS
+from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from tests.replog.processes.proxy import CHUNK, Proxy, proxy_to
 from tests.replog.rpc.handlers import Handlers, channel_to, produce_request, serving
 
@@ -18,7 +18,7 @@ async def test_a_connection_whose_peer_answers_no_ping_is_given_up(monkeypatch):
     """TCP still acknowledges what is sent, as for a process that is paused. Ten times as fast as it really is."""
     waits = {"grpc.keepalive_time_ms", "grpc.http2.ping_timeout_ms"}
     faster = tuple((name, value // 10 if name in waits else value) for name, value in CHANNEL_OPTIONS)
-    monkeypatch.setattr("replog.rpc.channel.CHANNEL_OPTIONS", faster)
+    monkeypatch.setattr("replog.rpc.grpcio.channel.CHANNEL_OPTIONS", faster)
     async with (
         serving(Handlers(), methods.LOG) as address,
         proxy_to(address) as link,

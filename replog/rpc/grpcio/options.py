@@ -1,6 +1,4 @@
-"""Channel and server options, and the one allocator setting that matters (measured: +60 % at 1 MiB messages)."""
-
-import ctypes
+"""What gRPC is asked for on channels and servers."""
 
 from replog.rpc.limits import MAX_ANSWER_BYTES, MAX_CONNECTIONS, MAX_REQUEST_BYTES, MAX_STREAMS
 
@@ -35,25 +33,3 @@ CHANNEL_OPTIONS = (
     ("grpc.dns_min_time_between_resolutions_ms", 500),  # half a minute by default: a host that moved is found at once
     ("grpc.enable_http_proxy", 0),
 )
-
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
-
-
-def tune_allocator() -> bool:
-    """Keep freed megabytes in the process instead of handing them back at every message; glibc only.
-
-    They are kept in two arenas; else each thread that ever had some megabytes keeps as many of its own.
-
-    Returns whether the C library took the settings.
-    """
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):
-        return False
-    settings = (
-        (_M_MMAP_THRESHOLD, 32 << 20),
-        (_M_TRIM_THRESHOLD, 1 << 30),
-        (_M_TOP_PAD, 16 << 20),
-        (_M_ARENA_MAX, 2),
-    )
-    return all(mallopt(name, value) == 1 for name, value in settings)

@@ -9,11 +9,11 @@ import grpc
 import grpc.aio
 
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.grpcio.options import CHANNEL_OPTIONS
+from replog.rpc.grpcio.server import GrpcServer
+from replog.rpc.grpcio.status import from_rpc_error
 from replog.rpc.methods import Method
-from replog.rpc.options import CHANNEL_OPTIONS
 from replog.rpc.refusal import is_refused
-from replog.rpc.server import GrpcServer
-from replog.rpc.status import from_rpc_error
 
 
 class GrpcStream:

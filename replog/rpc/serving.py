@@ -1,0 +1,60 @@
+"""What a server does with one call, over HTTP/2 of either kind: gate, request, handler, and the error that ends it."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.limits import Gate
+from replog.rpc.methods import Method
+from replog.rpc.transport import ServerStream, answers
+
+logger = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S = 30.0  # for the one request of a call to arrive
+
+
+async def serve(method: Method, handler: Callable[..., Any], gate: Gate, stream: ServerStream) -> None:
+    """Every method is served as a stream both ways, which is the same on the wire. So a call passes the gate before its
+    request is received, and the handler knows when a single answer was taken, too."""
+    with gate.passed():
+        if method.client_streaming:
+            await handler(stream)
+            return
+        request = await _only_request(stream)
+        async with contextlib.aclosing(answers(handler(request))) as messages:
+            async for message in messages:
+                await stream.send(message)
+
+
+async def _only_request(stream: ServerStream) -> Any:
+    """Raises REQUEST_TIMED_OUT when it does not come, or does not end: meanwhile it takes a place that others want."""
+    try:
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            request = await stream.receive()
+    except TimeoutError:
+        raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"no request came within {REQUEST_TIMEOUT_S:g} s") from None
+    if request is None:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "one request was to come, and none did")
+    return request
+
+
+def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
+    """The request, or the `ReplogError` that says what is wrong with it. Does not raise: the error would keep `data`
+    until the next whole collection of garbage."""
+    try:
+        return decode(data)
+    except ReplogError as error:
+        return error.with_traceback(None)
+    except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
+        return ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}")
+
+
+def failure(error: Exception) -> ReplogError:
+    """What the caller gets of what a handler raised; a defect is logged, too."""
+    if isinstance(error, ReplogError):
+        return error
+    logger.error("a handler failed", exc_info=error)
+    return ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
