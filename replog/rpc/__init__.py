@@ -1,4 +1,5 @@
 """The wire: generated stubs, codecs that keep payload out of protobuf, error mapping, limits, and what carries calls.
 
-`transport` says what a transport is; `grpcio` is one. `serving` is what a server does with a call.
+`transport` says what a transport is; `grpcio` is one. `serving` is what a server does with a call,
+`reflection` what it tells of itself.
 """

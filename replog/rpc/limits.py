@@ -61,6 +61,8 @@ LIMITS = {
     "Inspection/DescribeReplicas": Limit(16, 64 * KIB),
     "Inspection/ReadFile": Limit(64, 64 * KIB),
     "Inspection/ReadBatchHeaders": Limit(64, 64 * KIB),
+    # of both, for tools
+    "ServerReflection/ServerReflectionInfo": Limit(100, 64 * KIB),
 }
 
 

@@ -9,7 +9,6 @@ import grpc
 import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
@@ -17,6 +16,7 @@ from replog.rpc.grpcio.options import SERVER_OPTIONS
 from replog.rpc.grpcio.status import STATUS_CODES
 from replog.rpc.limits import Gate
 from replog.rpc.methods import Method, methods_of
+from replog.rpc.reflection import SERVICES, Reflection
 from replog.rpc.serving import decoded, failure, serve
 from replog.rpc.status import DETAILS_KEY, to_status
 
@@ -46,7 +46,7 @@ class GrpcServer:
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self._names = [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
+        self._names = [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name]
 
     def add(self, service: ServiceDescriptor, handlers: object) -> None:
         table = {
@@ -57,7 +57,9 @@ class GrpcServer:
         self._names.append(service.full_name)
 
     async def start(self) -> str:
-        reflection.enable_server_reflection(self._names, self._server)
+        names = [*self._names, *(service.full_name for service in SERVICES)]
+        for service in SERVICES:
+            self.add(service, Reflection(names))
         host, port = parse_address(self._address)
         try:
             bound = self._server.add_insecure_port(self._address)
