@@ -1,0 +1,184 @@
+"""One HTTP/2 connection that carries gRPC, either side: bytes in, events out; calls in, bytes out (RFC 9113).
+
+No socket, clock or loop. A shell does, for whatever it reads: `receive`, handle the events, write `to_send`, handle
+`events`; and after calls: write `to_send`, handle `events`.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from replog.log.offsets import Buffer
+from replog.rpc.http2.bounds import Bounds
+from replog.rpc.http2.events import Event, Failed
+from replog.rpc.http2.fields import FieldList
+from replog.rpc.http2.frames import MAX_STREAM, PING, PREFACE, PROTOCOL_ERROR, ConnectionFailure, frame, header_frames
+from replog.rpc.http2.headers import NO_TABLE, encode_fields
+from replog.rpc.http2.receiver import DRAIN_DATA, PING_DATA, Receiver
+from replog.rpc.http2.streams import Streams
+
+
+class Connection:
+    """Streams are known by their number. A call for a stream that is gone does nothing: its event was on the way."""
+
+    def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
+        """`to_send` begins with the preface and SETTINGS."""
+        self._streams = Streams(side, bounds)
+        self._open = self._streams.open
+        self._outgoing = self._streams.outgoing
+        self._incoming = self._streams.incoming
+        self._write = self._streams.write
+        self._receiver = Receiver(self._streams)
+        self._feed = self._receiver.frames.feed
+        self._preface = PREFACE if side == "server" else b""  # what is still to come of it
+        self._table = NO_TABLE  # goes before the first header block
+        self._failed = False
+
+    # -- the wire
+
+    def receive(self, data: Buffer, now_ms: int) -> list[Event]:
+        """What `data` means. Never raises for what a peer sends: a wrong connection is a last event, `Failed`.
+
+        Keeps no reference to `data`. `now_ms` is any clock that does not go back; it forgives floods.
+        """
+        if not self._failed:
+            self._receiver.now_ms = now_ms
+            try:
+                self._feed(self._after_preface(data) if self._preface else data)
+            except ConnectionFailure as failure:
+                self._failed = True
+                self._streams.fail(failure)
+                self._streams.emit(Failed(failure.code, failure.text))
+        return self.events()
+
+    def _after_preface(self, data: Buffer) -> Buffer:
+        begin = bytes(data[: len(self._preface)])
+        if not self._preface.startswith(begin):
+            raise ConnectionFailure(PROTOCOL_ERROR, f"this port speaks HTTP/2 (gRPC); a peer began with {begin!r}")
+        self._preface = self._preface[len(begin) :]
+        return data[len(begin) :]
+
+    def to_send(self, most: int = 1 << 20) -> list[Buffer]:
+        """What to write now, in order: headers of frames and pieces of messages, not joined.
+
+        With a lot to send, little more than `most` bytes, streams taking turns: ask again once they are written.
+        Empty if there is nothing more to write until the peer or a call changes that.
+        """
+        return self._outgoing.take(most)
+
+    def events(self) -> list[Event]:
+        """What came about outside of `receive`: `Writable` by `to_send`, `Unreadable` by `took`, `Opened` by calls."""
+        events = self._streams.events[:]
+        self._streams.events.clear()
+        return events
+
+    # -- the connection
+
+    @property
+    def can_open(self) -> bool:
+        """Of a client: whether `open` may be called now. If not, but `usable`, `Opened` will say when.
+
+        The server's SETTINGS have to come first.
+        """
+        return self._streams.can_open
+
+    @property
+    def usable(self) -> bool:
+        """False for good after a failure, a GOAWAY in either direction, or the last stream number."""
+        return self._streams.usable
+
+    @property
+    def open_streams(self) -> int:
+        """After a GOAWAY, 0 means that the connection is drained and may be closed."""
+        return len(self._open)
+
+    @property
+    def max_header_list(self) -> int:
+        """Bytes of a header list that the peer takes: names, values and 32 for each field (RFC 9113 6.5.2)."""
+        return self._receiver.max_header_list
+
+    def ping(self) -> None:
+        """Its answer is `Pong`."""
+        self._write(frame(PING, 0, 0, PING_DATA))
+
+    def go_away(self, code: int = 0, text: str = "") -> None:
+        """Take no new streams. Those that are open go on.
+
+        A server without an error drains: streams that are on the way here are still served, until the peer knows.
+        """
+        if self._failed:
+            return
+        if code or self._streams.client:
+            self._streams.go_away(self._streams.last_peer, code, text)
+        elif self._streams.usable:
+            self._streams.go_away(MAX_STREAM, code, text)
+            self._write(frame(PING, 0, 0, DRAIN_DATA))
+
+    # -- streams
+
+    def open(self, headers: FieldList, end: bool = False) -> int:
+        """Begin a call (client), only while `can_open`; returns the stream's number. With `end`, no message follows.
+
+        Raises ValueError for a field that may not be sent, as every call with headers does.
+        """
+        streams = self._streams
+        number = streams.next_number
+        block = encode_fields(headers)
+        streams.next_number = number + 2
+        stream = streams.begin(number)
+        stream.local_done = end
+        self._write(header_frames(number, self._table + block, end, self._outgoing.max_frame))
+        self._table = b""
+        if streams.next_number > MAX_STREAM:
+            streams.usable = False
+        return number
+
+    def send_headers(self, stream: int, headers: FieldList) -> None:
+        """Begin to answer (server): `:status`, `content-type` and metadata."""
+        block = encode_fields(headers)
+        if stream in self._open:
+            self._write(header_frames(stream, self._table + block, False, self._outgoing.max_frame))
+            self._table = b""
+
+    def send_message(self, stream: int, pieces: Sequence[Buffer], end: bool = False) -> None:
+        """Send one gRPC message, joined from `pieces` of bytes, with its prefix; with `end`, the last one (client).
+
+        What the windows do not let through waits, and keeps the pieces: see `waiting`.
+        """
+        known = self._open.get(stream)
+        if known is not None:
+            self._outgoing.message(known, pieces, end)
+
+    def end(self, stream: int) -> None:
+        """Send no more messages (client), after what waits. As `send_message(…, end=True)`, which costs no frame."""
+        known = self._open.get(stream)
+        if known is not None:
+            self._outgoing.end(known)
+
+    def send_trailers(self, stream: int, headers: FieldList) -> None:
+        """Finish (server), after what waits. Without `send_headers` before, these are all headers of the answer.
+
+        If the client has not ended, a RST_STREAM(NO_ERROR) follows: what it still sends is dropped.
+        """
+        block = encode_fields(headers)
+        known = self._open.get(stream)
+        if known is not None:
+            self._outgoing.trailers(known, self._table + block)
+            self._table = b""
+
+    def reset(self, stream: int, code: int) -> None:
+        """Close the stream at once, without an event; what waits is dropped, and messages need not be taken."""
+        known = self._open.get(stream)
+        if known is not None:
+            self._streams.reset(known, code)
+
+    def took(self, stream: int, size: int) -> None:
+        """The reader has a message of `size` bytes: credit goes back to the peer.
+
+        Once for every `Message`, also of streams that have ended. After a reset, by either side, it does nothing.
+        """
+        self._incoming.took(stream, size)
+
+    def waiting(self, stream: int) -> int:
+        """Bytes of messages that wait for a window or for `to_send`; 0 for a stream that is gone."""
+        known = self._open.get(stream)
+        return 0 if known is None else known.queued

@@ -1,0 +1,185 @@
+"""Frames of HTTP/2: their bytes, and the cutting of what arrives into them (RFC 9113 4 and 6)."""
+
+import struct
+from typing import Protocol
+
+from replog.log.offsets import Buffer
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEADER_BYTES = 9
+MIN_MAX_FRAME, MAX_MAX_FRAME = 1 << 14, (1 << 24) - 1
+MAX_WINDOW = MAX_STREAM = (1 << 31) - 1
+DEFAULT_WINDOW = 65_535
+
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
+END_STREAM = ACK = 0x1
+END_HEADERS, PADDED, WITH_PRIORITY = 0x4, 0x8, 0x20
+
+NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR, SETTINGS_TIMEOUT, STREAM_CLOSED = range(6)
+FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, CONNECT_ERROR, ENHANCE_YOUR_CALM = range(6, 12)
+
+_HEADER = struct.Struct(">BHBBL")
+_DATA_AND_PREFIX = struct.Struct(">BHBBLBL")
+_WINDOW_UPDATE = struct.Struct(">BHBBLL")
+
+
+class ConnectionFailure(Exception):
+    """What the peer sent ends the connection, with this code of RFC 9113 7."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+def frame_header(length: int, kind: int, flags: int, stream: int) -> bytes:
+    return _HEADER.pack(length >> 16, length & 0xFFFF, kind, flags, stream)
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return frame_header(len(payload), kind, flags, stream) + payload
+
+
+def data_header(size: int, flags: int, stream: int) -> bytes:
+    """Of a DATA frame that holds one whole message of `size` bytes: the frame's header and the message's prefix."""
+    length = size + 5
+    return _DATA_AND_PREFIX.pack(length >> 16, length & 0xFFFF, DATA, flags, stream, 0, size)
+
+
+def window_update(stream: int, increment: int) -> bytes:
+    return _WINDOW_UPDATE.pack(0, 4, WINDOW_UPDATE, 0, stream, increment)
+
+
+def reset_frame(stream: int, code: int) -> bytes:
+    return frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))
+
+
+def header_frames(stream: int, block: bytes, end: bool, max_frame: int) -> bytes:
+    """HEADERS, and CONTINUATION for what is larger than a frame may be."""
+    flags = END_STREAM if end else 0
+    if len(block) <= max_frame:
+        return frame(HEADERS, flags | END_HEADERS, stream, block)
+    frames = [frame(HEADERS, flags, stream, block[:max_frame])]
+    for start in range(max_frame, len(block), max_frame):
+        last = start + max_frame >= len(block)
+        frames.append(frame(CONTINUATION, END_HEADERS if last else 0, stream, block[start : start + max_frame]))
+    return b"".join(frames)
+
+
+def unpadded(flags: int, payload: Buffer) -> Buffer:
+    """The payload of a DATA or HEADERS frame without its padding (RFC 9113 6.1)."""
+    if not flags & PADDED:
+        return payload
+    if not payload or payload[0] >= len(payload):
+        raise ConnectionFailure(PROTOCOL_ERROR, f"padding does not fit into a frame of {len(payload)} bytes")
+    return payload[1 : len(payload) - payload[0]]
+
+
+class FrameHandler(Protocol):
+    def on_data(self, stream: int, flags: int, payload: Buffer) -> None:
+        """A whole DATA frame. Its payload is valid during the call, like everywhere here."""
+
+    def on_data_begins(self, stream: int, flags: int, length: int) -> None:
+        """A DATA frame without padding, whose payload comes in pieces."""
+
+    def on_data_piece(self, piece: Buffer, last: bool) -> None: ...
+
+    def on_frame(self, kind: int, flags: int, stream: int, payload: Buffer) -> None: ...
+
+
+class FrameReader:
+    """Cuts bytes into frames. A DATA frame is handed on as it comes; any other is collected, up to `max_frame`."""
+
+    ANY, FIRST_SETTINGS = 0, -1
+
+    def __init__(self, handler: FrameHandler, max_frame: int, max_header_block: int) -> None:
+        self._handler = handler
+        self._max_frame = max_frame
+        self._max_header_block = max_header_block
+        self._begun = bytearray()  # of a frame that is neither complete nor handed on
+        self._data_left = 0  # bytes of a DATA frame that are still to come
+        self.expected = self.FIRST_SETTINGS  # or the stream whose header block has to continue
+
+    def feed(self, data: Buffer) -> None:
+        """Raises ConnectionFailure, also those of the handler."""
+        if type(data) is not bytes or len(data) > 4096:
+            data = memoryview(data)  # slices of a few bytes are cheaper copied
+        position, end = 0, len(data)
+        while position < end:
+            if self._data_left:
+                piece = data[position : position + self._data_left]
+                position += len(piece)
+                self._data_left -= len(piece)
+                self._handler.on_data_piece(piece, not self._data_left)
+            elif self._begun or end - position < HEADER_BYTES:
+                position += self._collect(data[position : position + self._needed()])
+            else:
+                high, low, kind, flags, stream = _HEADER.unpack_from(data, position)
+                length = high << 16 | low
+                stream &= MAX_STREAM
+                if length > MIN_MAX_FRAME or self.expected:
+                    self._check(length, kind, flags, stream)
+                start = position + HEADER_BYTES
+                position = start + length
+                if position <= end:
+                    payload = data[start:position]
+                    if kind == DATA:
+                        self._handler.on_data(stream, flags, payload)
+                    else:
+                        self._handler.on_frame(kind, flags, stream, payload)
+                else:
+                    position = start
+                    self._begin(data[start - HEADER_BYTES : start], length, kind, flags, stream)
+
+    def _check(self, length: int, kind: int, flags: int, stream: int) -> None:
+        most = self._max_header_block if kind in (HEADERS, CONTINUATION) else self._max_frame
+        if length > most:
+            code = FRAME_SIZE_ERROR if length > self._max_frame else ENHANCE_YOUR_CALM
+            raise ConnectionFailure(code, f"a frame of type {kind} has {length} bytes; at most {most} are taken")
+        if self.expected == self.FIRST_SETTINGS:
+            if kind != SETTINGS or flags & ACK:
+                raise ConnectionFailure(PROTOCOL_ERROR, f"the first frame is of type {kind}; it has to be SETTINGS")
+            self.expected = self.ANY
+        elif self.expected and (kind != CONTINUATION or stream != self.expected):
+            raise ConnectionFailure(
+                PROTOCOL_ERROR,
+                f"a frame of type {kind} on stream {stream} came inside of the header block of stream {self.expected}",
+            )
+
+    def _begin(self, header: Buffer, length: int, kind: int, flags: int, stream: int) -> None:
+        if kind == DATA and not flags & PADDED:
+            self._handler.on_data_begins(stream, flags, length)
+            self._data_left = length
+        else:
+            self._begun += header
+
+    def _needed(self) -> int:
+        """Bytes that complete the header, or else the frame, that has begun."""
+        begun = self._begun
+        if len(begun) < HEADER_BYTES:
+            return HEADER_BYTES - len(begun)
+        return HEADER_BYTES + (begun[0] << 16 | begun[1] << 8 | begun[2]) - len(begun)
+
+    def _collect(self, piece: Buffer) -> int:
+        begun = self._begun
+        in_header = len(begun) < HEADER_BYTES
+        begun += piece
+        if len(begun) < HEADER_BYTES:
+            return len(piece)
+        high, low, kind, flags, stream = _HEADER.unpack_from(begun)
+        length = high << 16 | low
+        stream &= MAX_STREAM
+        if in_header:
+            self._check(length, kind, flags, stream)
+            if length and kind == DATA and not flags & PADDED:
+                begun.clear()
+                self._begin(b"", length, kind, flags, stream)
+                return len(piece)
+        if len(begun) == HEADER_BYTES + length:
+            payload = bytes(begun[HEADER_BYTES:])
+            begun.clear()
+            if kind == DATA:
+                self._handler.on_data(stream, flags, payload)
+            else:
+                self._handler.on_frame(kind, flags, stream, payload)
+        return len(piece)

@@ -1,0 +1,239 @@
+"""Messages that come: cut out of DATA, held until they are taken, and the windows that keep this in bounds.
+
+The window of the connection is its memory: `Bounds.memory` is what the peer may still send plus what is held here, of
+incomplete messages and of those that nobody has taken. A stream's window is smaller. A message larger than that gets
+more credit, all at once, when it has been admitted: when all that admitted messages still lack fits into the memory.
+Those that do not fit wait, and the one that lacks least is next. If only incomplete messages are left, and none can
+be admitted, or the whole memory is full of them, the one that lacks most is refused, until another can go on.
+"""
+
+import struct
+from collections.abc import Callable
+
+from replog.log.offsets import Buffer
+from replog.rpc.http2.bounds import Bounds
+from replog.rpc.http2.events import Event, Message, Unreadable
+from replog.rpc.http2.frames import DEFAULT_WINDOW, FLOW_CONTROL_ERROR, ConnectionFailure, window_update
+from replog.rpc.http2.stream import Stream
+
+PREFIX_BYTES = 5
+_PREFIX = struct.Struct(">BL")
+_SMALL = 4096  # a message up to here is handed over as bytes
+
+RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 8, 12, 13  # gRPC's numbers
+
+
+class Incoming:
+    def __init__(
+        self, bounds: Bounds, streams: dict[int, Stream], emit: Callable[[Event], None], write: Callable[[bytes], None]
+    ) -> None:
+        self._bounds = bounds
+        self._streams = streams
+        self._emit = emit
+        self._write = write
+        self._memory = bounds.connection_memory
+        self._batch = min(1 << 20, self._memory // 2)  # credit that is worth a frame
+        self._room = self._memory  # that the peer may still send; all of it at once
+        self._credit = 0  # that the peer does not know of yet
+        self._in_frame = False  # bytes that count as held are still to come, and may complete a message
+        self._untaken = 0
+        self._promised = 0  # bytes that admitted messages lack
+        self._waiting: dict[int, Stream] = {}  # their message is larger than the window, and not admitted
+        self._late: dict[int, tuple[int, int]] = {}  # untaken messages, and bytes, of streams that are closed
+        write(window_update(0, self._memory - DEFAULT_WINDOW))
+
+    # -- what comes
+
+    def arrives(self, stream: Stream | None, size: int) -> bool:
+        """A DATA frame of `size` bytes. Returns whether the stream's window allows it. Raises ConnectionFailure."""
+        if size > self._room:
+            raise ConnectionFailure(
+                FLOW_CONTROL_ERROR, f"{size} bytes of DATA came; the connection's window has {self._room}"
+            )
+        self._room -= size
+        self._in_frame = True
+        if stream is not None:
+            stream.room -= size
+            if not stream.deaf:
+                stream.held += size
+                return stream.room >= 0
+        self._release(size)
+        return stream is None or stream.room >= 0
+
+    def frame_done(self) -> None:
+        """All of a DATA frame has been taken in."""
+        self._in_frame = False
+        if self._waiting or not self._room:
+            self._relieve()
+
+    def padding(self, stream: Stream, size: int) -> None:
+        """So many bytes of what arrived are no part of a message."""
+        if not stream.deaf:
+            stream.held -= size
+            self._release(size)
+
+    def take_in(self, stream: Stream, data: Buffer) -> None:
+        """Cut messages out of what arrived."""
+        position, end = 0, len(data)
+        while position < end and not stream.deaf:
+            if stream.size < 0:
+                if stream.prefix or end - position < PREFIX_BYTES:
+                    begun = len(stream.prefix)
+                    stream.prefix += bytes(data[position : position + PREFIX_BYTES - begun])
+                    position += len(stream.prefix) - begun
+                    if len(stream.prefix) < PREFIX_BYTES:
+                        return
+                    flag, size = _PREFIX.unpack(stream.prefix)
+                    stream.prefix = b""
+                else:
+                    flag, size = _PREFIX.unpack_from(data, position)
+                    position += PREFIX_BYTES
+                if flag or size > self._bounds.max_message:
+                    self._refuse_prefix(stream, flag, size)
+                elif size <= end - position:
+                    self._complete(stream, bytes(data[position : position + size]))
+                    position += size
+                else:
+                    stream.size = size
+                    stream.partial += data[position:end]
+                    position = end
+                    self._begin(stream)
+            else:
+                piece = data[position : position + stream.size - len(stream.partial)]
+                position += len(piece)
+                stream.partial += piece
+                if stream.admitted:
+                    self._promised -= len(piece)
+                if len(stream.partial) == stream.size:
+                    partial = stream.partial
+                    self._forget_partial(stream)
+                    self._complete(stream, partial if len(partial) > _SMALL else bytes(partial))
+
+    def _complete(self, stream: Stream, payload: bytes | bytearray) -> None:
+        stream.untaken += 1
+        stream.untaken_bytes += len(payload) + PREFIX_BYTES
+        self._untaken += 1
+        self._emit(Message(stream.number, payload))
+        if self._untaken > self._bounds.untaken:
+            self.refuse(stream, RESOURCE_EXHAUSTED, f"{self._untaken} messages of this connection wait to be read")
+
+    def _refuse_prefix(self, stream: Stream, flag: int, size: int) -> None:
+        if flag == 0:
+            text = f"a message of {size} bytes; at most {self._bounds.max_message} are taken"
+            self.refuse(stream, RESOURCE_EXHAUSTED, text)
+        elif flag == 1 and stream.compressed:
+            self.refuse(stream, UNIMPLEMENTED, "a message is compressed; send it with grpc-encoding: identity")
+        else:
+            self.refuse(stream, INTERNAL, f"a message's prefix begins with {flag}, and no grpc-encoding was announced")
+
+    # -- memory
+
+    def _begin(self, stream: Stream) -> None:
+        """The first bytes of a message are here: perhaps it needs more credit than the window."""
+        if stream.size + PREFIX_BYTES > self._bounds.window:
+            self._waiting[stream.number] = stream
+            self._relieve()
+        else:
+            self._credit_stream(stream)
+
+    def _lacks(self, stream: Stream) -> int:
+        return stream.size - len(stream.partial)
+
+    def _relieve(self) -> None:
+        """Admit what fits. Between frames, and with nothing left to take, refuse what stands in the way of all."""
+        while self._waiting:
+            stream = min(self._waiting.values(), key=self._lacks)
+            if self._room + self._credit - self._promised < self._lacks(stream):
+                break
+            del self._waiting[stream.number]
+            stream.admitted = True
+            self._promised += self._lacks(stream)
+            self._credit_stream(stream)
+        if self._in_frame or self._untaken:
+            return
+        while not self._room + self._credit or (self._waiting and not self._promised):
+            incomplete = [stream for stream in self._streams.values() if stream.held]
+            full = not self._room + self._credit
+            if not incomplete or (not full and any(stream.number not in self._waiting for stream in incomplete)):
+                return
+            text = f"incomplete messages fill the {self._memory} bytes of this connection; send fewer at once"
+            self.refuse(max(incomplete, key=self._lacks), RESOURCE_EXHAUSTED, text)
+
+    def took(self, number: int, size: int) -> None:
+        size += PREFIX_BYTES
+        stream = self._streams.get(number)
+        if stream is not None:
+            if not stream.untaken:
+                return
+            stream.untaken -= 1
+            stream.untaken_bytes -= size
+            stream.held -= size
+            self._untaken -= 1
+            self._release(size)
+            self._credit_stream(stream)
+        elif number in self._late:
+            count, held = self._late.pop(number)
+            if count > 1:
+                self._late[number] = (count - 1, held - size)
+            self._untaken -= 1
+            self._release(size)
+
+    def refuse(self, stream: Stream, status: int, text: str) -> None:
+        """No more messages of this stream, except those that are whole."""
+        stream.deaf = True
+        self._drop_partial(stream)
+        self._emit(Unreadable(stream.number, status, text))
+
+    def ended(self, stream: Stream) -> bool:
+        """The peer sends no more. Returns whether the last message is whole."""
+        if stream.prefix or stream.size >= 0:
+            self.refuse(stream, INTERNAL, "the stream ended inside of a message")
+            return False
+        return not stream.deaf
+
+    def closed(self, stream: Stream, reset: bool) -> None:
+        """The stream is gone. After a reset nobody reads its messages."""
+        self._drop_partial(stream)
+        if not stream.untaken:
+            return
+        if reset:
+            self._untaken -= stream.untaken
+            self._release(stream.untaken_bytes)
+        else:
+            self._late[stream.number] = (stream.untaken, stream.untaken_bytes)
+
+    def _drop_partial(self, stream: Stream) -> None:
+        if stream.admitted:
+            self._promised -= self._lacks(stream)
+        self._forget_partial(stream)
+        size = stream.held - stream.untaken_bytes
+        stream.held -= size
+        self._release(size)
+
+    def _forget_partial(self, stream: Stream) -> None:
+        self._waiting.pop(stream.number, None)
+        stream.partial = bytearray()
+        stream.prefix = b""
+        stream.size = -1
+        stream.admitted = False
+
+    # -- credit
+
+    def _release(self, size: int) -> None:
+        self._credit += size
+        if self._credit >= self._batch or (self._credit and self._room < self._batch):
+            self._write(window_update(0, self._credit))
+            self._room += self._credit
+            self._credit = 0
+        if self._waiting:
+            self._relieve()
+
+    def _credit_stream(self, stream: Stream) -> None:
+        """Give credit for what is no longer held, in halves of the window, or as a message needs it to go on."""
+        if stream.remote_done or stream.deaf:
+            return
+        window = self._bounds.window
+        credit = window + (stream.size if stream.admitted else 0) - stream.room - stream.held
+        if credit * 2 >= window or (credit > 0 and stream.size >= 0 and stream.room < self._lacks(stream)):
+            stream.room += credit
+            self._write(window_update(stream.number, credit))

@@ -1,0 +1,157 @@
+"""Messages that go: through the windows that the peer gave, streams taking turns."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from replog.log.offsets import Buffer
+from replog.rpc.http2.events import Event, Writable
+from replog.rpc.http2.frames import (
+    DATA,
+    DEFAULT_WINDOW,
+    END_STREAM,
+    FLOW_CONTROL_ERROR,
+    MAX_WINDOW,
+    MIN_MAX_FRAME,
+    ConnectionFailure,
+    data_header,
+    frame_header,
+    header_frames,
+)
+from replog.rpc.http2.stream import Stream
+
+_TURN = 256 << 10  # bytes that a stream sends before others get their turn
+_AHEAD = 1 << 20  # bytes of messages that are framed before anybody asks for them
+
+
+class Outgoing:
+    def __init__(
+        self, streams: dict[int, Stream], emit: Callable[[Event], None], ended: Callable[[Stream], None]
+    ) -> None:
+        self._streams = streams
+        self._emit = emit
+        self._ended = ended  # called when END_STREAM has gone out
+        self._frames: list[Buffer] = []
+        self._size = 0  # of messages in `frames`
+        self._turns: deque[Stream] = deque()  # streams with something to send, and a window for it
+        self.write = self._frames.append  # a frame without flow control
+        self.window = DEFAULT_WINDOW  # of the connection
+        self.initial_window = DEFAULT_WINDOW  # of a new stream
+        self.max_frame = MIN_MAX_FRAME
+
+    def take(self, most: int) -> list[Buffer]:
+        while self._turns and self.window > 0 and self._size < most:
+            self._send_turn(self._turns.popleft())
+        frames = self._frames[:]
+        self._frames.clear()
+        self._size = 0
+        return frames
+
+    def message(self, stream: Stream, pieces: Sequence[Buffer], end: bool) -> None:
+        size = 0
+        for piece in pieces:
+            size += len(piece)
+        header = data_header(size, END_STREAM if end else 0, stream.number)
+        framed = size + 5
+        if (
+            framed <= stream.send_window
+            and framed <= self.window
+            and framed <= self.max_frame
+            and not self._turns
+            and not stream.queue
+            and self._size < _AHEAD
+        ):
+            stream.send_window -= framed
+            self.window -= framed
+            self._size += framed
+            self._frames.append(header)
+            self._frames.extend(pieces)
+            if end:
+                self._done(stream)
+            return
+        stream.queue.append(header[-5:])
+        stream.queue.extend(piece for piece in pieces if len(piece))
+        stream.queued += framed
+        stream.ending = end
+        self._wants_turn(stream)
+
+    def end(self, stream: Stream) -> None:
+        if stream.queue:
+            stream.ending = True
+        else:
+            self.write(frame_header(0, DATA, END_STREAM, stream.number))
+            self._done(stream)
+
+    def trailers(self, stream: Stream, block: bytes) -> None:
+        if stream.queue:
+            stream.trailers = block
+        else:
+            self.write(header_frames(stream.number, block, True, self.max_frame))
+            self._done(stream)
+
+    def drop(self, stream: Stream) -> None:
+        """The stream is gone, and what it still had to send."""
+        stream.queue.clear()
+        stream.queued = 0
+        if stream.turn:
+            self._turns.remove(stream)
+
+    def window_grows(self, stream: Stream | None, increment: int) -> bool:
+        """By a WINDOW_UPDATE. Returns whether the stream's window is still one. Raises ConnectionFailure."""
+        if stream is None:
+            self.window += increment
+            if self.window > MAX_WINDOW:
+                raise ConnectionFailure(FLOW_CONTROL_ERROR, f"the connection's window grew over {MAX_WINDOW}")
+            return True
+        stream.send_window += increment
+        self._wants_turn(stream)
+        return stream.send_window <= MAX_WINDOW
+
+    def initial_window_becomes(self, size: int) -> None:
+        """The windows of all open streams change with it, and may become negative (RFC 9113 6.9.2)."""
+        change = size - self.initial_window
+        self.initial_window = size
+        for stream in self._streams.values():
+            stream.send_window += change
+            if stream.send_window > MAX_WINDOW:
+                raise ConnectionFailure(
+                    FLOW_CONTROL_ERROR, f"SETTINGS grew the window of stream {stream.number} too far"
+                )
+            self._wants_turn(stream)
+
+    def _wants_turn(self, stream: Stream) -> None:
+        if stream.queue and not stream.turn and stream.send_window > 0:
+            stream.turn = True
+            self._turns.append(stream)
+
+    def _send_turn(self, stream: Stream) -> None:
+        stream.turn = False
+        size = min(stream.send_window, self.window, self.max_frame, stream.queued, _TURN)
+        if size <= 0:  # SETTINGS made the window smaller
+            return
+        stream.send_window -= size
+        self.window -= size
+        self._size += size
+        stream.queued -= size
+        last = not stream.queued and stream.ending
+        self._frames.append(frame_header(size, DATA, END_STREAM if last else 0, stream.number))
+        queue = stream.queue
+        while size:
+            piece = queue.popleft()
+            if len(piece) > size:
+                view = memoryview(piece)
+                queue.appendleft(view[size:])
+                piece = view[:size]
+            self._frames.append(piece)
+            size -= len(piece)
+        if stream.queued:
+            self._wants_turn(stream)
+            return
+        self._emit(Writable(stream.number))
+        if last:
+            self._done(stream)
+        elif stream.trailers is not None:
+            self.trailers(stream, stream.trailers)
+
+    def _done(self, stream: Stream) -> None:
+        stream.local_done = True
+        self._ended(stream)

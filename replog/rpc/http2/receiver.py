@@ -1,0 +1,351 @@
+"""What each frame of the peer means (RFC 9113 5 and 6)."""
+
+from collections.abc import Callable
+
+from replog.log.offsets import Buffer
+from replog.rpc.http2.events import Ended, GoAway, Headers, Pong, Reset, Trailers
+from replog.rpc.http2.fields import Kind, Wanted
+from replog.rpc.http2.floods import Meter
+from replog.rpc.http2.frames import (
+    ACK,
+    CONTINUATION,
+    END_HEADERS,
+    END_STREAM,
+    ENHANCE_YOUR_CALM,
+    FLOW_CONTROL_ERROR,
+    FRAME_SIZE_ERROR,
+    GOAWAY,
+    HEADERS,
+    MAX_STREAM,
+    PADDED,
+    PING,
+    PRIORITY,
+    PROTOCOL_ERROR,
+    PUSH_PROMISE,
+    REFUSED_STREAM,
+    RST_STREAM,
+    SETTINGS,
+    STREAM_CLOSED,
+    WINDOW_UPDATE,
+    WITH_PRIORITY,
+    ConnectionFailure,
+    FrameReader,
+    frame,
+    unpadded,
+)
+from replog.rpc.http2.headers import HeaderDecoder
+from replog.rpc.http2.settings import (
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_FRAME_SIZE,
+    MAX_HEADER_LIST_SIZE,
+    parse_settings,
+)
+from replog.rpc.http2.stream import Stream
+from replog.rpc.http2.streams import Streams
+
+PING_DATA, DRAIN_DATA = b"replog-p", b"replog-d"
+_SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
+_OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (HEADERS, PRIORITY, RST_STREAM, CONTINUATION)
+
+
+class Receiver:
+    """Hears the frames of one connection. Every method may raise ConnectionFailure."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._open = streams.open
+        self._incoming = streams.incoming
+        self._outgoing = streams.outgoing
+        self._emit = streams.emit
+        bounds = self._bounds = streams.bounds
+        self.frames = FrameReader(self, bounds.max_frame, bounds.header_block)
+        self.now_ms = 0
+        self.max_header_list = MAX_STREAM  # that the peer takes: no bound
+        self._told = False  # the peer's SETTINGS have come
+        self._decoder = HeaderDecoder(bounds)
+        self._block = bytearray()  # of headers, so far
+        self._block_flags = 0
+        self._continuations = 0
+        self._data_number = self._data_flags = 0  # of the DATA frame that comes in pieces
+        self._resets = Meter("streams that were reset", bounds.resets)
+        self._refusals = Meter("streams over the limit", bounds.refusals)
+        self._pings = Meter("PING frames", bounds.pings)
+        self._settings = Meter("SETTINGS frames", bounds.settings)
+        self._empty = Meter("empty DATA frames", bounds.empty_data)
+        self._updates = Meter("WINDOW_UPDATE frames", bounds.window_updates)
+        self._ignored = Meter("frames without a use", bounds.ignored)
+        self._handlers: dict[int, Callable[[int, int, Buffer], None]] = {
+            HEADERS: self._on_headers,
+            PRIORITY: self._on_ignored,
+            RST_STREAM: self._on_reset,
+            SETTINGS: self._on_settings,
+            PUSH_PROMISE: self._on_push_promise,
+            PING: self._on_ping,
+            GOAWAY: self._on_go_away,
+            WINDOW_UPDATE: self._on_window_update,
+            CONTINUATION: self._on_continuation,
+        }
+
+    def on_frame(self, kind: int, flags: int, number: int, payload: Buffer) -> None:
+        size = _SIZES.get(kind)
+        if size is not None and len(payload) != size:
+            raise ConnectionFailure(FRAME_SIZE_ERROR, f"a frame of type {kind} has {len(payload)} bytes, not {size}")
+        if (number and kind in _OF_CONNECTION) or (not number and kind in _OF_STREAM):
+            raise ConnectionFailure(PROTOCOL_ERROR, f"a frame of type {kind} came on stream {number}")
+        self._handlers.get(kind, self._on_ignored)(flags, number, payload)
+
+    # -- DATA
+
+    def on_data(self, number: int, flags: int, payload: Buffer) -> None:
+        stream = self._data_begins(number, len(payload))
+        if stream is not None and flags & PADDED:
+            whole = len(payload)
+            payload = unpadded(flags, payload)
+            self._incoming.padding(stream, whole - len(payload))
+        self._data(stream, flags, payload, True)
+
+    def on_data_begins(self, number: int, flags: int, length: int) -> None:
+        self._data_begins(number, length)
+        self._data_number, self._data_flags = number, flags
+
+    def on_data_piece(self, piece: Buffer, last: bool) -> None:
+        stream = self._open.get(self._data_number)
+        if stream is not None and stream.remote_done:
+            stream = None
+        self._data(stream, self._data_flags, piece, last)
+
+    def _data_begins(self, number: int, size: int) -> Stream | None:
+        """Counts a frame against the windows. Returns its stream, if that wants it."""
+        stream = self._open.get(number)
+        if stream is None or stream.remote_done:
+            self._incoming.arrives(None, size)
+            if stream is not None:
+                self._break_off(stream, STREAM_CLOSED, "DATA came after the end of the stream")
+            else:
+                self._on_closed(number, "DATA")
+                if not size:
+                    self._empty.count(self.now_ms)
+            return None
+        if not self._incoming.arrives(stream, size):
+            self._break_off(stream, FLOW_CONTROL_ERROR, f"{size} bytes of DATA are more than the stream's window has")
+            return None
+        if not stream.answered:
+            self._break_off(stream, PROTOCOL_ERROR, "DATA came before the headers of the answer")
+            return None
+        return stream
+
+    def _data(self, stream: Stream | None, flags: int, payload: Buffer, last: bool) -> None:
+        if stream is not None and stream.content_left is not None:
+            stream.content_left -= len(payload)
+            if stream.content_left < 0:
+                self._break_off(stream, PROTOCOL_ERROR, "more DATA came than content-length said")
+                stream = None
+        if stream is not None:
+            self._incoming.take_in(stream, payload)
+        if not last:
+            return
+        self._incoming.frame_done()
+        if stream is None or stream.number not in self._open:
+            return
+        if flags & END_STREAM:
+            self._end(stream)
+        elif not payload:
+            self._empty.count(self.now_ms)
+
+    def _end(self, stream: Stream) -> None:
+        """The peer ends its stream, without trailers that anybody wants."""
+        if stream.content_left:
+            self._break_off(stream, PROTOCOL_ERROR, "less DATA came than content-length said")
+            return
+        if self._incoming.ended(stream):
+            self._emit(Ended(stream.number))
+        self._streams.peer_ends(stream)
+
+    # -- headers
+
+    def _on_headers(self, flags: int, number: int, payload: Buffer) -> None:
+        payload = unpadded(flags, payload)
+        if flags & WITH_PRIORITY:
+            if len(payload) < 5:
+                raise ConnectionFailure(FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
+            payload = payload[5:]
+        if flags & END_HEADERS:
+            self._on_block(number, flags, bytes(payload))
+        else:
+            self._block = bytearray(payload)
+            self._block_flags = flags
+            self._continuations = 0
+            self.frames.expected = number
+
+    def _on_continuation(self, flags: int, number: int, payload: Buffer) -> None:
+        if not self.frames.expected:
+            raise ConnectionFailure(PROTOCOL_ERROR, f"CONTINUATION on stream {number} continues nothing")
+        self._continuations += 1
+        self._block += payload
+        bounds = self._bounds
+        if self._continuations > bounds.continuations or len(self._block) > bounds.header_block:
+            raise ConnectionFailure(
+                ENHANCE_YOUR_CALM,
+                f"a header block of over {bounds.continuations} CONTINUATION frames or {bounds.header_block} bytes",
+            )
+        if flags & END_HEADERS:
+            self.frames.expected = FrameReader.ANY
+            self._on_block(number, self._block_flags, bytes(self._block))
+
+    def _on_block(self, number: int, flags: int, block: bytes) -> None:
+        stream = self._open.get(number)
+        end = bool(flags & END_STREAM)
+        if stream is None:
+            if self._streams.client or number <= self._streams.last_peer or number % 2 == 0:
+                self._decoder.decode(block, Kind.TRAILERS)
+                self._on_closed(number, "HEADERS")
+            else:
+                self._on_call(number, block, end)
+            return
+        decoded = self._decoder.decode(block, Kind.TRAILERS if stream.answered else Kind.RESPONSE)
+        if stream.remote_done:
+            self._break_off(stream, STREAM_CLOSED, "HEADERS came after the end of the stream")
+        elif decoded.code:
+            self._break_off(stream, decoded.code, decoded.problem)
+        elif not stream.answered:
+            self._on_answer(stream, decoded.fields, decoded.wanted, end)
+        elif not end:
+            self._break_off(stream, PROTOCOL_ERROR, "trailers do not end the stream")
+        elif not self._streams.client:
+            self._end(stream)
+        elif stream.content_left:
+            self._break_off(stream, PROTOCOL_ERROR, "less DATA came than content-length said")
+        else:
+            self._incoming.ended(stream)
+            self._emit(Trailers(number, decoded.fields))
+            self._streams.peer_ends(stream)
+
+    def _on_call(self, number: int, block: bytes, end: bool) -> None:
+        streams = self._streams
+        decoded = self._decoder.decode(block, Kind.REQUEST)
+        streams.last_peer = number
+        if number > streams.last_taken:  # after a GOAWAY: the client knows that it was not handled
+            self._ignored.count(self.now_ms)
+        elif len(self._open) >= self._bounds.max_streams:
+            self._refusals.count(self.now_ms)
+            streams.write_reset(number, REFUSED_STREAM)
+        elif decoded.code or (end and decoded.wanted.content_length):
+            self._resets.count(self.now_ms)
+            streams.write_reset(number, decoded.code or PROTOCOL_ERROR)
+        else:
+            stream = streams.begin(number)
+            stream.answered = True
+            stream.content_left = decoded.wanted.content_length
+            stream.compressed = decoded.wanted.compressed
+            stream.remote_done = end
+            self._emit(Headers(number, decoded.fields, end))
+
+    def _on_answer(self, stream: Stream, fields: list[tuple[bytes, bytes]], wanted: Wanted, end: bool) -> None:
+        if end and (wanted.informational or wanted.content_length):
+            self._break_off(stream, PROTOCOL_ERROR, "an answer ends before it is complete")
+            return
+        if wanted.informational:
+            self._ignored.count(self.now_ms)
+            return
+        stream.answered = True
+        stream.content_left = wanted.content_length
+        stream.compressed = wanted.compressed
+        self._emit(Headers(stream.number, fields, end))
+        if end:
+            self._streams.peer_ends(stream)
+
+    # -- streams that end
+
+    def _break_off(self, stream: Stream, code: int, text: str) -> None:
+        self._resets.count(self.now_ms)
+        self._streams.break_off(stream, code, text)
+
+    def _on_closed(self, number: int, what: str) -> None:
+        """A frame of a stream that is not open: right only if it was on the way when this side reset the stream."""
+        if not number or self._streams.is_idle(number):
+            raise ConnectionFailure(PROTOCOL_ERROR, f"{what} came on stream {number}, which nobody opened")
+        by_peer = self._streams.reset_by_peer(number)
+        if by_peer is None:
+            raise ConnectionFailure(STREAM_CLOSED, f"{what} came on stream {number}, which has ended")
+        if by_peer:
+            self._resets.count(self.now_ms)
+            self._streams.write_reset(number, STREAM_CLOSED)
+
+    def _on_reset(self, flags: int, number: int, payload: Buffer) -> None:
+        stream = self._open.get(number)
+        if stream is not None:
+            if not self._streams.client:
+                self._resets.count(self.now_ms)
+            self._emit(Reset(number, int.from_bytes(payload, "big"), ""))
+            self._streams.remember_reset(number, True)
+            self._streams.close(stream, True)
+        elif self._streams.is_idle(number):
+            raise ConnectionFailure(PROTOCOL_ERROR, f"RST_STREAM came on stream {number}, which nobody opened")
+        else:
+            self._ignored.count(self.now_ms)
+
+    # -- windows, and the connection
+
+    def _on_window_update(self, flags: int, number: int, payload: Buffer) -> None:
+        self._updates.count(self.now_ms)
+        increment = int.from_bytes(payload, "big") & MAX_STREAM
+        stream = self._open.get(number)
+        if stream is not None:
+            if not increment:
+                self._break_off(stream, PROTOCOL_ERROR, "WINDOW_UPDATE by 0")
+            elif not self._outgoing.window_grows(stream, increment):
+                self._break_off(stream, FLOW_CONTROL_ERROR, "WINDOW_UPDATE makes the window too large")
+        elif not number:
+            if not increment:
+                raise ConnectionFailure(PROTOCOL_ERROR, "WINDOW_UPDATE of the connection by 0")
+            self._outgoing.window_grows(None, increment)
+        elif self._streams.is_idle(number):
+            raise ConnectionFailure(PROTOCOL_ERROR, f"WINDOW_UPDATE came on stream {number}, which nobody opened")
+
+    def _on_settings(self, flags: int, number: int, payload: Buffer) -> None:
+        if flags & ACK:
+            if payload:
+                raise ConnectionFailure(FRAME_SIZE_ERROR, "an acknowledgement of SETTINGS has a payload")
+            self._ignored.count(self.now_ms)
+            return
+        self._settings.count(self.now_ms)
+        settings = dict(parse_settings(payload, self._streams.client))
+        if MAX_FRAME_SIZE in settings:
+            self._outgoing.max_frame = settings[MAX_FRAME_SIZE]
+        if INITIAL_WINDOW_SIZE in settings:
+            self._outgoing.initial_window_becomes(settings[INITIAL_WINDOW_SIZE])
+        self.max_header_list = settings.get(MAX_HEADER_LIST_SIZE, self.max_header_list)
+        if MAX_CONCURRENT_STREAMS in settings or not self._told:
+            self._streams.allowed = settings.get(MAX_CONCURRENT_STREAMS, MAX_STREAM)
+            self._streams.may_open()
+        self._told = True
+        self._streams.write(frame(SETTINGS, ACK, 0))
+
+    def _on_ping(self, flags: int, number: int, payload: Buffer) -> None:
+        if not flags & ACK:
+            self._pings.count(self.now_ms)
+            self._streams.write(frame(PING, ACK, 0, bytes(payload)))
+        elif payload == PING_DATA:
+            self._emit(Pong())
+        elif payload == DRAIN_DATA and self._streams.last_taken == MAX_STREAM and not self._streams.usable:
+            self._streams.go_away(self._streams.last_peer, 0, "")
+
+    def _on_go_away(self, flags: int, number: int, payload: Buffer) -> None:
+        if len(payload) < 8:
+            raise ConnectionFailure(FRAME_SIZE_ERROR, f"GOAWAY has {len(payload)} bytes; at least 8 are needed")
+        self._ignored.count(self.now_ms)
+        last, code = int.from_bytes(payload[:4], "big") & MAX_STREAM, int.from_bytes(payload[4:8], "big")
+        self._streams.usable = False
+        self._emit(GoAway(last, code, bytes(payload[8:1008]).decode("utf-8", "replace")))
+        if self._streams.client:
+            for stream in [stream for stream in self._open.values() if stream.number > last]:
+                self._emit(Reset(stream.number, REFUSED_STREAM, ""))
+                self._streams.remember_reset(stream.number, False)
+                self._streams.close(stream, True)
+
+    def _on_push_promise(self, flags: int, number: int, payload: Buffer) -> None:
+        raise ConnectionFailure(PROTOCOL_ERROR, "PUSH_PROMISE came, and nobody pushes here")
+
+    def _on_ignored(self, flags: int, number: int, payload: Buffer) -> None:
+        self._ignored.count(self.now_ms)

@@ -1,0 +1,140 @@
+"""The streams of a connection: which are open, which were, and how they end (RFC 9113 5.1)."""
+
+from typing import Literal
+
+from replog.rpc.http2.bounds import Bounds
+from replog.rpc.http2.events import Event, Opened, Reset
+from replog.rpc.http2.frames import (
+    GOAWAY,
+    MAX_STREAM,
+    NO_ERROR,
+    PREFACE,
+    SETTINGS,
+    ConnectionFailure,
+    frame,
+    reset_frame,
+)
+from replog.rpc.http2.incoming import Incoming
+from replog.rpc.http2.outgoing import Outgoing
+from replog.rpc.http2.settings import (
+    ENABLE_PUSH,
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_FRAME_SIZE,
+    MAX_HEADER_LIST_SIZE,
+    pack_settings,
+)
+from replog.rpc.http2.stream import Stream
+
+_REMEMBERED = 10_000  # streams that were reset: frames for them may still be on the way
+
+
+class Streams:
+    def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
+        self.client = side == "client"
+        self.bounds = bounds
+        self.events: list[Event] = []
+        self.emit = self.events.append
+        self.open: dict[int, Stream] = {}
+        self.outgoing = Outgoing(self.open, self.emit, self._sent_end)
+        self.write = self.outgoing.write
+        self.write((PREFACE if self.client else b"") + frame(SETTINGS, 0, 0, self._settings()))
+        self.incoming = Incoming(bounds, self.open, self.emit, self.write)
+        self.next_number = 1  # of a client's next stream
+        self.last_peer = 0  # the client's newest stream, at a server
+        self.allowed = 0  # streams that the server takes at once: none until its SETTINGS say so
+        self.usable = True
+        self.last_taken = MAX_STREAM  # by the last GOAWAY that this side sent
+        self._asked = False  # `can_open` has been false, and `Opened` is due
+        self._reset: dict[int, bool] = {}  # streams that were reset lately; true if the peer did it
+
+    def _settings(self) -> bytes:
+        bounds = self.bounds
+        own = {ENABLE_PUSH: 0} if self.client else {MAX_CONCURRENT_STREAMS: bounds.max_streams}
+        return pack_settings(
+            {
+                **own,
+                INITIAL_WINDOW_SIZE: bounds.window,
+                MAX_FRAME_SIZE: bounds.max_frame,
+                MAX_HEADER_LIST_SIZE: bounds.header_list,
+            }
+        )
+
+    @property
+    def can_open(self) -> bool:
+        can = self.usable and len(self.open) < self.allowed
+        self._asked = not can
+        return can
+
+    def may_open(self) -> None:
+        """There may be room for another stream."""
+        if self._asked and self.can_open:
+            self.emit(Opened())
+
+    def begin(self, number: int) -> Stream:
+        stream = self.open[number] = Stream(number, self.outgoing.initial_window, self.bounds.window)
+        return stream
+
+    def is_idle(self, number: int) -> bool:
+        """Whether no such stream ever was."""
+        return number % 2 == 0 or (number >= self.next_number if self.client else number > self.last_peer)
+
+    def reset_by_peer(self, number: int) -> bool | None:
+        """Of a closed stream: None if it was not reset, at least not lately."""
+        return False if number > self.last_taken else self._reset.get(number)
+
+    # -- ends
+
+    def peer_ends(self, stream: Stream) -> None:
+        stream.remote_done = True
+        if stream.local_done:
+            self.close(stream, False)
+        elif self.client:  # who answered listens no more
+            self.write_reset(stream.number, NO_ERROR)
+            self.close(stream, False)
+
+    def _sent_end(self, stream: Stream) -> None:
+        if stream.remote_done:
+            self.close(stream, False)
+        elif not self.client:
+            self.reset(stream, NO_ERROR)
+
+    def reset(self, stream: Stream, code: int) -> None:
+        self.write_reset(stream.number, code)
+        self.close(stream, True)
+
+    def break_off(self, stream: Stream, code: int, text: str) -> None:
+        """The peer did what ends its stream."""
+        self.emit(Reset(stream.number, code, text))
+        self.reset(stream, code)
+
+    def write_reset(self, number: int, code: int) -> None:
+        self.write(reset_frame(number, code))
+        self.remember_reset(number, False)
+
+    def remember_reset(self, number: int, by_peer: bool) -> None:
+        self._reset[number] = by_peer
+        if len(self._reset) > _REMEMBERED:
+            del self._reset[next(iter(self._reset))]
+
+    def close(self, stream: Stream, was_reset: bool) -> None:
+        del self.open[stream.number]
+        self.incoming.closed(stream, was_reset)
+        if stream.queue:
+            self.outgoing.drop(stream)
+        if self._asked:
+            self.may_open()
+
+    # -- the end of all
+
+    def go_away(self, last: int, code: int, text: str) -> None:
+        self.usable = False
+        self.last_taken = last
+        payload = last.to_bytes(4, "big") + code.to_bytes(4, "big") + text.encode()[:1000]
+        self.write(frame(GOAWAY, 0, 0, payload))
+
+    def fail(self, failure: ConnectionFailure) -> None:
+        for stream in self.open.values():
+            self.outgoing.drop(stream)
+        self.open.clear()
+        self.go_away(self.last_peer, failure.code, failure.text)

@@ -1,0 +1,194 @@
+"""A client and a server of ours, in memory: calls, messages, and how they end."""
+
+import pytest
+
+from replog.rpc.http2.bounds import Bounds
+from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.events import Ended, Failed, GoAway, Headers, Message, Opened, Pong, Reset, Trailers, Writable
+from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST, Pair
+
+
+def test_a_unary_call():
+    pair = Pair()
+    stream = pair.client.open(REQUEST)
+    pair.client.send_message(stream, [b"ask", b"ing"], end=True)
+    assert pair.server_hears() == [Headers(stream, REQUEST, False), Message(stream, b"asking"), Ended(stream)]
+    pair.server.send_headers(stream, ANSWER)
+    pair.server.send_message(stream, [b"answer"])
+    pair.server.send_trailers(stream, OK)
+    assert pair.client_hears() == [Headers(stream, ANSWER, False), Message(stream, b"answer"), Trailers(stream, OK)]
+    assert pair.server_hears() == []
+    assert pair.client.open_streams == pair.server.open_streams == 0
+
+
+def test_trailers_alone_are_an_answer():
+    pair = Pair()
+    stream = pair.client.open(REQUEST, end=True)
+    assert pair.server_hears() == [Headers(stream, REQUEST, True)]
+    pair.server.send_trailers(stream, [*ANSWER, (b"grpc-status", b"12")])
+    assert pair.client_hears() == [Headers(stream, [*ANSWER, (b"grpc-status", b"12")], True)]
+    assert pair.client.open_streams == pair.server.open_streams == 0
+
+
+def test_messages_go_both_ways_in_their_order():
+    pair = Pair()
+    stream = pair.call()
+    for count in range(100):
+        pair.client.send_message(stream, [b"%d" % count])
+        pair.server.send_message(stream, [bytes(count * 1000)])
+    assert pair.client_hears() == [Message(stream, bytes(count * 1000)) for count in range(100)]
+    assert pair.server_hears() == [*(Message(stream, b"%d" % count) for count in range(100)), Writable(stream)]
+
+
+def test_a_server_that_ends_first_drops_what_the_client_still_sends():
+    pair = Pair()
+    stream = pair.call()
+    pair.server.send_trailers(stream, OK)
+    pair.client.send_message(stream, [bytes(100_000)])
+    assert pair.client_hears() == [Trailers(stream, OK)]
+    assert pair.server_hears() == []
+    assert pair.client.open_streams == pair.server.open_streams == 0
+    pair.call()
+
+
+def test_a_message_larger_than_every_window_and_frame_arrives():
+    pair = Pair()
+    stream = pair.call()
+    large = bytes(range(256)) * (BOUNDS.max_message // 256)
+    pair.client.send_message(stream, [large[:1000], memoryview(large)[1000:]], end=True)
+    assert pair.client.waiting(stream) == BOUNDS.max_message + 5
+    assert pair.server_hears() == [Message(stream, large), Ended(stream)]
+    assert pair.client_hears() == [Writable(stream)]
+    assert pair.client.waiting(stream) == 0
+
+
+def test_trailers_wait_for_the_messages_before_them():
+    pair = Pair()
+    stream = pair.call()
+    pair.server.send_message(stream, [bytes(1 << 20)])
+    pair.server.send_trailers(stream, OK)
+    assert [type(event) for event in pair.client_hears()] == [Message, Trailers]
+
+
+def test_what_is_not_taken_holds_the_sender_back():
+    pair = Pair()
+    stream = pair.call()
+    for _ in range(100):
+        pair.client.send_message(stream, [bytes(10_000)])
+    pair.exchange(take=False)
+    here = len(pair.heard_by_server)
+    assert 10_005 * (here + 1) > BOUNDS.window >= 10_005 * here
+    waits = pair.client.waiting(stream)
+    assert waits > 0
+    for _ in range(here):
+        pair.server.took(stream, 10_000)
+    pair.exchange(take=False)
+    assert pair.client.waiting(stream) < waits
+
+
+def test_streams_take_turns():
+    pair = Pair()
+    first, second = pair.call(), pair.call()
+    pair.client.send_message(first, [bytes(4 << 20)])
+    pair.client.send_message(second, [b"small"])
+    assert [event.stream for event in pair.server_hears()] == [second, first]
+
+
+def test_either_side_resets_a_stream_and_the_connection_goes_on():
+    pair = Pair()
+    stream = pair.call()
+    pair.client.send_message(stream, [bytes(1 << 20)])
+    pair.client.reset(stream, 8)
+    assert pair.server_hears() == [Reset(stream, 8, "")]
+    assert pair.client.waiting(stream) == 0
+    stream = pair.call()
+    pair.client.send_message(stream, [bytes(100)])
+    pair.server.reset(stream, 2)
+    pair.server.send_message(stream, [b"too late"])
+    assert pair.client_hears() == [Reset(stream, 2, "")]
+    assert pair.server_hears() == []
+    pair.call()
+
+
+def test_a_client_waits_for_the_servers_settings():
+    client, server = Connection("client", BOUNDS), Connection("server", BOUNDS)
+    assert not client.can_open
+    assert client.receive(b"".join(server.to_send()), 0) == [Opened()]
+    assert client.can_open
+
+
+def test_a_client_waits_for_a_place_among_the_servers_streams():
+    pair = Pair(server=Bounds(max_message=1 << 20, max_streams=2))
+    first = pair.call()
+    pair.call()
+    assert not pair.client.can_open
+    assert pair.client.usable
+    pair.server.send_trailers(first, OK)
+    assert pair.client_hears() == [Trailers(first, OK), Opened()]
+    assert pair.client.can_open
+
+
+def test_one_stream_too_many_costs_that_stream():
+    pair = Pair(server=Bounds(max_message=1 << 20, max_streams=1))
+    first = pair.call()
+    second = pair.client.open(REQUEST)
+    pair.client.send_message(second, [b"lost"])
+    assert pair.client_hears() == [Reset(second, 7, "")]
+    pair.client.send_message(first, [b"kept"])
+    assert pair.server_hears() == [Message(first, b"kept")]
+
+
+def test_a_ping_is_answered():
+    pair = Pair()
+    pair.client.ping()
+    pair.server.ping()
+    assert pair.client_hears() == [Pong()]
+    assert pair.server_hears() == [Pong()]
+
+
+def test_a_server_that_drains_serves_what_is_on_its_way():
+    pair = Pair()
+    running = pair.call()
+    on_its_way = pair.client.open(REQUEST)
+    pair.server.go_away(text="maintenance")
+    assert pair.client_hears() == [GoAway(2**31 - 1, 0, "maintenance"), GoAway(on_its_way, 0, "")]
+    assert not pair.client.usable
+    assert not pair.client.can_open
+    pair.client.send_message(running, [b"still"], end=True)
+    assert pair.server_hears() == [Headers(on_its_way, REQUEST, False), Message(running, b"still"), Ended(running)]
+    pair.server.send_trailers(running, OK)
+    assert pair.client_hears() == [Trailers(running, OK)]
+    pair.server.send_trailers(on_its_way, [*ANSWER, *OK])
+    pair.exchange()
+    assert pair.server.open_streams == pair.client.open_streams == 0
+
+
+def test_a_stream_after_the_last_goaway_was_not_handled():
+    pair = Pair()
+    running = pair.call()
+    pair.server.go_away(11, "enough")
+    late = pair.client.open(REQUEST)
+    pair.client.send_message(late, [bytes(1000)])
+    assert pair.client_hears() == [GoAway(running, 11, "enough"), Reset(late, 7, "")]
+    assert pair.server_hears() == []
+    pair.client.send_message(running, [b"still"])
+    assert pair.server_hears() == [Message(running, b"still")]
+
+
+def test_who_speaks_no_http2_is_told_so():
+    server = Connection("server", BOUNDS)
+    server.to_send()
+    [failed] = server.receive(b"GET / HTTP/1.1\r\n\r\n", 0)
+    assert isinstance(failed, Failed)
+    assert "HTTP/2" in failed.text
+    assert b"HTTP/2" in b"".join(server.to_send())
+    assert server.receive(b"more", 0) == []
+    assert not server.usable
+
+
+def test_a_field_that_may_not_be_sent_is_refused_here():
+    pair = Pair()
+    for field in ((b"Upper", b"case"), (b"x", b"a\r\nb"), (b"", b"")):
+        with pytest.raises(ValueError, match="header"):
+            pair.client.open([*REQUEST, field])
+    pair.call()
