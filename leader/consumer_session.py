@@ -7,7 +7,7 @@ from leader.delayed_fetch import Reader
 from leader.fetch_session import FetchSession, Host
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionResponse
+from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 
@@ -54,14 +54,15 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         self._on_ready = on_ready
         self._rack: str | None = None
 
-    def on_request(self, request: SessionRequest, now_ms: int, room: int) -> SessionResponse | None:
-        """Take over the changes and read, at most `room` bytes. None: it waits until `on_ready`, then `answer` it."""
+    def on_request(self, request: SessionRequest) -> None:
+        """Take over the changes. Then `ask`, with room if anything is due; a request that waits is to be answered by
+        `answer`, after `on_ready`."""
         terms = request.isolation, request.rack
         if terms != (self.isolation, self._rack) or self._host.misses_controller():
             self.isolation, self._rack = terms
             for tp in self._named:
                 self.mark(tp)
-        return self._ask(request, now_ms, room)
+        self._change(request)
 
     def reader(self, tp: TopicPartition, fetch: FetchPartition) -> ConsumerReader | ErrorCode:
         host = self._host

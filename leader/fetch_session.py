@@ -140,15 +140,19 @@ class FetchSession(ABC, Generic[R]):
 
     # Requests
 
-    def _ask(self, request: SessionRequest, now_ms: int, room: int) -> SessionResponse | None:
-        """Take over the changes and read, at most `room` bytes. 0: only bounds, at once.
-
-        None: the request waits, and `_ready` is called as soon as there is enough to answer.
-        """
+    def _change(self, request: SessionRequest) -> None:
+        """Take over what the request names and forgets."""
         for tp in request.forgotten:
             self._forget(tp)
         for tp, fetch in request.named.items():
             self._name(tp, fetch)
+
+    def ask(self, request: SessionRequest, now_ms: int, room: int) -> SessionResponse | None:
+        """Read for this request, whose changes are taken over, at most `room` bytes. 0: only bounds, and at once if
+        there are any.
+
+        None: the request waits, and `_ready` is called as soon as there is enough to answer.
+        """
         self._limit = min(request.max_bytes, self._max_bytes)
         self._unseen = dict.fromkeys(self._due, True)
         rows = self._read(now_ms, room)
@@ -156,7 +160,8 @@ class FetchSession(ABC, Generic[R]):
         wait_ms = request.max_wait_ms
         if any(row.answer.cold is not None for row in rows):
             wait_ms = max(wait_ms, self._cold_wait_ms)
-        if wait_ms <= 0 or not self._named or not room or is_enough((row.answer for row in rows), min_bytes):
+        cannot_wait = wait_ms <= 0 or not self._named or (self._due and not room)
+        if cannot_wait or is_enough((row.answer for row in rows), min_bytes):
             return self._response(rows, now_ms)
         self._park(rows, min_bytes, now_ms + min(wait_ms, self._max_wait_ms), now_ms)
         return None

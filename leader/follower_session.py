@@ -68,7 +68,8 @@ class FollowerSession(FetchSession[PartitionLeader]):
             )
         if self._parked is not None:  # a request came before the last answer, which says all that is needed
             self._send(self._response([], now_ms))
-        response = self._ask(request, now_ms, self._max_bytes)
+        self._change(request)
+        response = self.ask(request, now_ms, self._max_bytes)
         asker.asked_ms = now_ms  # of all partitions that were not read: they are still level
         if response is not None:
             self._send(response)

@@ -79,7 +79,8 @@ class Host(SessionHost):
             isolation=isolation,
             rack=rack,
         )
-        return shown(self.session.on_request(request, NOW_MS, room))
+        self.session.on_request(request)
+        return shown(self.session.ask(request, NOW_MS, room))
 
     def answer(self, room: int = ONE_MIB) -> Answer | None:
         return shown(self.session.answer(NOW_MS + 500, room))

@@ -193,7 +193,8 @@ class Broker(ReplicaManager):
             max_wait_ms=config.request_timeout_ms,
         )
         self.open_sessions[session] = None
-        response = session.on_request(request, self.clock.monotonic_ms(), config.fetch_max_bytes)
+        session.on_request(request)
+        response = session.ask(request, self.clock.monotonic_ms(), config.fetch_max_bytes)
         if response is not None:
             answer(response)
         return session in self.open_sessions

@@ -1,8 +1,6 @@
 """A consumer's stream on the event loop: a request is answered when there is enough to read, and room for it (§4)."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 
 from leader.consumer_session import ConsumerSession
 from replog.fetch import SessionRequest, SessionResponse
@@ -19,55 +17,59 @@ class ConsumerStream:
         """`cold_wait_ms`: as `FetchSession`."""
         self._manager = manager
         self._cold_wait_ms = cold_wait_ms
-        self._ready = asyncio.Event()
+        self._ready = asyncio.get_running_loop().create_future()
         self._session = self._new_session()
 
     def _new_session(self) -> ConsumerSession:
         config = self._manager.config
         return ConsumerSession(
             self._manager,
-            self._ready.set,
+            self._on_ready,
             max_bytes=config.fetch_max_bytes,
             max_wait_ms=config.request_timeout_ms,
             cold_wait_ms=self._cold_wait_ms,
         )
 
-    @contextlib.asynccontextmanager
-    async def answered(self, request: SessionRequest, *, goes_on: bool) -> AsyncIterator[SessionResponse]:
-        """The answer, once there is something to say (FE-8 to FE-13); the block hands it to the reader.
+    def _on_ready(self) -> None:
+        if not self._ready.done():
+            self._ready.set_result(None)
 
-        From the read to the end of the block it has room in the broker's budget; without room in time it comes without
-        records. A request that does not go on from the last one names everything that it wants.
+    async def answer(self, request: SessionRequest, share: Share, *, goes_on: bool) -> SessionResponse:
+        """The answer, once there is something to say (FE-8 to FE-13). `share` holds its room in the broker's budget;
+        the caller gives that back when the reader has taken the answer.
+
+        Without room in time it comes without records. If nothing is due there is nothing to read, and no room is asked
+        for. A request that does not go on from the last one names everything that it wants.
         """
         if not goes_on:
             self.close()
             self._session = self._new_session()
-        self._ready.clear()
-        manager, session = self._manager, self._session
-        most = min(request.max_bytes, manager.config.fetch_max_bytes)
-        async with manager.answers.share(most) as share:
-            response = session.on_request(request, manager.clock.monotonic_ms(), share.size)
-            if response is not None:
-                self._taken(response, share)
-                yield response
-                return
-        await self._wait()
-        async with manager.answers.share(most) as share:
-            response = session.answer(manager.clock.monotonic_ms(), share.size)
-            self._taken(response, share)
-            yield response
-
-    def _taken(self, response: SessionResponse, share: Share) -> None:
+        self._ready = asyncio.get_running_loop().create_future()
+        clock, session = self._manager.clock, self._session
+        most = min(request.max_bytes, self._manager.config.fetch_max_bytes)
+        session.on_request(request)
+        room = await share.take(most) if session.due else 0
+        response = session.ask(request, clock.monotonic_ms(), room)
+        if response is None:
+            share.resize(0)
+            await self._wait()
+            room = await share.take(most) if session.due else 0
+            response = session.answer(clock.monotonic_ms(), room)
         share.resize(response.size)
         if response.size:
             self._manager.pace.served()
+        return response
 
     async def _wait(self) -> None:
+        """Until the session is ready, at the latest at its deadline."""
         deadline_ms = self._session.deadline_ms
         assert deadline_ms is not None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout((deadline_ms - self._manager.clock.monotonic_ms()) / 1000):
-                await self._ready.wait()
+        delay_s = (deadline_ms - self._manager.clock.monotonic_ms()) / 1000
+        timer = asyncio.get_running_loop().call_later(max(0.0, delay_s), self._on_ready)
+        try:
+            await self._ready
+        finally:
+            timer.cancel()
 
     def close(self) -> None:
         self._session.close()

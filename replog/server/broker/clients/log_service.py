@@ -22,6 +22,7 @@ from replog.server.broker.clients.consume import COLD_WAIT_MS, ConsumerStream
 from replog.server.broker.clients.produce import Produce
 from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.outbox import Outbox
+from replog.server.broker.replicas.budget import Share
 from replog.server.broker.replicas.look_ups import LOOK_UP_S
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.slices import in_slices
@@ -101,14 +102,16 @@ class LogService:
         with contextlib.closing(ConsumerStream(self._manager)) as consumer:
             while (request := await stream.receive()) is not None:
                 wanted = _session_request(request, self._manager.config)
-                async with consumer.answered(wanted, goes_on=request.goes_on) as response:
+                with Share(self._manager.answers) as share:
+                    response = await consumer.answer(wanted, share, goes_on=request.goes_on)
                     await stream.send(_fetch_response(request.correlation_id, response))
                 del response  # else its records stay here for as long as the reader asks for no more
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
         with contextlib.closing(ConsumerStream(self._manager, cold_wait_ms=COLD_WAIT_MS)) as consumer:
             wanted = _session_request(request, self._manager.config)
-            async with consumer.answered(wanted, goes_on=False) as response:
+            with Share(self._manager.answers) as share:
+                response = await consumer.answer(wanted, share, goes_on=False)
                 yield _fetch_response(request.correlation_id, response)
 
     # -- look-ups

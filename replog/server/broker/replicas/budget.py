@@ -9,9 +9,7 @@ one answer, and streams are sent away some milliseconds apart.
 """
 
 import asyncio
-import contextlib
 from collections import deque
-from collections.abc import AsyncIterator
 
 SMALLEST_SHARE = 64 << 10  # bytes: the least that is worth a message
 LARGEST_PART = 16  # a share is at most this part of the free room, so that one reader cannot have it all
@@ -20,16 +18,29 @@ SENT_AWAY_EVERY_S = 0.005
 
 
 class Share:
-    """The bytes that one answer may hold; 0: there was no room in time."""
+    """The bytes that one answer may hold, given back at the end of a `with` block."""
 
-    def __init__(self, budget: "Budget", size: int) -> None:
-        self.size = size
+    def __init__(self, budget: "Budget") -> None:
+        """None yet."""
+        self.size = 0
         self._budget = budget
+
+    def __enter__(self) -> "Share":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.resize(0)
+
+    async def take(self, wanted: int) -> int:
+        """At most `wanted` bytes, at least one. 0: after a while in line there was still no room."""
+        self.size = await self._budget.take(max(1, wanted))
+        return self.size
 
     def resize(self, size: int) -> None:
         """Change it to the answer's size: less, or more, because the first batch is given whole (FE-9)."""
-        self._budget.change(size - self.size)
-        self.size = size
+        if size != self.size:
+            self._budget.change(size - self.size)
+            self.size = size
 
 
 class QueuedShare:
@@ -53,20 +64,12 @@ class Budget:
         self._has_granted = False  # in this pass of the event loop
         self._sending_away: asyncio.TimerHandle | None = None
 
-    @contextlib.asynccontextmanager
-    async def share(self, wanted: int) -> AsyncIterator[Share]:
-        """At most `wanted` bytes, at least one, during the block. None after a while in line."""
-        share = Share(self, await self._take(max(1, wanted)))
-        try:
-            yield share
-        finally:
-            share.resize(0)
-
     def change(self, amount: int) -> None:
         self.used += amount
         self._serve()
 
-    async def _take(self, wanted: int) -> int:
+    async def take(self, wanted: int) -> int:
+        """As `Share.take`; `change` gives it back."""
         if not self._line and self._can_grant(wanted):
             return self._grant(wanted)
         place = QueuedShare(wanted, self._wait_s)

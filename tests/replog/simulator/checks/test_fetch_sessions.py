@@ -24,7 +24,8 @@ def _consumer(world: TinyWorld) -> ConsumerSession:
         request = SessionRequest(
             CONSUMER, NO_BROKER_EPOCH, 5000, 1, ONE_MIB, named, isolation=Isolation.HIGH_WATERMARK, rack=""
         )
-        assert session.on_request(request, world.clock.now_ms, ONE_MIB) is None
+        session.on_request(request)
+        assert session.ask(request, world.clock.now_ms, ONE_MIB) is None
         if named:
             session.answer(world.clock.now_ms, ONE_MIB)
     return session

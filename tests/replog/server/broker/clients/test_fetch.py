@@ -1,11 +1,17 @@
-"""A consumer's stream lets go of what it has sent."""
+"""A consumer's stream lets go of what it has sent, and takes no room while it has nothing to read."""
 
 import asyncio
 import sys
+from dataclasses import replace
 
+from replog.fetch import CONSUMER, FetchPartition, SessionRequest
+from replog.log.offsets import Isolation
+from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import log_pb2
+from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.clients.log_service import LogService
+from replog.server.broker.replicas.budget import ROOM_WAIT_S, Share
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually, fetch_request
 
@@ -43,3 +49,23 @@ async def test_a_stream_that_waits_for_the_next_request_does_not_keep_the_record
     assert sys.getrefcount(records) == 2, "somebody besides this test has them"  # the name here, and the argument
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
+
+
+async def test_a_poll_that_ends_empty_needs_no_room_for_an_answer(cluster):
+    await cluster.begin(1)
+    tp = TopicPartition("t", 0)
+    await cluster.produce(tp, batch(b"x"))
+    await eventually(lambda: cluster.log(1, tp).high_watermark == 1)
+    manager = cluster.brokers[1].manager
+    consumer = ConsumerStream(manager)
+    named = {tp: FetchPartition(1, 1 << 20)}
+    first = SessionRequest(CONSUMER, NO_BROKER_EPOCH, 0, 1, 1 << 20, named, isolation=Isolation.HIGH_WATERMARK)
+    with Share(manager.answers) as share, Share(manager.answers) as taken:
+        await consumer.answer(first, share, goes_on=False)
+        manager.answers.change(manager.answers.capacity)  # others have it all
+        taken.size = manager.answers.capacity
+        began_s = asyncio.get_running_loop().time()
+        response = await consumer.answer(replace(first, max_wait_ms=50, named={}), share, goes_on=True)
+        assert not response.rows
+        assert 0.04 < asyncio.get_running_loop().time() - began_s < ROOM_WAIT_S, "it waits for records, not for room"
+    consumer.close()

@@ -1,9 +1,7 @@
 """Consumers that read from the replica in their rack (KIP-392: FE-19 to FE-21), over real gRPC."""
 
 import asyncio
-import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from replog.errors import ErrorCode
 from replog.fetch import SessionRequest, SessionResponse
 from replog.rpc import methods
 from replog.server.broker.clients.consume import ConsumerStream
+from replog.server.broker.replicas.budget import Share
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, fetch_request
 
@@ -27,17 +26,14 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """Bytes of records that each broker gave to consumers."""
     bytes_by_broker: Counter[int] = Counter()
 
-    answered = ConsumerStream.answered
+    answer = ConsumerStream.answer
 
-    @contextlib.asynccontextmanager
-    async def counted(
-        self: ConsumerStream, request: SessionRequest, *, goes_on: bool
-    ) -> AsyncIterator[SessionResponse]:
-        async with answered(self, request, goes_on=goes_on) as response:
-            bytes_by_broker[self._manager.config.node_id] += response.size
-            yield response
+    async def counted(self: ConsumerStream, request: SessionRequest, share: Share, *, goes_on: bool) -> SessionResponse:
+        response = await answer(self, request, share, goes_on=goes_on)
+        bytes_by_broker[self._manager.config.node_id] += response.size
+        return response
 
-    monkeypatch.setattr(ConsumerStream, "answered", counted)
+    monkeypatch.setattr(ConsumerStream, "answer", counted)
     return bytes_by_broker
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from replog.server.broker.replicas.budget import LARGEST_PART, SENT_AWAY_EVERY_S, SMALLEST_SHARE, Budget
+from replog.server.broker.replicas.budget import LARGEST_PART, SENT_AWAY_EVERY_S, SMALLEST_SHARE, Budget, Share
 
 MIB = 1 << 20
 LONG_S = 60.0
@@ -15,7 +15,8 @@ async def hold(budget: Budget, wanted: int) -> tuple[int, "asyncio.Task[None]"]:
     got: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def keep() -> None:
-        async with budget.share(wanted) as share:
+        with Share(budget) as share:
+            await share.take(wanted)
             got.set_result(share.size)
             await asyncio.Event().wait()
 
@@ -50,7 +51,8 @@ async def test_who_finds_no_room_waits_in_order_and_gets_what_is_given_back():
     order: list[str] = []
 
     async def wait(name: str) -> None:
-        async with budget.share(MIB) as share:
+        with Share(budget) as share:
+            await share.take(MIB)
             assert share.size == SMALLEST_SHARE
             order.append(name)
 
@@ -69,21 +71,25 @@ async def test_who_finds_no_room_waits_in_order_and_gets_what_is_given_back():
 async def test_who_waited_in_vain_gets_nothing_and_leaves_nothing():
     budget = Budget(SMALLEST_SHARE, 0.01)
     _, holder = await hold(budget, MIB)
-    async with budget.share(MIB) as share:
+    with Share(budget) as share:
+        await share.take(MIB)
         assert share.size == 0
         assert budget.used == SMALLEST_SHARE
     await end(holder)
     assert budget.used == 0
-    async with budget.share(10) as share:
+    with Share(budget) as share:
+        await share.take(10)
         assert share.size == 10
 
 
 async def test_a_first_batch_larger_than_its_share_counts_in_full_until_it_is_taken():
     budget = Budget(MIB, 0.01)
-    async with budget.share(MIB) as share:
+    with Share(budget) as share:
+        await share.take(MIB)
         share.resize(5 * MIB)
         assert budget.used == 5 * MIB
-        async with budget.share(1) as other:
+        with Share(budget) as other:
+            await other.take(1)
             assert other.size == 0
     assert budget.used == 0
 
@@ -93,7 +99,8 @@ async def test_answers_of_many_who_ask_at_once_are_begun_one_in_each_pass_of_the
     begun, passes = [], 0
 
     async def ask() -> None:
-        async with budget.share(1):
+        with Share(budget) as share:
+            await share.take(1)
             begun.append(passes)
 
     asking = [asyncio.create_task(ask()) for _ in range(100)]
@@ -110,7 +117,8 @@ async def test_of_many_who_waited_in_vain_each_is_sent_away_a_while_after_the_on
     left_at: list[float] = []
 
     async def wait() -> None:
-        async with budget.share(MIB) as share:
+        with Share(budget) as share:
+            await share.take(MIB)
             assert share.size == 0
             left_at.append(asyncio.get_running_loop().time())
 
@@ -125,7 +133,8 @@ async def test_a_cancelled_wait_gives_back_what_it_was_just_granted(granted_firs
     _, holder = await hold(budget, MIB)
 
     async def wait() -> None:
-        async with budget.share(MIB):
+        with Share(budget) as share:
+            await share.take(MIB)
             raise AssertionError("not reached")
 
     waiting = asyncio.create_task(wait())
