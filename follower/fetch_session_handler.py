@@ -17,7 +17,7 @@ from replog.fetch import FetchPartition, SessionRequest, SessionResponse, Sessio
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
-MAX_NAMED = 500  # partitions in one request; if there are more, it does not wait, and the next request names them
+MAX_NAMED = 50  # partitions in one request; if there are more, it does not wait, and the next request names them
 
 
 class FetchedReplica(Protocol):
@@ -198,7 +198,7 @@ class FetchSessionHandler:
     # Answers
 
     def on_response(self, response: SessionResponse, now_ms: int) -> None:
-        """Act on an answer of the leader, whole or a piece of it."""
+        """Act on an answer of the leader."""
         if response.pushed:
             for row in response.rows:
                 replica = self.partitions.get(row.topic_partition)
@@ -207,8 +207,7 @@ class FetchSessionHandler:
             return
         for row in response.rows:
             self._take_row(row, now_ms)
-        if not response.more:
-            self.outstanding -= 1
+        self.outstanding -= 1
 
     def _take_row(self, row: SessionRow, now_ms: int) -> None:
         tp, asked, answer = row

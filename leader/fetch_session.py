@@ -6,7 +6,7 @@ request, a wake-up and an answer look at due partitions only. For all others, a 
 Due partitions stand in a queue. Those that gave data go to its end (FE-10). If there are more than a response holds,
 the rest keep their places, and are not read before their turn unless they change.
 
-An answer reads at most `MAX_LOOKS` partitions, first those that the request has named; a check of a waiting request
+An answer reads at most `most_looks` partitions, first those that the request has named; a check of a waiting request
 looks at as many. The rest follows soon if the request waits, otherwise with the next request.
 """
 
@@ -75,6 +75,7 @@ class FetchSession(ABC, Generic[R]):
 
     isolation = Isolation.LOG_END
     least_bytes = 0  # an answer waits for these, even if the request names fewer
+    most_looks = MAX_LOOKS
     is_bounded = False  # the broker bounds the partitions of all such sessions together
 
     def __init__(self, host: Host, *, max_bytes: int, max_wait_ms: int, cold_wait_ms: int = 0) -> None:
@@ -220,11 +221,11 @@ class FetchSession(ABC, Generic[R]):
 
     def _turn(self) -> Collection[TopicPartition]:
         """The partitions that one pass looks at: first those that were named, then the others as they queue."""
-        if len(self._due) <= MAX_LOOKS:
+        if len(self._due) <= self.most_looks:
             return tuple(self._due)
-        chosen = set(islice(self._first, MAX_LOOKS))
+        chosen = set(islice(self._first, self.most_looks))
         others = (tp for tp in self._due if tp not in self._first)
-        chosen.update(islice(others, MAX_LOOKS - len(chosen)))
+        chosen.update(islice(others, self.most_looks - len(chosen)))
         return [tp for tp in self._due if tp in chosen]
 
     def _look(
@@ -357,7 +358,7 @@ class FetchSession(ABC, Generic[R]):
         """Look at the marked partitions: the parked request may be answered now."""
         if self._parked is None:
             return  # the next request looks at all due partitions
-        if self._is_complete(tuple(islice(self._unseen, MAX_LOOKS)), now_ms):
+        if self._is_complete(tuple(islice(self._unseen, self.most_looks)), now_ms):
             self._ready(now_ms)
 
     @property

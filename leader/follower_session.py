@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Protocol, Unpack
 
-from leader.fetch_session import MAX_LOOKS, FetchSession, Host
+from leader.fetch_session import FetchSession, Host
 from leader.follower_state import Asker
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
@@ -16,6 +16,7 @@ from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, S
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
+MAX_FOLLOWER_LOOKS = 50  # at 10 to 80 us each, and each may be an append of the follower
 PUSH_DELAY_MS = 5  # high watermarks that move within this time go out in one message
 
 
@@ -35,6 +36,7 @@ class FollowerHost(Host, Protocol):
 class FollowerSession(FetchSession[PartitionLeader]):
     """`send` takes what is to be sent; `on_wake` is called when `next_wake_ms` may have come nearer."""
 
+    most_looks = MAX_FOLLOWER_LOOKS
     least_bytes = 1  # a request for none waits for one (FE-8, FE-11)
 
     def __init__(
@@ -165,7 +167,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
 
     def _push(self, now_ms: int) -> None:
         rows = []
-        for tp in tuple(islice(self._unpushed, MAX_LOOKS)):
+        for tp in tuple(islice(self._unpushed, self.most_looks)):
             del self._unpushed[tp]
             named = self._named[tp]
             leader = self._host.leader_for_fetch(tp, named.request)

@@ -77,7 +77,6 @@ class SessionResponse(NamedTuple):
 
     rows: Sequence[SessionRow]  # those with something new (FE-17)
     pushed: bool = False  # high watermarks that moved (divergence 6)
-    more: bool = False  # the rest of it comes next
 
     @property
     def size(self) -> int:

@@ -250,15 +250,3 @@ def test_nothing_is_asked_where_there_is_nothing_to_ask(session):
         replica.follower = None
     assert session.next_request(session.now_ms) is None
     assert session.next_wake_ms is None
-
-
-def test_an_answer_may_come_in_pieces_and_the_next_request_waits_for_the_last(session):
-    session.ask()
-    answer = FetchAnswer(high_watermark=5, log_start_offset=0, records=session.records())
-    asked = FetchPartition(5, 0, EPOCH, topic_id=TOPIC_ID)
-    rows = [SessionRow(TopicPartition("t", number), asked, answer) for number in (0, 1)]
-    session.on_response(SessionResponse(rows[:1], more=True), session.now_ms)
-    assert session.partitions[TopicPartition("t", 0)].follower.log.log_end_offset == 10  # type: ignore[union-attr]
-    assert session.next_request(session.now_ms) is None
-    session.on_response(SessionResponse(rows[1:]), session.now_ms)
-    assert session.ask() == ({0: 10, 1: 10}, [])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from leader.consumer_session import ConsumerSession
+from leader.fetch_session import MAX_LOOKS
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse
@@ -102,6 +103,17 @@ def at_end(directory: Path, partitions: int) -> Host:
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
     return at_end(tmp_path, 3)
+
+
+def test_a_pass_reads_so_many_partitions_and_the_next_one_the_rest(tmp_path):
+    host = Host(tmp_path, 1)
+    host.leaders = {named(number): host.leaders[named(0)] for number in range(MAX_LOOKS + 10)}
+    first = host.ask(dict.fromkeys(range(MAX_LOOKS + 10), 0))
+    assert len(host.touched) == MAX_LOOKS
+    second = host.ask({})
+    assert first is not None
+    assert second is not None
+    assert {*first, *second} == set(range(MAX_LOOKS + 10))
 
 
 def test_an_idle_consumer_costs_no_look_at_any_partition(tmp_path):

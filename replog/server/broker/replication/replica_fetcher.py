@@ -4,7 +4,7 @@ The session decides what to ask, and what an answer means (`follower/fetch_sessi
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import structlog
 
@@ -24,7 +24,6 @@ from replog.rpc.v1.common_pb2 import ForgottenPartition
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.clock import Clock
 from replog.server.logging import tell_each
-from replog.server.slices import SLICE
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -137,8 +136,7 @@ class ReplicaFetcher:
     async def _read(self, stream: Stream) -> None:
         while (response := await stream.receive()) is not None:
             self._backoff.reset()
-            async for part in _parts(_session_response(response)):
-                self.session.on_response(part, self._clock.monotonic_ms())
+            self.session.on_response(_session_response(response), self._clock.monotonic_ms())
             for event, rows in self._happened.items():
                 tell_each(log.info, event, rows)
             self._happened.clear()
@@ -201,16 +199,6 @@ def _session_response(response: WithRecords[pb.ReplicaFetchResponse]) -> Session
         asked = FetchPartition(result.fetch_offset, 0, result.leader_epoch, topic_id=result.topic_id)
         rows.append(SessionRow(tp, asked, _answer(result, records)))
     return SessionResponse(rows, pushed=response.head.pushed)
-
-
-async def _parts(response: SessionResponse) -> AsyncIterator[SessionResponse]:
-    """The response in pieces, with other work of the loop between two of them: each row may be an append."""
-    rows = response.rows
-    for first in range(0, len(rows) or 1, SLICE):
-        more = first + SLICE < len(rows)
-        yield response._replace(rows=rows[first : first + SLICE], more=more)
-        if more:
-            await asyncio.sleep(0)
 
 
 def _answer(result: pb.ReplicaFetchPartitionResult, records: memoryview) -> FetchAnswer:

@@ -4,10 +4,8 @@ import asyncio
 
 from structlog.testing import capture_logs
 
-from replog.fetch import SessionResponse
 from replog.metadata.records import partition_to_record
 from replog.rpc.v1 import metadata_pb2
-from replog.server.slices import SLICE
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
 
@@ -74,24 +72,3 @@ def test_an_answer_about_a_topic_of_the_same_name_is_dropped_ft_8(pair):
     pair.loop.run_until(pair.loop.time() + 5)
     assert pair.hosted(2).topic_id == b"2" * 16
     assert (pair.log(1).log_end_offset, pair.log(2).log_end_offset) == (2, 0)
-
-
-def test_a_long_answer_is_taken_in_pieces_between_which_others_have_their_turns(pair):
-    names = range(3 * SLICE)
-    pair.create_topic(partitions=len(names))
-    session = next(iter(pair.brokers[2]._fetchers._fetchers.values())).session
-    on_response, pieces = session.on_response, list[SessionResponse]()
-
-    def note(response: SessionResponse, now_ms: int) -> None:
-        pieces.append(response)
-        on_response(response, now_ms)
-
-    session.on_response = note  # type: ignore[method-assign]
-    pair.network.slow("broker-1", "broker-2", (500, 500))
-    for partition in names:
-        pair.produce(100, partition=partition, acks=1)
-    assert pair.loop.run_until(
-        lambda: all(pair.hosted(2, partition).log.log_end_offset for partition in names), pair.loop.time() + 20
-    )
-    assert any(piece.more for piece in pieces)
-    assert max(len(piece.rows) for piece in pieces) <= SLICE
