@@ -218,8 +218,7 @@ class LogService:
         image = self._manager.image
         version = image.version  # what is gathered later, in slices, may be newer
         names = [] if request.without_topics else list(request.topics) or sorted(image.topics)
-        topics = [await self._topic_metadata(name) async for name in in_slices(names)]
-        return pb.GetMetadataResponse(
+        response = pb.GetMetadataResponse(
             cluster_id=image.cluster_id,
             controller=self._manager.config.controller_listener,
             brokers=[
@@ -232,34 +231,32 @@ class LogService:
                 )
                 for _, broker in sorted(image.brokers.items())
             ],
-            topics=topics,
             metadata_version=version,
             controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.hearing.controller_ms,
         )
+        async for name in in_slices(names):
+            await self._describe(response.topics.add(topic=name))
+        return response
 
-    async def _topic_metadata(self, name: str) -> pb.TopicMetadata:
-        topic = self._manager.image.topics.get(name)
+    async def _describe(self, described: pb.TopicMetadata) -> None:
+        topic = self._manager.image.topics.get(described.topic)
         if topic is None:
-            return pb.TopicMetadata(topic=name, error_code=wire_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        return pb.TopicMetadata(
-            topic=name,
-            topic_id=topic.topic_id,
-            configs=topic.configs,
-            partitions=[
-                pb.PartitionMetadata(
-                    partition=number,
-                    leader=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    replicas=state.replicas,
-                    isr=state.isr,
-                    elr=state.elr,
-                    partition_epoch=state.partition_epoch,
-                    adding_replicas=state.adding,
-                    removing_replicas=state.removing,
-                )
-                async for number, state in in_slices(self._manager.image.partitions_of(name).items())
-            ],
-        )
+            described.error_code = wire_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return
+        described.topic_id = topic.topic_id
+        described.configs.update(topic.configs)
+        async for number, state in in_slices(self._manager.image.partitions_of(topic.name).items()):
+            described.partitions.add(
+                partition=number,
+                leader=state.leader,
+                leader_epoch=state.leader_epoch,
+                replicas=state.replicas,
+                isr=state.isr,
+                elr=state.elr,
+                partition_epoch=state.partition_epoch,
+                adding_replicas=state.adding,
+                removing_replicas=state.removing,
+            )
 
     def _leader(self, partition: Any, current_leader_epoch: int | None) -> PartitionLeader:
         tp = _topic_partition(partition)
