@@ -10,12 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeVar
 
 from replog.server.clock import Clock
-from replog.server.slices import SLICE
+from replog.server.slices import in_slices
 
 T = TypeVar("T")
 
 SERVED_MS = 1000  # so long after the last record somebody counts as being served
-SLICE_S = 0.002  # of work, then a rest
 RESTS = 4  # times as long as the slice
 LEAST_REST_S, LONGEST_REST_S = 0.001, 0.1
 
@@ -46,13 +45,6 @@ class Pace:
         rest_s = max(LEAST_REST_S, min(RESTS * took_s, LONGEST_REST_S)) if self.gives_way else 0.0
         await asyncio.sleep(rest_s)
 
-    async def in_slices(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """As `replog.server.slices.in_slices`, with rests between shorter slices."""
-        loop = asyncio.get_running_loop()
-        begun_s, count = loop.time(), 0
-        for item in items:
-            yield item
-            count += 1
-            if count == SLICE or (loop.time() - begun_s >= SLICE_S and self.gives_way):
-                await self.rest(begun_s)
-                begun_s, count = loop.time(), 0
+    def in_slices(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """As `replog.server.slices.in_slices`, with rests."""
+        return in_slices(items, self.rest)

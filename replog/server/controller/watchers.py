@@ -13,7 +13,7 @@ from replog.server.controller.current_records import CurrentRecords
 
 SIGN_OF_LIFE_S = 1.0
 MAX_WATCHERS = 1000  # besides registered brokers, for which there is as much room again
-DELTA_RECORDS = 2000  # of one message, and
+DELTA_RECORDS = 500  # of one message, and
 DELTA_BYTES = 1 << 20  # about so many bytes
 
 

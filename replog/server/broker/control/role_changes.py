@@ -280,7 +280,7 @@ class RoleChanges:
     async def _take_up(self, changed: Iterable[TopicPartition], slices: Slices) -> None:
         leading: list[tuple[TopicPartition, PartitionState]] = []
         following: list[tuple[TopicPartition, PartitionState]] = []
-        for tp in changed:
+        async for tp in in_slices(changed):
             state = self._image.partitions.get(tp)
             is_here = tp not in self._refused and tp not in self._coming
             if state is not None and self._broker_id in state.replicas and is_here:

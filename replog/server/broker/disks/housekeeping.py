@@ -21,6 +21,7 @@ from replog.log.log import Log
 from replog.properties import MAX_LONG
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.slices import in_slices
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
@@ -138,7 +139,7 @@ class Housekeeping:
         has waited for `flush.ms` (LG-18)."""
         now_ms = self._manager.clock.monotonic_ms()
         stirred, self._manager.stirred = self._manager.stirred, {}
-        for tp in stirred:
+        async for tp in in_slices(stirred):
             hosted = self._manager.hosted.get(tp)
             if hosted is not None and _has_something_due(hosted.log):
                 self._restless.setdefault((tp, hosted.log), now_ms)

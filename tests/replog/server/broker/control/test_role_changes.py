@@ -116,7 +116,7 @@ async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster)
     await eventually(lambda: not broker._image.partitions)
     watching.cancel()
     assert {partitions for partitions, _ in seen} == {0, 3 * SLICE}
-    assert max(abs(after - before) for (_, before), (_, after) in itertools.pairwise(seen)) == SLICE
+    assert max(abs(after - before) for (_, before), (_, after) in itertools.pairwise(seen)) <= SLICE
 
 
 @pytest.fixture
