@@ -68,11 +68,12 @@ def replica_offsets(
     `complain` hears of each broker that does not answer.
     """
     from replog.local_cluster import probe
+    from replog.rpc.limits import MAX_ANSWER_BYTES
     from replog.rpc.methods import Inspection
     from replog.rpc.v1 import inspection_pb2
 
     offsets: dict[tuple[int, int], dict[str, int | None]] = {}
-    request = inspection_pb2.DescribeReplicasRequest(topic=topic)
+    request = inspection_pb2.DescribeReplicasRequest(topic=topic, max_bytes=MAX_ANSWER_BYTES)
     for broker in cluster.brokers:
         if broker.fenced:
             continue

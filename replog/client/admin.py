@@ -21,6 +21,7 @@ from replog.client.metadata import Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Log, LogDirs, Method
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import controller_pb2, log_dirs_pb2, log_pb2
@@ -247,7 +248,9 @@ class Admin:
         self, partitions: Sequence[TopicPartition] = ()
     ) -> dict[TopicPartition, PartitionReassignment]:
         """Those of `partitions`, of all if none is named, that are being reassigned, as the controller knows it."""
-        request = controller_pb2.ListPartitionReassignmentsRequest(partitions=_names(partitions))
+        request = controller_pb2.ListPartitionReassignmentsRequest(
+            partitions=_names(partitions), max_bytes=MAX_ANSWER_BYTES
+        )
         response = await self._ask_controller(Controller["list_partition_reassignments"], request)
         return {
             _partition(result): PartitionReassignment(
@@ -275,7 +278,7 @@ class Admin:
         self, broker_ids: Sequence[int], topics: Sequence[str] = ()
     ) -> dict[int, tuple[LogDirDescription, ...]]:
         """Each broker's log directories and their replicas, those of `topics` only if any is named."""
-        request = log_dirs_pb2.DescribeLogDirsRequest(topics=topics)
+        request = log_dirs_pb2.DescribeLogDirsRequest(topics=topics, max_bytes=MAX_ANSWER_BYTES)
         described = {}
         for broker_id in broker_ids:
             response = await self._ask_broker(broker_id, LogDirs["describe_log_dirs"], request)

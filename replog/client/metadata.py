@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from replog.backoff import Backoff
 from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Log, Method
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import log_pb2
@@ -177,7 +178,7 @@ class Metadata:
         """One GetMetadata answer, of every topic if `topics` is empty, of none if it is None: the first broker's that
         gives one, or if that is stale the newer one of two brokers'.
         """
-        request = log_pb2.GetMetadataRequest(topics=topics, without_topics=topics is None)
+        request = log_pb2.GetMetadataRequest(topics=topics, without_topics=topics is None, max_bytes=MAX_ANSWER_BYTES)
         response: log_pb2.GetMetadataResponse = await self.ask_any(Log["get_metadata"], request)
         if self._is_stale(response) and len(self._order) > 1:
             self.ask_another()

@@ -9,6 +9,7 @@ from replog.errors import ReplogError
 from replog.rpc import methods
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.grpcio.status import from_rpc_error
+from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Method
 from replog.rpc.v1 import log_pb2
 
@@ -30,7 +31,7 @@ def is_serving(address: str) -> bool:
 def metadata_of(address: str, timeout_s: float = CALL_TIMEOUT_S, *, without_topics: bool = False) -> Any:
     """What the broker at `address` knows of the cluster (a GetMetadataResponse), or None if it does not answer."""
     try:
-        request = log_pb2.GetMetadataRequest(without_topics=without_topics)
+        request = log_pb2.GetMetadataRequest(without_topics=without_topics, max_bytes=MAX_ANSWER_BYTES)
         return call(address, methods.Log["get_metadata"], request, timeout_s)
     except ReplogError:
         return None

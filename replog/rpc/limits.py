@@ -14,6 +14,7 @@ from replog.errors import ErrorCode, ReplogError
 KIB, MIB = 1 << 10, 1 << 20
 MAX_REQUEST_BYTES = MAX_BATCH_BYTES + 2 * MIB  # of one message: gRPC holds it until it ends, and it may never end
 MAX_ANSWER_BYTES = 64 * MIB  # what a server sends, and a client takes, as one message
+DEFAULT_ANSWER_BYTES = 4 * MIB  # what a client of gRPC takes that is not made to take more
 MAX_CONNECTIONS = 5000  # to one server; a further one is closed
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
 MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker; as many as a topic may have
@@ -71,6 +72,18 @@ def check_count(named: Sized) -> None:
     if len(named) > MAX_PARTITIONS_PER_REQUEST:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST, f"{len(named)} partitions in one request; at most {MAX_PARTITIONS_PER_REQUEST}"
+        )
+
+
+def check_fits(size: int, max_bytes: int) -> None:
+    """Raises INVALID_REQUEST if an answer of `size` bytes is more than its client takes: `max_bytes`, 0 for gRPC's
+    default."""
+    if size > (max_bytes or DEFAULT_ANSWER_BYTES):
+        default = "" if max_bytes else ", which is what a client takes that does not say max_bytes"
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"the answer has {size} bytes, and at most {max_bytes or DEFAULT_ANSWER_BYTES} were asked for{default}; "
+            "name less in one request, or take more and say so in max_bytes",
         )
 
 

@@ -25,6 +25,7 @@ from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOIN
 from replog.log.formats.segment_file import Vanished
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.grpcio.status import from_rpc_error
+from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Inspection, Log, Method
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.rpc.v1 import log_pb2
@@ -80,7 +81,7 @@ def broker_stores(
 
 def _metadata(addresses: Sequence[str], topics: list[str]) -> log_pb2.GetMetadataResponse:
     """From the first that answers. None is waited for long while there are others; each time longer."""
-    request = log_pb2.GetMetadataRequest(topics=topics)
+    request = log_pb2.GetMetadataRequest(topics=topics, max_bytes=MAX_ANSWER_BYTES)
     backoff = Backoff(Random())
     for attempt in range(TRIES):
         if attempt > 0:
@@ -226,7 +227,7 @@ class BrokerStore:
         return files
 
     def _describe(self, topic: str, *, digests: bool) -> dict[TopicPartition, pb.ReplicaDescription]:
-        request = pb.DescribeReplicasRequest(topic=topic, digests=digests)
+        request = pb.DescribeReplicasRequest(topic=topic, digests=digests, max_bytes=MAX_ANSWER_BYTES)
         response = self.connection().call(Inspection["describe_replicas"], request)
         if response.broker_id != self.replica:
             raise OSError(f"{self.address} is broker {response.broker_id}, not {self.replica}")

@@ -231,9 +231,10 @@ class AlterPartitionReassignmentResult(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class ListPartitionReassignmentsRequest(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "max_bytes")
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionName]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionName, _Mapping]]] = ...) -> None: ...
+    max_bytes: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionName, _Mapping]]] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class ListPartitionReassignmentsResponse(_message.Message):
     __slots__ = ("partitions",)

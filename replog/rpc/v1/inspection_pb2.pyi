@@ -21,10 +21,11 @@ DIGEST_INDEX: SegmentFile
 LEADER_EPOCH_CHECKPOINT: SegmentFile
 
 class DescribeReplicasRequest(_message.Message):
-    __slots__ = ("topic", "digests")
+    __slots__ = ("topic", "digests", "max_bytes")
     topic: str
     digests: bool
-    def __init__(self, topic: _Optional[str] = ..., digests: _Optional[bool] = ...) -> None: ...
+    max_bytes: int
+    def __init__(self, topic: _Optional[str] = ..., digests: _Optional[bool] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class DescribeReplicasResponse(_message.Message):
     __slots__ = ("broker_id", "replicas")

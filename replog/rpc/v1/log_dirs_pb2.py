@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from replog.rpc.v1 import common_pb2 as replog_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18replog/v1/log_dirs.proto\x12\treplog.v1\x1a\x16replog/v1/common.proto\"H\n\x1a\x41lterReplicaLogDirsRequest\x12*\n\x08replicas\x18\x01 \x03(\x0b\x32\x18.replog.v1.ReplicaLogDir\"B\n\rReplicaLogDir\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0f\n\x07log_dir\x18\x03 \x01(\t\"O\n\x1b\x41lterReplicaLogDirsResponse\x12\x30\n\x08replicas\x18\x01 \x03(\x0b\x32\x1e.replog.v1.ReplicaLogDirResult\"x\n\x13ReplicaLogDirResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12(\n\nerror_code\x18\x03 \x01(\x0e\x32\x14.replog.v1.ErrorCode\x12\x15\n\rerror_message\x18\x04 \x01(\t\"(\n\x16\x44\x65scribeLogDirsRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\"\\\n\x17\x44\x65scribeLogDirsResponse\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12.\n\x08log_dirs\x18\x02 \x03(\x0b\x32\x1c.replog.v1.LogDirDescription\"\xa5\x01\n\x11LogDirDescription\x12\x0f\n\x07log_dir\x18\x01 \x01(\t\x12(\n\nerror_code\x18\x02 \x01(\x0e\x32\x14.replog.v1.ErrorCode\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x12\x12\x14\n\x0cusable_bytes\x18\x04 \x01(\x12\x12*\n\x08replicas\x18\x05 \x03(\x0b\x32\x18.replog.v1.LogDirReplica\"f\n\rLogDirReplica\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x12\n\noffset_lag\x18\x04 \x01(\x12\x12\x11\n\tis_future\x18\x05 \x01(\x08\x32\xc9\x01\n\x07LogDirs\x12\x64\n\x13\x41lterReplicaLogDirs\x12%.replog.v1.AlterReplicaLogDirsRequest\x1a&.replog.v1.AlterReplicaLogDirsResponse\x12X\n\x0f\x44\x65scribeLogDirs\x12!.replog.v1.DescribeLogDirsRequest\x1a\".replog.v1.DescribeLogDirsResponseB!\n\treplog.v1P\x01Z\x12replog/v1;replogv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18replog/v1/log_dirs.proto\x12\treplog.v1\x1a\x16replog/v1/common.proto\"H\n\x1a\x41lterReplicaLogDirsRequest\x12*\n\x08replicas\x18\x01 \x03(\x0b\x32\x18.replog.v1.ReplicaLogDir\"B\n\rReplicaLogDir\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0f\n\x07log_dir\x18\x03 \x01(\t\"O\n\x1b\x41lterReplicaLogDirsResponse\x12\x30\n\x08replicas\x18\x01 \x03(\x0b\x32\x1e.replog.v1.ReplicaLogDirResult\"x\n\x13ReplicaLogDirResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12(\n\nerror_code\x18\x03 \x01(\x0e\x32\x14.replog.v1.ErrorCode\x12\x15\n\rerror_message\x18\x04 \x01(\t\";\n\x16\x44\x65scribeLogDirsRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\x12\x11\n\tmax_bytes\x18\x02 \x01(\x05\"\\\n\x17\x44\x65scribeLogDirsResponse\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12.\n\x08log_dirs\x18\x02 \x03(\x0b\x32\x1c.replog.v1.LogDirDescription\"\xa5\x01\n\x11LogDirDescription\x12\x0f\n\x07log_dir\x18\x01 \x01(\t\x12(\n\nerror_code\x18\x02 \x01(\x0e\x32\x14.replog.v1.ErrorCode\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x12\x12\x14\n\x0cusable_bytes\x18\x04 \x01(\x12\x12*\n\x08replicas\x18\x05 \x03(\x0b\x32\x18.replog.v1.LogDirReplica\"f\n\rLogDirReplica\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0c\n\x04size\x18\x03 \x01(\x03\x12\x12\n\noffset_lag\x18\x04 \x01(\x12\x12\x11\n\tis_future\x18\x05 \x01(\x08\x32\xc9\x01\n\x07LogDirs\x12\x64\n\x13\x41lterReplicaLogDirs\x12%.replog.v1.AlterReplicaLogDirsRequest\x1a&.replog.v1.AlterReplicaLogDirsResponse\x12X\n\x0f\x44\x65scribeLogDirs\x12!.replog.v1.DescribeLogDirsRequest\x1a\".replog.v1.DescribeLogDirsResponseB!\n\treplog.v1P\x01Z\x12replog/v1;replogv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,13 +42,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPLICALOGDIRRESULT']._serialized_start=286
   _globals['_REPLICALOGDIRRESULT']._serialized_end=406
   _globals['_DESCRIBELOGDIRSREQUEST']._serialized_start=408
-  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_end=448
-  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_start=450
-  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_end=542
-  _globals['_LOGDIRDESCRIPTION']._serialized_start=545
-  _globals['_LOGDIRDESCRIPTION']._serialized_end=710
-  _globals['_LOGDIRREPLICA']._serialized_start=712
-  _globals['_LOGDIRREPLICA']._serialized_end=814
-  _globals['_LOGDIRS']._serialized_start=817
-  _globals['_LOGDIRS']._serialized_end=1018
+  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_end=467
+  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_start=469
+  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_end=561
+  _globals['_LOGDIRDESCRIPTION']._serialized_start=564
+  _globals['_LOGDIRDESCRIPTION']._serialized_end=729
+  _globals['_LOGDIRREPLICA']._serialized_start=731
+  _globals['_LOGDIRREPLICA']._serialized_end=833
+  _globals['_LOGDIRS']._serialized_start=836
+  _globals['_LOGDIRS']._serialized_end=1037
 # @@protoc_insertion_point(module_scope)

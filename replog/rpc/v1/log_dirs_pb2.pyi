@@ -33,9 +33,10 @@ class ReplicaLogDirResult(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class DescribeLogDirsRequest(_message.Message):
-    __slots__ = ("topics",)
+    __slots__ = ("topics", "max_bytes")
     topics: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, topics: _Optional[_Iterable[str]] = ...) -> None: ...
+    max_bytes: int
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class DescribeLogDirsResponse(_message.Message):
     __slots__ = ("broker_id", "log_dirs")

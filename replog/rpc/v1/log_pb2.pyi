@@ -186,10 +186,11 @@ class DeleteRecordsPartitionResult(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., low_watermark: _Optional[int] = ...) -> None: ...
 
 class GetMetadataRequest(_message.Message):
-    __slots__ = ("topics", "without_topics")
+    __slots__ = ("topics", "without_topics", "max_bytes")
     topics: _containers.RepeatedScalarFieldContainer[str]
     without_topics: bool
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., without_topics: _Optional[bool] = ...) -> None: ...
+    max_bytes: int
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., without_topics: _Optional[bool] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class GetMetadataResponse(_message.Message):
     __slots__ = ("cluster_id", "controller", "brokers", "topics", "metadata_version", "controller_heard_ms_ago")

@@ -17,6 +17,7 @@ from replog.controller.registration import Registration
 from replog.controller.topics import MAX_CLUSTER_PARTITIONS, NewTopic
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import partition_to_record
+from replog.rpc.limits import check_fits
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 from replog.server.controller.active_controller import ActiveController
@@ -139,7 +140,7 @@ class ControllerService:
         _check_count(request.partitions)
         names, state = _names(request.partitions), self._controller.state
         ongoing = await self._controller.decide(lambda _: Decision([], state.list_partition_reassignments(names)))
-        return pb.ListPartitionReassignmentsResponse(
+        answer = pb.ListPartitionReassignmentsResponse(
             partitions=[
                 pb.OngoingPartitionReassignment(
                     topic=tp.topic,
@@ -151,6 +152,8 @@ class ControllerService:
                 for tp, moving in ongoing
             ]
         )
+        check_fits(answer.ByteSize(), request.max_bytes)
+        return answer
 
     async def _in_lots(
         self,

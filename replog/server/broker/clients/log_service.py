@@ -14,7 +14,7 @@ from replog.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest, 
 from replog.log.offsets import Buffer, Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc.codec import WithRecords
-from replog.rpc.limits import check_count
+from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB, check_count, check_fits
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
@@ -35,6 +35,8 @@ _ISOLATION = {
     int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK,
     int(pb.READ_COMMITTED): Isolation.TXN_COMMITTED,
 }
+
+UNSAID_FETCH_BYTES = DEFAULT_ANSWER_BYTES - MIB  # of records, for who does not say how many: an answer has a head, too
 
 
 class LogService:
@@ -104,7 +106,7 @@ class LogService:
                 wanted = _session_request(request, self._manager.config)
                 with Share(self._manager.answers) as share:
                     response = await consumer.answer(wanted, share, goes_on=request.goes_on)
-                    await stream.send(_fetch_response(request.correlation_id, response))
+                    await stream.send(_fetch_response(request, response))
                 del response  # else its records stay here for as long as the reader asks for no more
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
@@ -112,7 +114,7 @@ class LogService:
             wanted = _session_request(request, self._manager.config)
             with Share(self._manager.answers) as share:
                 response = await consumer.answer(wanted, share, goes_on=False)
-                yield _fetch_response(request.correlation_id, response)
+                yield _fetch_response(request, response)
 
     # -- look-ups
 
@@ -236,6 +238,7 @@ class LogService:
         )
         async for name in in_slices(names):
             await self._describe(response.topics.add(topic=name))
+        check_fits(response.ByteSize(), request.max_bytes)
         return response
 
     async def _describe(self, described: pb.TopicMetadata) -> None:
@@ -307,14 +310,14 @@ def _batches(request: WithRecords[pb.ProduceRequest]) -> list[tuple[TopicPartiti
     ]
 
 
-def _fetch_partition(partition: pb.FetchPartition) -> FetchPartition:
+def _fetch_partition(partition: pb.FetchPartition, max_bytes: int) -> FetchPartition:
     if partition.partition_max_bytes < 0:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST, f"partition_max_bytes {partition.partition_max_bytes} may not be negative"
         )
     return FetchPartition(
         fetch_offset=partition.fetch_offset,
-        max_bytes=partition.partition_max_bytes,
+        max_bytes=partition.partition_max_bytes or max_bytes,
         current_leader_epoch=_optional(partition, "current_leader_epoch"),
         last_fetched_epoch=_optional(partition, "last_fetched_epoch"),
         topic_id=partition.topic_id,
@@ -323,7 +326,8 @@ def _fetch_partition(partition: pb.FetchPartition) -> FetchPartition:
 
 def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> SessionRequest:
     check_count(request.partitions)
-    named = {_topic_partition(partition): _fetch_partition(partition) for partition in request.partitions}
+    max_bytes = max(0, request.max_bytes or UNSAID_FETCH_BYTES)
+    named = {_topic_partition(partition): _fetch_partition(partition, max_bytes) for partition in request.partitions}
     if len(named) < len(request.partitions):
         raise _named_twice()
     rack = _optional(request, "rack_id")
@@ -332,7 +336,7 @@ def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> SessionR
         broker_epoch=NO_BROKER_EPOCH,
         max_wait_ms=request.max_wait_ms,
         min_bytes=max(0, request.min_bytes),
-        max_bytes=max(0, request.max_bytes),
+        max_bytes=max_bytes,
         named=named,
         forgotten=[_topic_partition(partition) for partition in request.forgotten],
         isolation=_isolation(request.isolation_level),
@@ -340,9 +344,11 @@ def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> SessionR
     )
 
 
-def _fetch_response(correlation_id: int, response: SessionResponse) -> WithRecords[pb.FetchResponse]:
+def _fetch_response(request: pb.FetchRequest, response: SessionResponse) -> WithRecords[pb.FetchResponse]:
     results = [_fetch_result(tp, answer) for tp, _, answer in response.rows]
-    head = pb.FetchResponse(correlation_id=correlation_id, partitions=results)
+    head = pb.FetchResponse(correlation_id=request.correlation_id, partitions=results)
+    if not request.max_bytes:  # a batch that is larger comes whole (FE-9), if it is first
+        check_fits(head.ByteSize() + response.size, 0)
     return WithRecords(head, [row.answer.records for row in response.rows if row.answer.records])
 
 

@@ -21,6 +21,7 @@ from replog.log.formats.digest import sealed_digest
 from replog.log.formats.headers import read_headers
 from replog.log.segments import SegmentView
 from replog.rpc.codec import WithRecords
+from replog.rpc.limits import check_fits
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
@@ -63,7 +64,9 @@ class InspectionService:
                 for segment, digest in zip(replica.segments[:-1], digests, strict=True):
                     if digest is not None:
                         segment.digest = digest
-        return pb.DescribeReplicasResponse(broker_id=self._manager.config.node_id, replicas=replicas)
+        answer = pb.DescribeReplicasResponse(broker_id=self._manager.config.node_id, replicas=replicas)
+        check_fits(answer.ByteSize(), request.max_bytes)
+        return answer
 
     def _cleaned_to(self, hosted: HostedPartition) -> int:
         """A cleaning that is under way, or was called off, has put segments into place that no checkpoint tells of."""
