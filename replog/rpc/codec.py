@@ -5,9 +5,9 @@ that field, and the payload as it is. It arrives as a head and a view of the pay
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -40,11 +40,19 @@ def encode(message: Message) -> bytes:
 
 def encode_with_records(message: "WithRecords[Message]") -> bytes:
     """One join of head, tag, length and payload; grpc accepts only `bytes`."""
-    size = sum(len(piece) for piece in message.records)
+    pieces = _pieces(message)
+    return b"".join(pieces) if len(pieces) > 1 else bytes(pieces[0])
+
+
+def pieces_of(encode: Callable[[Any], bytes], message: Any) -> Sequence[Buffer]:
+    """What `encode` makes of a message, not joined if that can be: the payload is copied nowhere."""
+    return _pieces(message) if encode is encode_with_records else (encode(message),)
+
+
+def _pieces(message: "WithRecords[Message]") -> Sequence[Buffer]:
+    size = sum(map(len, message.records))
     head = message.head.SerializeToString()
-    if size == 0:
-        return head
-    return b"".join((head, _RECORDS_TAG, _varint(size), *message.records))
+    return (head + _RECORDS_TAG + _varint(size), *message.records) if size else (head,)
 
 
 class RecordsDecoder(Generic[M]):

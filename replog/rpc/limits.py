@@ -63,6 +63,9 @@ LIMITS = {
     "Inspection/ReadFile": Limit(64, 64 * KIB),
     "Inspection/ReadBatchHeaders": Limit(64, 64 * KIB),
     # of both, for tools
+    "Health/Check": Limit(1000, 64 * KIB),
+    "Health/List": Limit(100, 64 * KIB),
+    "Health/Watch": Limit(1000, 64 * KIB),
     "ServerReflection/ServerReflectionInfo": Limit(100, 64 * KIB),
 }
 

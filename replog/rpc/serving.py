@@ -9,6 +9,7 @@ from typing import Any
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.limits import Gate
 from replog.rpc.methods import Method
+from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import ServerStream, answers
 
 logger = logging.getLogger(__name__)
@@ -52,9 +53,19 @@ def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
         return ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}")
 
 
-def failure(error: Exception) -> ReplogError:
+class CallEnded(Exception):
+    """A handler ends its call with a status of gRPC's own, which is no error of replog's."""
+
+    def __init__(self, status: CallStatus) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+def status_of(error: Exception) -> CallStatus:
     """What the caller gets of what a handler raised; a defect is logged, too."""
-    if isinstance(error, ReplogError):
-        return error
-    logger.error("a handler failed", exc_info=error)
-    return ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
+    if isinstance(error, CallEnded):
+        return error.status
+    if not isinstance(error, ReplogError):
+        logger.error("a handler failed", exc_info=error)
+        error = ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
+    return to_status(error)

@@ -94,6 +94,7 @@ class CallStatus(NamedTuple):
     details: bytes  # a google.rpc.Status, the value of `grpc-status-details-bin`; empty if the server sent none
 
 
+MAX_MESSAGE = 3000  # bytes of an error's text, which travels twice: some clients take 8 KiB of trailers in all
 DETAILS_KEY = "grpc-status-details-bin"
 
 
@@ -101,8 +102,11 @@ def to_status(error: ReplogError) -> CallStatus:
     detail = Any()
     detail.Pack(error_details_pb2.ErrorInfo(reason=error.code.name, domain=DOMAIN))
     code = GRPC_CODES[error.code]
-    status = status_pb2.Status(code=code, message=error.message, details=[detail])
-    return CallStatus(code, error.message, status.SerializeToString())
+    message = error.message
+    if len(message.encode()) > MAX_MESSAGE:
+        message = message.encode()[:MAX_MESSAGE].decode(errors="ignore") + "..."
+    status = status_pb2.Status(code=code, message=message, details=[detail])
+    return CallStatus(code, message, status.SerializeToString())
 
 
 def from_status(status: CallStatus, address: str) -> ReplogError:

@@ -1,7 +1,7 @@
 """How processes reach each other: a unary call, a stream of answers, a stream both ways, each with a deadline.
 
-`replog.rpc.grpcio` implements this, and so does the simulator's network. Every failure of the wire is a `ReplogError`:
-the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCEPTION.
+`replog.rpc.grpcio` and `replog.rpc.http2` implement this, and so does the simulator's network. Every failure of the
+wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCEPTION.
 """
 
 import contextlib

@@ -8,17 +8,18 @@ from typing import Any
 import grpc
 import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.grpcio.options import SERVER_OPTIONS
 from replog.rpc.grpcio.status import STATUS_CODES
+from replog.rpc.health import SERVICE as HEALTH
+from replog.rpc.health import Health
 from replog.rpc.limits import Gate
 from replog.rpc.methods import Method, methods_of
 from replog.rpc.reflection import SERVICES, Reflection
-from replog.rpc.serving import decoded, failure, serve
-from replog.rpc.status import DETAILS_KEY, to_status
+from replog.rpc.serving import decoded, serve, status_of
+from replog.rpc.status import DETAILS_KEY
 
 
 class GrpcServerStream:
@@ -44,9 +45,9 @@ class GrpcServer:
     def __init__(self, address: str) -> None:
         self._address = address
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
-        self._health = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self._names = [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name]
+        self._health = Health()
+        self._names: list[str] = []
+        self.add(HEALTH, self._health)
 
     def add(self, service: ServiceDescriptor, handlers: object) -> None:
         table = {
@@ -77,12 +78,10 @@ class GrpcServer:
 
     async def set_serving(self, serving: bool) -> None:
         """What health.v1 answers, for the whole server and each service."""
-        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        for name in ("", *self._names):
-            await self._health.set(name, status)
+        self._health.set_serving(("", *self._names), serving)
 
     async def stop(self, grace_s: float) -> None:
-        await self._health.enter_graceful_shutdown()
+        await self.set_serving(False)
         await self._server.stop(grace_s)
 
 
@@ -102,7 +101,7 @@ def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable
         except (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError):
             return  # the client has gone; there is nobody to tell
         except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
-            status = to_status(failure(error))
+            status = status_of(error)
             await context.abort(STATUS_CODES[status.code], status.message, ((DETAILS_KEY, status.details),))
 
     return serve_call

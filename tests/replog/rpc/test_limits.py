@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import limits, methods, reflection, serving
+from replog.rpc import health, limits, methods, reflection, serving
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.grpcio import server
 from replog.rpc.grpcio.channel import GrpcChannel
@@ -27,6 +27,7 @@ SERVICES: list[ServiceDescriptor] = [
     methods.LOG_DIRS,
     methods.CONTROLLER,
     methods.PRESENCE,
+    health.SERVICE,
     *reflection.SERVICES,
 ]
 S = 60.0

@@ -9,12 +9,13 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 
 from replog.rpc import methods
+from replog.rpc.transport import Transport
 from tests.replog.rpc.handlers import Handlers, serving
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[str]:
-    async with serving(Handlers(), methods.LOG, methods.INSPECTION) as address:
+async def server(transport: Transport) -> AsyncIterator[str]:
+    async with serving(Handlers(), methods.LOG, methods.INSPECTION, transport=transport) as address:
         yield address
 
 

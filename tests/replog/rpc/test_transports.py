@@ -1,4 +1,4 @@
-"""What every transport promises, over gRPC on loopback and over the simulated network."""
+"""What every transport promises, over both kinds of gRPC, mixed ones too, and over the simulated network."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
+import uvloop
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2.transport import H2Transport
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import inspection_pb2
 from replog.simulator.network.transport import SimulatedTransport
@@ -25,21 +27,30 @@ class Wire(NamedTuple):
 
 
 Conversation = Callable[[Wire], Awaitable[None]]
+LoopFactory = Callable[[], asyncio.AbstractEventLoop] | None
 
 
-def _over_loopback(transport: Transport, conversation: Conversation) -> None:
+def _on_loopback(client: Transport, server: Transport, conversation: Conversation, loop: LoopFactory = None) -> None:
     async def converse() -> None:
         handlers = Handlers()
         async with (
-            serving(handlers, methods.LOG, methods.INSPECTION, transport=transport) as address,
-            channel_to(address, transport) as channel,
+            serving(handlers, methods.LOG, methods.INSPECTION, transport=server) as address,
+            channel_to(address, client) as channel,
         ):
-            await conversation(Wire(channel, handlers, transport))
+            await conversation(Wire(channel, handlers, client))
 
-    asyncio.run(converse())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(converse())
 
 
-_over_grpcio = partial(_over_loopback, GrpcTransport())
+GRPCIO, H2 = GrpcTransport(), H2Transport()
+TRANSPORTS = {
+    "grpcio": partial(_on_loopback, GRPCIO, GRPCIO),
+    "h2": partial(_on_loopback, H2, H2),
+    "h2-uvloop": partial(_on_loopback, H2, H2, loop=uvloop.new_event_loop),
+    "h2-grpcio": partial(_on_loopback, H2, GRPCIO),
+    "grpcio-h2": partial(_on_loopback, GRPCIO, H2),
+}
 
 
 def _simulated(conversation: Conversation) -> None:
@@ -52,7 +63,7 @@ def _simulated(conversation: Conversation) -> None:
 
 
 def over_every_transport(conversation: Conversation) -> Callable[..., None]:
-    @pytest.mark.parametrize("transport", [_over_grpcio, _simulated])
+    @pytest.mark.parametrize("transport", [*TRANSPORTS.values(), _simulated], ids=[*TRANSPORTS, "simulated"])
     def test(transport: Callable[[Conversation], None]) -> None:
         transport(conversation)
 

@@ -8,21 +8,21 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from replog.rpc import methods
-from replog.rpc.grpcio.server import GrpcServer
+from replog.rpc.transport import Transport
 from replog.rpc.v1 import log_pb2
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[str]:
-    async with serving(Handlers(), methods.LOG, methods.INSPECTION) as address:
+async def server(transport: Transport) -> AsyncIterator[str]:
+    async with serving(Handlers(), methods.LOG, methods.INSPECTION, transport=transport) as address:
         yield address
 
 
-async def test_whoever_waits_on_a_server_that_stops_is_told_that_it_is_unavailable():
+async def test_whoever_waits_on_a_server_that_stops_is_told_that_it_is_unavailable(transport):
     """Any gRPC client tries another server then, and this one later."""
-    server, handlers = GrpcServer("127.0.0.1:0"), Handlers()
+    server, handlers = transport.listen("127.0.0.1:0"), Handlers()
     server.add(methods.LOG, handlers)
     call, stream = methods.Log["get_metadata"], methods.Log["produce"]
     async with grpc.aio.insecure_channel(await server.start()) as channel:
@@ -37,9 +37,9 @@ async def test_whoever_waits_on_a_server_that_stops_is_told_that_it_is_unavailab
         assert [await waiting.code(), await idle.code()] == [grpc.StatusCode.UNAVAILABLE] * 2
 
 
-async def test_a_connection_is_waited_for(server):
+async def test_a_connection_is_waited_for(server, transport):
     """One that is as slow to be made as on a busy machine, or to one that is far away."""
-    async with proxy_to(server) as far, channel_to(far.address) as channel:
+    async with proxy_to(server) as far, channel_to(far.address, transport) as channel:
         far.cut()
         asyncio.get_running_loop().call_later(0.4, far.heal)
         assert await ask(channel, "a") == ["a"]

@@ -8,21 +8,24 @@ import pytest
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
+from replog.rpc.http2 import client_wire, wire
 from tests.replog.processes.proxy import CHUNK, Proxy, proxy_to
 from tests.replog.rpc.handlers import Handlers, channel_to, produce_request, serving
 
 PATIENCE_S = 40.0  # by itself gRPC waits a minute for the answer to a ping
 
 
-async def test_a_connection_whose_peer_answers_no_ping_is_given_up(monkeypatch):
+async def test_a_connection_whose_peer_answers_no_ping_is_given_up(transport, monkeypatch):
     """TCP still acknowledges what is sent, as for a process that is paused. Ten times as fast as it really is."""
     waits = {"grpc.keepalive_time_ms", "grpc.http2.ping_timeout_ms"}
     faster = tuple((name, value // 10 if name in waits else value) for name, value in CHANNEL_OPTIONS)
     monkeypatch.setattr("replog.rpc.grpcio.channel.CHANNEL_OPTIONS", faster)
+    monkeypatch.setattr(client_wire, "SILENCE_S", client_wire.SILENCE_S / 10)
+    monkeypatch.setattr(wire, "ANSWER_S", wire.ANSWER_S / 10)
     async with (
-        serving(Handlers(), methods.LOG) as address,
+        serving(Handlers(), methods.LOG, transport=transport) as address,
         proxy_to(address) as link,
-        channel_to(link.address) as channel,
+        channel_to(link.address, transport) as channel,
     ):
         stream = channel.open(methods.Log["produce"])
         await stream.send(produce_request(7))
@@ -67,12 +70,12 @@ def frames(passed: bytearray) -> list[int]:
     return types
 
 
-async def test_nobody_asks_a_stream_that_is_used_whether_it_is_alive():
+async def test_nobody_asks_a_stream_that_is_used_whether_it_is_alive(transport):
     """Each ping wakes both processes once more, and idle brokers have nothing else to do."""
-    async with serving(Handlers(), methods.LOG) as address:
+    async with serving(Handlers(), methods.LOG, transport=transport) as address:
         link = Recorder(address)
         await link.start()
-        async with channel_to(link.address) as channel:
+        async with channel_to(link.address, transport) as channel:
             stream = channel.open(methods.Log["produce"])
             for number in range(50):
                 await stream.send(produce_request(number))

@@ -1,0 +1,259 @@
+"""`replog.rpc.transport.Channel` over HTTP/2: one connection to an address, made when it is needed."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from replog.config import parse_address
+from replog.errors import ErrorCode, ReplogError
+from replog.log.offsets import Buffer
+from replog.rpc.codec import pieces_of
+from replog.rpc.http2.calls import request_fields, timeout_ms
+from replog.rpc.http2.client_wire import ClientWire
+from replog.rpc.http2.exchange import Exchange
+from replog.rpc.http2.wire import READ_BYTES
+from replog.rpc.methods import Method
+
+CONNECT_S = 3.0  # for one attempt: to connect, and to hear the server's first word
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.05, 1.0  # between attempts that fail; calls in between fail at once
+CONNECTIONS = 3  # in turn, for a call: a server that stops may take a connection, and no call
+ACKNOWLEDGED_MS = 5000  # in which the peer's TCP has to acknowledge what was sent
+
+
+class H2Stream:
+    """`replog.rpc.transport.Stream`."""
+
+    def __init__(self, channel: "H2Channel", method: Method) -> None:
+        self._channel = channel
+        self._method = method
+        self._wire: ClientWire
+        self._exchange: Exchange | None = None
+        self._opening: asyncio.Task[tuple[ClientWire, Exchange]] | None = None
+        self._ended: ReplogError | None = None  # by this side
+
+    async def _opened(self) -> Exchange:
+        if self._exchange is None:
+            self._check_open()
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._channel.opened(self._method))
+            try:
+                self._wire, exchange = await asyncio.shield(self._opening)
+            except asyncio.CancelledError:
+                self._check_open()
+                raise
+            self._check_open()
+            self._exchange = exchange
+        return self._exchange
+
+    def _check_open(self) -> None:
+        if self._ended is not None:
+            raise ReplogError(self._ended.code, self._ended.message)
+
+    async def send(self, message: Any) -> None:
+        exchange = self._exchange or await self._opened()
+        if exchange.over or self._ended is not None:
+            failure = exchange.failure or self._ended
+            raise ReplogError(
+                ErrorCode.NETWORK_EXCEPTION if failure is None else failure.code,
+                f"{self._channel.address}: the stream has ended" if failure is None else failure.message,
+            )
+        exchange.send(pieces_of(self._method.encode_request, message))
+        self._wire.write()
+        if exchange.must_wait:
+            await exchange.room()
+
+    async def receive(self, timeout_s: float | None = None) -> Any | None:
+        try:
+            if self._exchange is None:
+                async with asyncio.timeout(timeout_s):
+                    await self._opened()
+            assert self._exchange is not None
+            payload = await self._exchange.next(timeout_s)
+        except TimeoutError:
+            self._end(
+                ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{self._channel.address} said nothing for {timeout_s:g} s")
+            )
+            self._check_open()
+        return None if payload is None else decoded(self._method, payload, self._channel.address)
+
+    async def finish(self) -> None:
+        exchange = await self._opened()
+        self._wire.connection.end(exchange.stream)
+        self._wire.write()
+
+    def cancel(self) -> None:
+        self._end(
+            ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self._channel.address}: the call was cancelled"),
+        )
+
+    def _end(self, failure: ReplogError) -> None:
+        self._ended = self._ended or failure
+        if self._exchange is not None:
+            self._wire.give_up(self._exchange, failure)
+        elif self._opening is not None:
+            self._opening.add_done_callback(_give_up_opened)
+            self._opening.cancel()
+
+
+def _give_up_opened(opening: "asyncio.Task[tuple[ClientWire, Exchange]]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        wire, exchange = opening.result()
+        wire.give_up(exchange)
+
+
+class H2Channel:
+    """`replog.rpc.transport.Channel`."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._wire: ClientWire | None = None
+        self._wires: set[ClientWire] = set()  # that one, and those that only end their calls
+        self._connecting: asyncio.Task[ClientWire] | None = None
+        self._closed = False
+        self._failures = 0  # to connect, in a row
+        self._refused = ReplogError(ErrorCode.NETWORK_EXCEPTION, "")  # the last of them
+        self._again_at = 0.0
+        self._buffer = memoryview(bytearray(READ_BYTES))
+
+    # -- calls
+
+    async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
+        pieces = pieces_of(method.encode_request, request)
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        try:
+            return decoded(method, await self._answer(method, pieces, deadline, again=True), self.address)
+        except TimeoutError:
+            raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{self.address} did not answer in time") from None
+
+    async def _answer(self, method: Method, pieces: Sequence[Buffer], deadline: float, again: bool) -> Any:
+        """Raises TimeoutError too."""
+        loop = asyncio.get_running_loop()
+        wire, exchange = await self.opened(method, deadline)
+        try:
+            exchange.send(pieces, end=True)
+            wire.write()
+            answer = await exchange.next(deadline - loop.time())
+            if answer is None or await exchange.next(deadline - loop.time()) is not None:
+                raise ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{self.address}: one answer was to come")
+            return answer
+        except ReplogError:
+            if again and exchange.failure is wire.untouched:
+                return await self._answer(method, pieces, deadline, again=False)
+            raise
+        finally:
+            wire.give_up(exchange)
+
+    async def watch(self, method: Method, request: Any) -> AsyncIterator[Any]:
+        wire, exchange = await self.opened(method)
+        try:
+            exchange.send(pieces_of(method.encode_request, request), end=True)
+            wire.write()
+            while (payload := await exchange.next()) is not None:
+                yield decoded(method, payload, self.address)
+        finally:
+            wire.give_up(exchange)
+
+    def open(self, method: Method) -> H2Stream:
+        return H2Stream(self, method)
+
+    async def opened(self, method: Method, deadline: float | None = None) -> tuple[ClientWire, Exchange]:
+        """A call on a connection that takes it. Raises TimeoutError at the deadline."""
+        wire = self._wire
+        if wire is None or not wire.usable or not wire.connection.can_open:
+            async with asyncio.timeout_at(deadline):
+                wire = await self._with_a_place()
+        left_ms = None if deadline is None else timeout_ms(deadline - asyncio.get_running_loop().time())
+        return wire, wire.open(request_fields(method.path, self.address, left_ms))
+
+    async def _with_a_place(self) -> ClientWire:
+        for _ in range(CONNECTIONS):
+            wire = self._wire
+            if wire is None or not wire.usable:
+                wire = await self._connected()
+            if await wire.place():
+                return wire
+        raise ReplogError(
+            ErrorCode.NETWORK_EXCEPTION, f"{self.address} cannot be reached: it takes no calls on new connections"
+        )
+
+    # -- the connection
+
+    async def _connected(self) -> ClientWire:
+        if self._closed:
+            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the channel is closed")
+        loop = asyncio.get_running_loop()
+        if self._connecting is None:
+            if self._failures and loop.time() < self._again_at:
+                raise ReplogError(self._refused.code, self._refused.message)
+            self._connecting = loop.create_task(self._connect(), name=f"connect to {self.address}")
+            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> ClientWire:
+        loop = asyncio.get_running_loop()
+        try:
+            self._wire = wire = await self._attempt()
+        except (OSError, UnicodeError, ReplogError) as error:
+            self._again_at = loop.time() + min(MIN_BACKOFF_S * 2 ** min(self._failures, 10), MAX_BACKOFF_S)
+            self._failures += 1
+            why = f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else str(error)
+            self._refused = ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} cannot be reached: {why}")
+            raise self._refused from None
+        else:
+            self._failures = 0
+            self._wires = {each for each in self._wires if not each.lost} | {wire}
+            return wire
+        finally:
+            self._connecting = None
+
+    async def _attempt(self) -> ClientWire:
+        """The host's addresses in turn, asked for each time: a host may have moved. Raises the last one's failure."""
+        host, port = parse_address(self.address)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CONNECT_S
+        async with asyncio.timeout_at(until):
+            places = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+        failure: Exception = OSError("the name has no address")
+        for number, (family, kind, protocol, _, place) in enumerate(places):
+            try:
+                async with asyncio.timeout((until - loop.time()) / (len(places) - number)):
+                    return await self._connect_to(socket.socket(family, kind, protocol), place)
+            except (OSError, ReplogError) as error:
+                failure = error
+        raise failure
+
+    async def _connect_to(self, connection: socket.socket, place: tuple[Any, ...]) -> ClientWire:
+        loop = asyncio.get_running_loop()
+        try:
+            connection.setblocking(False)
+            if sys.platform == "linux":
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, ACKNOWLEDGED_MS)
+            await loop.sock_connect(connection, place)
+            _, wire = await loop.create_connection(lambda: ClientWire(self.address, self._buffer), sock=connection)
+        except BaseException:
+            connection.close()
+            raise
+        try:
+            await wire.ready
+        except BaseException:
+            wire.abort()
+            raise
+        return wire
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        for wire in self._wires:
+            wire.close("the channel is closed")
+        for wire in self._wires:
+            await wire.closed()
+
+
+def decoded(method: Method, payload: bytes, address: str) -> Any:
+    try:
+        return method.decode_response(payload)
+    except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
+        raise ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address}: its answer cannot be read: {error}") from None

@@ -1,0 +1,143 @@
+"""The client's side of one connection: it opens calls, as many at once as the server allows."""
+
+import asyncio
+from collections import deque
+
+from google.rpc import code_pb2
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.http2 import events
+from replog.rpc.http2.bounds import Bounds
+from replog.rpc.http2.calls import parse_answer, parse_trailers
+from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.exchange import Exchange
+from replog.rpc.http2.fields import FieldList
+from replog.rpc.http2.frames import CANCEL, ENHANCE_YOUR_CALM, NO_ERROR, REFUSED_STREAM
+from replog.rpc.http2.wire import Wire
+from replog.rpc.limits import MAX_ANSWER_BYTES
+from replog.rpc.status import CallStatus, from_status
+
+SILENCE_S = 5.0  # until a ping: who vanished is noticed without a request
+_OF_RESETS = {
+    NO_ERROR: code_pb2.UNAVAILABLE,
+    REFUSED_STREAM: code_pb2.UNAVAILABLE,
+    CANCEL: code_pb2.CANCELLED,
+    ENHANCE_YOUR_CALM: code_pb2.RESOURCE_EXHAUSTED,
+}
+
+
+class ClientWire(Wire):
+    def __init__(self, address: str, buffer: memoryview) -> None:
+        super().__init__(Connection("client", Bounds(MAX_ANSWER_BYTES)), address, SILENCE_S, buffer)
+        self.ready: asyncio.Future[None] = self._loop.create_future()  # once the server has spoken
+        self.untouched = ReplogError(  # of a call that the server did not begin to handle: it may be sent again
+            ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: it takes no more calls on this connection"
+        )
+        self._waiting: deque[asyncio.Future[None]] = deque()  # for a place among the open streams
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert not self.connection.can_open, "`Opened` says when"
+
+    @property
+    def usable(self) -> bool:
+        """Whether new calls may go here, now or when others have ended."""
+        return not self.lost and self.connection.usable
+
+    async def place(self) -> bool:
+        """Wait while the server has as many calls as it allows. False if this connection takes no more."""
+        while self.usable and not self.connection.can_open:
+            place = self._loop.create_future()
+            self._waiting.append(place)
+            try:
+                await place
+            except asyncio.CancelledError:
+                self._next_may_open()
+                raise
+        return self.usable
+
+    def open(self, headers: FieldList) -> Exchange:
+        """A call, while there is a place."""
+        stream = self.connection.open(headers)
+        exchange = self.exchanges[stream] = Exchange(self.connection, stream, self.write_soon)
+        if self._waiting:
+            self._next_may_open()
+        return exchange
+
+    def _next_may_open(self) -> None:
+        while self._waiting and (self.connection.can_open or not self.usable):
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                if self.usable:
+                    return
+
+    def give_up(self, exchange: Exchange, failure: ReplogError | None = None) -> None:
+        """Its caller wants no more of it."""
+        if self.exchanges.pop(exchange.stream, None) is not None:
+            exchange.give_up(failure)
+            self.write()
+            self._close_if_drained()
+        else:
+            exchange.drop()
+
+    def _over(self, stream: int, failure: ReplogError | None) -> None:
+        if (exchange := self.exchanges.pop(stream, None)) is not None:
+            exchange.on_over(failure)
+            self._close_if_drained()
+
+    def _failed(self, stream: int, status: CallStatus) -> None:
+        self._over(stream, from_status(status, self.peer))
+
+    def _close_if_drained(self) -> None:
+        if not self.exchanges and not self.connection.usable:
+            self.close()
+
+    # -- what arrives
+
+    def on_opened(self, event: events.Opened) -> None:
+        if not self.ready.done():
+            self.ready.set_result(None)
+        self._next_may_open()
+
+    def on_headers(self, event: events.Headers) -> None:
+        if (wrong := parse_answer(event.headers)) is not None:
+            self.connection.reset(event.stream, CANCEL)
+            self._failed(event.stream, wrong)
+        elif event.end:
+            self._ended(event)
+
+    def on_trailers(self, event: events.Trailers) -> None:
+        self._ended(event)
+
+    def _ended(self, event: events.Trailers | events.Headers) -> None:
+        status = parse_trailers(event.headers)
+        self._over(event.stream, None if status is None else from_status(status, self.peer))
+
+    def on_unreadable(self, event: events.Unreadable) -> None:
+        self.connection.reset(event.stream, CANCEL)
+        self._failed(event.stream, CallStatus(event.status, event.text, b""))
+
+    def on_reset(self, event: events.Reset) -> None:
+        if event.code == REFUSED_STREAM:
+            self._over(event.stream, self.untouched)
+            return
+        code = _OF_RESETS.get(event.code, code_pb2.INTERNAL)
+        self._failed(event.stream, CallStatus(code, event.text or f"the server reset the stream ({event.code})", b""))
+
+    def on_ended(self, event: events.Ended) -> None:
+        raise AssertionError("servers end by trailers")
+
+    def on_go_away(self, event: events.GoAway) -> None:
+        self._why = f"the server is going away: {event.text or 'it stops'}"
+        self._next_may_open()
+        self._loop.call_soon(self._close_if_drained)  # once the streams that it did not see are reset
+
+    def on_lost(self, failure: ReplogError) -> None:
+        if not self.ready.done():
+            self.ready.set_exception(failure)
+            self.ready.exception()  # maybe nobody waits
+        exchanges, self.exchanges = self.exchanges, {}
+        for exchange in exchanges.values():
+            exchange.on_over(failure)
+        self._next_may_open()

@@ -1,0 +1,103 @@
+"""The messages of one stream, both ways, as tasks use them: one task reads at a time, and one sends."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from replog.errors import ReplogError
+from replog.log.offsets import Buffer
+from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.frames import CANCEL
+
+MAX_WAITING = 64 << 10  # bytes; a sender with more of them waits until all have gone out
+
+
+class Exchange:
+    def __init__(self, connection: Connection, stream: int, write_soon: Callable[[], None]) -> None:
+        """`write_soon` is called when the connection may have something to send that can wait for the end of the turn
+        of the loop."""
+        self.stream = stream
+        self.over = False  # nothing more comes; what has come can still be read
+        self.failure: ReplogError | None = None  # why it is over, if that is wrong
+        self._connection = connection
+        self._write_soon = write_soon
+        self._came: deque[bytes] = deque()
+        self._reading: asyncio.Future[None] | None = None
+        self._sending: asyncio.Future[None] | None = None
+
+    def on_message(self, payload: bytes) -> None:
+        self._came.append(payload)
+        _wake(self._reading)
+
+    def on_over(self, failure: ReplogError | None = None) -> None:
+        """Nothing more comes, and why if that is wrong. The first word counts."""
+        if not self.over:
+            self.over, self.failure = True, failure
+            _wake(self._reading)
+        _wake(self._sending)
+
+    def on_writable(self) -> None:
+        _wake(self._sending)
+
+    async def next(self, timeout_s: float | None = None) -> bytes | None:
+        """The next message; None when no more come. Raises what went wrong, and TimeoutError."""
+        while not self._came:
+            if self.over:
+                if (failure := self.failure) is not None:
+                    raise ReplogError(failure.code, failure.message)  # a new one, which keeps no frames of others
+                return None
+            await self._news(timeout_s)
+        payload = self._came.popleft()
+        self._connection.took(self.stream, len(payload))
+        self._write_soon()
+        return payload
+
+    async def _news(self, timeout_s: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        self._reading = loop.create_future()
+        timer = None if timeout_s is None else loop.call_later(timeout_s, _expire, self._reading)
+        try:
+            await self._reading
+        finally:
+            self._reading = None
+            if timer is not None:
+                timer.cancel()
+
+    def send(self, pieces: Sequence[Buffer], end: bool = False) -> None:
+        """What does not go out yet waits: see `room`."""
+        self._connection.send_message(self.stream, pieces, end)
+
+    @property
+    def must_wait(self) -> bool:
+        return self._connection.waiting(self.stream) > MAX_WAITING
+
+    async def room(self) -> None:
+        """Until all that was sent has gone out, or cannot any more."""
+        while self._connection.waiting(self.stream):
+            self._sending = asyncio.get_running_loop().create_future()
+            try:
+                await self._sending
+            finally:
+                self._sending = None
+
+    def drop(self) -> None:
+        """Nobody reads here any more."""
+        while self._came:
+            self._connection.took(self.stream, len(self._came.popleft()))
+        self._write_soon()
+
+    def give_up(self, failure: ReplogError | None, code: int = CANCEL) -> None:
+        """Close the stream now, on both sides."""
+        self._connection.reset(self.stream, code)
+        self.drop()
+        self.on_over(failure)
+
+
+def _wake(waiting: asyncio.Future[None] | None) -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_result(None)
+
+
+def _expire(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_exception(TimeoutError())

@@ -1,0 +1,119 @@
+"""`replog.rpc.transport.Server` over HTTP/2."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from replog.config import parse_address
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.health import SERVICE as HEALTH
+from replog.rpc.health import Health
+from replog.rpc.http2.server_wire import Route, ServerWire
+from replog.rpc.http2.wire import READ_BYTES
+from replog.rpc.limits import MAX_CONNECTIONS, Gate
+from replog.rpc.methods import methods_of
+from replog.rpc.reflection import SERVICES, Reflection
+
+BACKLOG = 1024  # connections that wait to be taken
+ENDING_S = 5.0  # for handlers that were cancelled
+POLL_S = 0.01
+
+
+class H2Server:
+    """`replog.rpc.transport.Server`."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._routes: dict[str, Route] = {}
+        self._names: list[str] = []
+        self._wires: set[ServerWire] = set()
+        self._listeners: list[asyncio.Server] = []
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._health = Health()
+        self.add(HEALTH, self._health)
+
+    def add(self, service: ServiceDescriptor, handlers: object) -> None:
+        for method in methods_of(service).values():
+            handler = getattr(handlers, method.handler_name)
+            self._routes[method.path] = Route(method, handler, Gate(method.path, method.limit))
+        self._names.append(service.full_name)
+
+    async def start(self) -> str:
+        names = [*self._names, *(service.full_name for service in SERVICES)]
+        for service in SERVICES:
+            self.add(service, Reflection(names))
+        host, port = parse_address(self._address)
+        try:
+            sockets = await _listeners(host, port)
+        except (OSError, UnicodeError) as error:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG,
+                f"cannot listen on {host}:{port}: the port is in use or the address is not this machine's; "
+                "choose another in 'listeners'",
+            ) from error
+        for listener in sockets:
+            loop = asyncio.get_running_loop()
+            self._listeners.append(await loop.create_server(self._new_wire, sock=listener, backlog=BACKLOG))
+        await self.set_serving(False)
+        return f"{host}:{sockets[0].getsockname()[1]}"
+
+    def _new_wire(self) -> ServerWire:
+        return ServerWire(self._routes, self._buffer, self._takes, self._wires.discard)
+
+    def _takes(self, wire: ServerWire) -> bool:
+        if len(self._wires) >= MAX_CONNECTIONS:
+            return False
+        self._wires.add(wire)
+        return True
+
+    async def set_serving(self, serving: bool) -> None:
+        """What health.v1 answers, for the whole server and each service."""
+        self._health.set_serving(("", *self._names), serving)
+
+    async def stop(self, grace_s: float) -> None:
+        await self.set_serving(False)
+        for listener in self._listeners:
+            listener.close()
+        wires = list(self._wires)
+        for wire in wires:
+            wire.connection.go_away()
+            wire.write()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                while any(wire.connection.open_streams for wire in wires if not wire.lost):
+                    await asyncio.sleep(POLL_S)
+        tasks = [call.task for wire in wires for call in wire.calls.values()]
+        for wire in wires:
+            wire.cut_short_all()
+            wire.close("this server stops")
+        if tasks:
+            await asyncio.wait(tasks, timeout=ENDING_S)
+        await asyncio.gather(*(wire.closed() for wire in wires))
+
+
+async def _listeners(host: str, port: int) -> list[socket.socket]:
+    """A socket for each address of the host, all with one port. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    places = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    with contextlib.ExitStack() as opened:
+        listeners: list[socket.socket] = []
+        for family, kind, protocol, _, place in places:
+            listener = opened.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # those of a process that ended just now
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                listener.bind((place[0], port, *place[2:]))
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL and len(places) > 1:
+                    continue  # this machine has not that one
+                raise
+            port = listener.getsockname()[1]
+            listeners.append(listener)
+        if not listeners:
+            raise OSError(errno.EADDRNOTAVAIL, "none of its addresses is this machine's")
+        opened.pop_all()
+    return listeners

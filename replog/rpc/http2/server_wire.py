@@ -1,0 +1,187 @@
+"""The server's side of one connection: each call becomes a task, which ends with the call."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+from google.rpc import code_pb2
+
+from replog.errors import ReplogError
+from replog.rpc.codec import pieces_of
+from replog.rpc.http2 import events
+from replog.rpc.http2.bounds import Bounds
+from replog.rpc.http2.calls import ANSWER, OK_TRAILERS, Refused, parse_request, trailers, whole_answer
+from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.exchange import Exchange
+from replog.rpc.http2.wire import Wire
+from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS, Gate
+from replog.rpc.methods import Method
+from replog.rpc.serving import decoded, serve, status_of
+from replog.rpc.status import CallStatus
+
+SILENCE_S = 30.0  # until a ping
+_TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
+_STOPPING = CallStatus(code_pb2.UNAVAILABLE, "the server is stopping; ask another one, or this one later", b"")
+
+
+class Route(NamedTuple):
+    """One method of a server."""
+
+    method: Method
+    handler: Callable[..., Any]
+    gate: Gate
+
+
+class ServerCall:
+    """`replog.rpc.transport.ServerStream`."""
+
+    def __init__(self, wire: "ServerWire", exchange: Exchange, route: Route) -> None:
+        self.exchange = exchange
+        self.task: asyncio.Task[None]
+        self.timer: asyncio.TimerHandle | None = None
+        self._wire = wire
+        self._route = route
+        self._answered = False
+
+    async def receive(self) -> Any | None:
+        payload = await self.exchange.next()
+        if payload is None:
+            return None
+        message = decoded(self._route.method.decode_request, payload)
+        if isinstance(message, ReplogError):
+            raise message
+        return message
+
+    async def send(self, message: Any) -> None:
+        exchange, wire = self.exchange, self._wire
+        if not self._answered:
+            self._answered = True
+            wire.connection.send_headers(exchange.stream, ANSWER)
+        exchange.send(pieces_of(self._route.method.encode_response, message))
+        if self._route.method.server_streaming:
+            wire.write()
+        else:
+            wire.write_soon()  # with the trailers, which mostly follow at once
+        if exchange.must_wait:
+            await exchange.room()
+
+    async def run(self) -> None:
+        route = self._route
+        try:
+            await serve(route.method, route.handler, route.gate, self)
+        except asyncio.CancelledError:
+            if self._wire.is_under_way(self):
+                raise  # by somebody else: the loop ends
+        except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
+            self._wire.end(self, status_of(error))
+        else:
+            self._wire.end(self, None)
+
+    def ending(self, status: CallStatus | None) -> Any:
+        """Headers of the end."""
+        if status is None:
+            return OK_TRAILERS if self._answered else (*ANSWER, *OK_TRAILERS)
+        return trailers(status) if self._answered else whole_answer(status)
+
+
+class ServerWire(Wire):
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        buffer: memoryview,
+        takes: Callable[["ServerWire"], bool],
+        on_closed: Callable[["ServerWire"], None],
+    ) -> None:
+        """`takes` says whether there is a place for one more connection."""
+        bounds = Bounds(MAX_REQUEST_BYTES, max_streams=MAX_STREAMS)
+        super().__init__(Connection("server", bounds), "the client", SILENCE_S, buffer)
+        self.calls: dict[int, ServerCall] = {}
+        self._routes = routes
+        self._takes = takes
+        self._on_closed = on_closed
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._takes(self):
+            super().connection_made(transport)
+        else:
+            self.lost = True
+            cast(asyncio.Transport, transport).abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_closed(self)
+        super().connection_lost(exc)
+
+    def is_under_way(self, call: ServerCall) -> bool:
+        return self.calls.get(call.exchange.stream) is call
+
+    def end(self, call: ServerCall, status: CallStatus | None) -> None:
+        """Say how the call ended; None: well. The first word counts."""
+        if self._forget(call.exchange.stream) is not None:
+            self.connection.send_trailers(call.exchange.stream, call.ending(status))
+            self.write()
+
+    def _forget(self, stream: int) -> ServerCall | None:
+        call = self.calls.pop(stream, None)
+        if call is not None:
+            del self.exchanges[stream]
+            call.exchange.drop()
+            if call.timer is not None:
+                call.timer.cancel()
+        return call
+
+    def _cut_short(self, call: ServerCall, status: CallStatus) -> None:
+        self.end(call, status)
+        call.task.cancel()
+
+    def cut_short_all(self) -> None:
+        """The server stops."""
+        for call in list(self.calls.values()):
+            self._cut_short(call, _STOPPING)
+
+    # -- what arrives
+
+    def on_headers(self, event: events.Headers) -> None:
+        stream = event.stream
+        try:
+            asked = parse_request(event.headers)
+        except Refused as refused:
+            self.connection.send_trailers(stream, refused.fields)
+            return
+        route = self._routes.get(asked.path)
+        if route is None:
+            status = CallStatus(code_pb2.UNIMPLEMENTED, f"there is no method {asked.path[:200]} here", b"")
+            self.connection.send_trailers(stream, whole_answer(status))
+            return
+        exchange = self.exchanges[stream] = Exchange(self.connection, stream, self.write_soon)
+        call = self.calls[stream] = ServerCall(self, exchange, route)
+        if event.end:
+            exchange.on_over()
+        if asked.timeout_s is not None:
+            call.timer = self._loop.call_later(asked.timeout_s, self._cut_short, call, _TOO_LATE)
+        call.task = self._loop.create_task(call.run(), name=route.method.path)
+
+    def on_ended(self, event: events.Ended) -> None:
+        if (exchange := self.exchanges.get(event.stream)) is not None:
+            exchange.on_over()
+
+    def on_reset(self, event: events.Reset) -> None:
+        if (call := self._forget(event.stream)) is not None:
+            call.task.cancel()
+
+    def on_unreadable(self, event: events.Unreadable) -> None:
+        status = CallStatus(event.status, event.text, b"")
+        if (call := self.calls.get(event.stream)) is not None:
+            self._cut_short(call, status)
+
+    def on_trailers(self, event: events.Trailers) -> None:
+        raise AssertionError("clients end without trailers")
+
+    def on_opened(self, event: events.Opened) -> None:
+        raise AssertionError("servers open nothing")
+
+    def on_go_away(self, event: events.GoAway) -> None:
+        """The client opens nothing more; what it has open goes on."""
+
+    def on_lost(self, failure: ReplogError) -> None:
+        for stream in list(self.calls):
+            self.on_reset(events.Reset(stream, 0, failure.message))

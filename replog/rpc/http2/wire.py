@@ -1,0 +1,232 @@
+"""One connection on an event loop: what its socket brings and takes, and whether its peer lives.
+
+The first write of a turn of the loop goes out at once, what comes later in it together at its end. While the socket
+takes no more, everything waits where it is, uncopied.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.offsets import Buffer
+from replog.rpc.http2 import events
+from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.exchange import Exchange
+
+READ_BYTES = 256 << 10
+WRITE_BYTES = 1 << 20  # that are taken from the connection at once
+MAX_PIECES = 1024  # of one writev (IOV_MAX)
+ANSWER_S = 30.0  # in which the peer's process answers a ping, or says anything; it may be busy, or paused for a while
+CLOSE_S = 1.0  # for the last bytes to go
+LATE_S = 1.0  # a look that comes so late says that this process was held up, not that the peer is silent
+
+
+class Wire(asyncio.BufferedProtocol):
+    """What both sides do. `peer` names the other one."""
+
+    def __init__(self, connection: Connection, peer: str, silence_s: float, buffer: memoryview) -> None:
+        """After `silence_s` the peer is asked whether it lives. `buffer` is for one read at a time, so all wires of a
+        loop may share it."""
+        self.connection = connection
+        self.peer = peer
+        self.exchanges: dict[int, Exchange] = {}
+        self.lost = False  # for good
+        self._silence_s = silence_s
+        self._buffer = buffer
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._descriptor = -1
+        self._full = False  # the socket takes no more
+        self._wrote = self._will_write = False  # in this turn; at its end
+        self._why = "the connection was closed"
+        self._heard = self._look_due = self._loop.time()
+        self._closed = asyncio.Event()
+        self._asked: float | None = None  # since when an answer to a ping is due
+        self._look: asyncio.TimerHandle | None = None
+        self._on: dict[type[Any], Callable[[Any], None]] = {
+            events.Headers: self.on_headers,
+            events.Message: self._on_message,
+            events.Ended: self.on_ended,
+            events.Trailers: self.on_trailers,
+            events.Unreadable: self.on_unreadable,
+            events.Reset: self.on_reset,
+            events.Writable: self._on_writable,
+            events.Opened: self.on_opened,
+            events.GoAway: self.on_go_away,
+            events.Pong: lambda _: None,
+            events.Failed: self._on_failed,
+        }
+
+    # -- of each side
+
+    def on_headers(self, event: events.Headers) -> None:
+        raise NotImplementedError
+
+    def on_ended(self, event: events.Ended) -> None:
+        raise NotImplementedError
+
+    def on_trailers(self, event: events.Trailers) -> None:
+        raise NotImplementedError
+
+    def on_unreadable(self, event: events.Unreadable) -> None:
+        raise NotImplementedError
+
+    def on_reset(self, event: events.Reset) -> None:
+        raise NotImplementedError
+
+    def on_opened(self, event: events.Opened) -> None:
+        raise NotImplementedError
+
+    def on_go_away(self, event: events.GoAway) -> None:
+        raise NotImplementedError
+
+    def on_lost(self, failure: ReplogError) -> None:
+        raise NotImplementedError
+
+    # -- of the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._descriptor = transport.get_extra_info("socket").fileno()
+        self._transport.set_write_buffer_limits(high=0)
+        self._wait(self._silence_s)
+        self.write()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._heard = now = self._loop.time()
+        self._asked = None
+        came = self.connection.receive(self._buffer[:nbytes], int(now * 1000))
+        self.write_soon()  # settings, pings and credit; the tasks that wake now come first
+        self._handle(came)
+
+    def pause_writing(self) -> None:
+        self._full = True
+
+    def resume_writing(self) -> None:
+        self._full = False
+        self.write()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(str(exc) if exc is not None else self._why)
+        self._closed.set()
+
+    # -- what arrives
+
+    def _handle(self, came: Sequence[events.Event]) -> None:
+        for event in came:
+            self._on[type(event)](event)
+
+    def _on_message(self, event: events.Message) -> None:
+        exchange = self.exchanges.get(event.stream)
+        if exchange is None:  # given up
+            self.connection.took(event.stream, len(event.payload))
+        else:
+            exchange.on_message(cast(bytes, event.payload))  # which protobuf parses as well if it is a bytearray
+
+    def _on_writable(self, event: events.Writable) -> None:
+        if (exchange := self.exchanges.get(event.stream)) is not None:
+            exchange.on_writable()
+
+    def _on_failed(self, event: events.Failed) -> None:
+        self._why = event.text
+        self.close()
+
+    # -- what leaves
+
+    def write(self) -> None:
+        """What there is to send: at once, or at the end of this turn of the loop if something was written in it."""
+        if not self._wrote:
+            self._wrote = True
+            self.write_soon()
+            self._write()
+
+    def write_soon(self) -> None:
+        """At the end of this turn."""
+        if not self._will_write:
+            self._will_write = True
+            self._loop.call_soon(self._end_of_turn)
+
+    def _end_of_turn(self) -> None:
+        self._wrote = self._will_write = False
+        self._write()
+
+    def _write(self) -> None:
+        while not self._full and not self.lost and (pieces := self.connection.to_send(WRITE_BYTES)):
+            if self._put(pieces) < WRITE_BYTES:
+                break
+        self._handle(self.connection.events())
+
+    def _put(self, pieces: list[Buffer]) -> int:
+        """The bytes taken, by the socket or by its transport for later."""
+        size = sum(map(len, pieces))
+        sent = 0
+        try:
+            sent = os.writev(self._descriptor, pieces[:MAX_PIECES])
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError as error:
+            self._why = str(error)
+            self.abort()
+            return 0
+        if sent < size:
+            self._transport.write(b"".join(pieces)[sent:])  # which pauses writing until the socket has it
+        return size
+
+    # -- the end
+
+    def close(self, why: str | None = None) -> None:
+        """Write what can be written now, and close."""
+        if not self.lost:
+            self._why = why or self._why
+            self._write()
+            self._transport.close()
+            self._end(self._why)
+
+    async def closed(self) -> None:
+        """After `close`: until the socket is closed. It is aborted if the peer does not take what was sent."""
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._closed.wait()
+        except TimeoutError:
+            self._transport.abort()
+            await self._closed.wait()
+
+    def abort(self) -> None:
+        self._transport.abort()
+        self._end(self._why)
+
+    def _end(self, why: str) -> None:
+        if self.lost:
+            return
+        self.lost = True
+        if self._look is not None:
+            self._look.cancel()
+        self.on_lost(ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer} cannot be reached: {why}"))
+
+    # -- whether the peer lives
+
+    def _wait(self, seconds: float) -> None:
+        self._look_due = self._loop.time() + seconds
+        self._look = self._loop.call_later(seconds, self._look_at_peer)
+
+    def _look_at_peer(self) -> None:
+        now = self._loop.time()
+        if now - self._look_due > LATE_S:
+            self._wait(LATE_S)
+        elif self._asked is not None and now - self._asked >= ANSWER_S:
+            self._why = f"it said nothing for {now - self._heard:.0f} s and answered no ping"
+            self.abort()
+        elif self._asked is not None:
+            self._wait(self._asked + ANSWER_S - now)
+        elif now - self._heard >= self._silence_s:
+            self._asked = now
+            self.connection.ping()
+            self.write()
+            self._wait(ANSWER_S)
+        else:
+            self._wait(self._heard + self._silence_s - now)

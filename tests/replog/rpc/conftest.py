@@ -1,0 +1,16 @@
+"""Both kinds of gRPC."""
+
+from typing import Any
+
+import pytest
+
+from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2.transport import H2Transport
+from replog.rpc.transport import Transport
+
+TRANSPORTS: dict[str, Transport] = {"grpcio": GrpcTransport(), "h2": H2Transport()}
+
+
+@pytest.fixture(params=TRANSPORTS.values(), ids=TRANSPORTS)
+def transport(request: Any) -> Transport:
+    return request.param
