@@ -2,9 +2,10 @@
 
 The window of the connection is its memory: `Bounds.memory` is what the peer may still send plus what is held here, of
 incomplete messages and of those that nobody has taken. A stream's window is smaller. A message larger than that gets
-more credit, all at once, when it has been admitted: when all that admitted messages still lack fits into the memory.
-Those that do not fit wait, and the one that lacks least is next. If only incomplete messages are left, and none can
-be admitted, or the whole memory is full of them, the one that lacks most is refused, until another can go on.
+more credit, all at once, when it has been admitted: when what it lacks fits into the memory beside what others were
+promised and a window for every open stream, or, if no other is admitted, when it just fits. The others wait, and the
+one that lacks least is next. All this is for speed; what keeps the connection going is that, when only incomplete
+messages are left and none of them can go on, one is refused: of those that were not admitted the one that lacks most.
 """
 
 import struct
@@ -35,7 +36,6 @@ class Incoming:
         self._batch = min(1 << 20, self._memory // 2)  # credit that is worth a frame
         self._room = self._memory  # that the peer may still send; all of it at once
         self._credit = 0  # that the peer does not know of yet
-        self._in_frame = False  # bytes that count as held are still to come, and may complete a message
         self._untaken = 0
         self._promised = 0  # bytes that admitted messages lack
         self._waiting: dict[int, Stream] = {}  # their message is larger than the window, and not admitted
@@ -51,7 +51,6 @@ class Incoming:
                 FLOW_CONTROL_ERROR, f"{size} bytes of DATA came; the connection's window has {self._room}"
             )
         self._room -= size
-        self._in_frame = True
         if stream is not None:
             stream.room -= size
             if not stream.deaf:
@@ -62,7 +61,6 @@ class Incoming:
 
     def frame_done(self) -> None:
         """All of a DATA frame has been taken in."""
-        self._in_frame = False
         if self._waiting or not self._room:
             self._relieve()
 
@@ -71,6 +69,7 @@ class Incoming:
         if not stream.deaf:
             stream.held -= size
             self._release(size)
+            self._credit_stream(stream)
 
     def take_in(self, stream: Stream, data: Buffer) -> None:
         """Cut messages out of what arrived."""
@@ -140,16 +139,17 @@ class Incoming:
         return stream.size - len(stream.partial)
 
     def _relieve(self) -> None:
-        """Admit what fits. Between frames, and with nothing left to take, refuse what stands in the way of all."""
+        """Admit what fits. With nothing left to take, refuse what stands in the way of all."""
         while self._waiting:
             stream = min(self._waiting.values(), key=self._lacks)
-            if self._room + self._credit - self._promised < self._lacks(stream):
+            windows = len(self._streams) * self._bounds.window if self._promised else 0
+            if self._room + self._credit - self._promised - windows < self._lacks(stream):
                 break
             del self._waiting[stream.number]
             stream.admitted = True
             self._promised += self._lacks(stream)
             self._credit_stream(stream)
-        if self._in_frame or self._untaken:
+        if self._untaken:
             return
         while not self._room + self._credit or (self._waiting and not self._promised):
             incomplete = [stream for stream in self._streams.values() if stream.held]
@@ -157,7 +157,8 @@ class Incoming:
             if not incomplete or (not full and any(stream.number not in self._waiting for stream in incomplete)):
                 return
             text = f"incomplete messages fill the {self._memory} bytes of this connection; send fewer at once"
-            self.refuse(max(incomplete, key=self._lacks), RESOURCE_EXHAUSTED, text)
+            victim = max(incomplete, key=lambda stream: (not stream.admitted, self._lacks(stream)))
+            self.refuse(victim, RESOURCE_EXHAUSTED, text)
 
     def took(self, number: int, size: int) -> None:
         size += PREFIX_BYTES

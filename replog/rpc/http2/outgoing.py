@@ -19,7 +19,7 @@ from replog.rpc.http2.frames import (
 )
 from replog.rpc.http2.stream import Stream
 
-_TURN = 256 << 10  # bytes that a stream sends before others get their turn
+MAX_SENT_FRAME = 256 << 10  # whatever the peer takes: after a frame others get their turn
 _AHEAD = 1 << 20  # bytes of messages that are framed before anybody asks for them
 
 
@@ -125,7 +125,7 @@ class Outgoing:
 
     def _send_turn(self, stream: Stream) -> None:
         stream.turn = False
-        size = min(stream.send_window, self.window, self.max_frame, stream.queued, _TURN)
+        size = min(stream.send_window, self.window, self.max_frame, stream.queued)
         if size <= 0:  # SETTINGS made the window smaller
             return
         stream.send_window -= size

@@ -34,6 +34,7 @@ from replog.rpc.http2.frames import (
     unpadded,
 )
 from replog.rpc.http2.headers import HeaderDecoder
+from replog.rpc.http2.outgoing import MAX_SENT_FRAME
 from replog.rpc.http2.settings import (
     INITIAL_WINDOW_SIZE,
     MAX_CONCURRENT_STREAMS,
@@ -312,7 +313,7 @@ class Receiver:
         self._settings.count(self.now_ms)
         settings = dict(parse_settings(payload, self._streams.client))
         if MAX_FRAME_SIZE in settings:
-            self._outgoing.max_frame = settings[MAX_FRAME_SIZE]
+            self._outgoing.max_frame = min(settings[MAX_FRAME_SIZE], MAX_SENT_FRAME)
         if INITIAL_WINDOW_SIZE in settings:
             self._outgoing.initial_window_becomes(settings[INITIAL_WINDOW_SIZE])
         self.max_header_list = settings.get(MAX_HEADER_LIST_SIZE, self.max_header_list)

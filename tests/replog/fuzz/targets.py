@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
+from hpack import Encoder
 
 from replog.client.records import decode_fetched
 from replog.config import TopicConfig
@@ -44,6 +45,21 @@ from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot
 from replog.log.tools.dump import dump_file
 from replog.properties import load_properties
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
+from replog.rpc.http2.bounds import Bounds
+from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.events import Message
+from replog.rpc.http2.frames import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    PING,
+    PREFACE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    frame,
+)
 from replog.rpc.v1 import log_pb2
 from replog.topic import parse_directory_name
 from tests.replog.log.batches import client_batch, leader_batch, stamped
@@ -285,6 +301,30 @@ def messages() -> list[bytes]:
     return [encode_with_records(WithRecords(head, (b"abc",))), head.SerializeToString()]
 
 
+def http2(side: Literal["client", "server"]) -> Callable[[bytes], Any]:
+    def receive(data: bytes) -> None:
+        bounds = Bounds(max_message=100_000, memory=300_000, window=65_535, max_frame=16_384, max_streams=5)
+        connection = Connection(side, bounds)
+        if side == "client":
+            connection.open([(b":method", b"POST")])
+        events = connection.receive(data, 0) + connection.receive(data[9:], 1)
+        assert sum(len(event.payload) for event in events if isinstance(event, Message)) <= 300_000
+        for event in events:
+            if isinstance(event, Message):
+                connection.took(event.stream, len(event.payload))
+        connection.to_send()
+
+    return receive
+
+
+def http2_seeds(preface: bytes, fields: list[tuple[bytes, bytes]]) -> Callable[[], Sequence[bytes]]:
+    begin = preface + frame(SETTINGS, 0, 0)
+    message = b"\0\0\0\0\3abc"
+    call = frame(HEADERS, END_HEADERS, 1, Encoder().encode(fields)) + frame(DATA, 0, 1, message * 3)
+    more = frame(DATA, END_STREAM, 1, message) + frame(PING, 0, 0, bytes(8)) + frame(RST_STREAM, 0, 1, bytes(4))
+    return lambda: [begin + call + more, begin + call + frame(WINDOW_UPDATE, 0, 1, b"\0\0\0\1") * 2, begin]
+
+
 LOG = segment_file_name(BASE, ".log")
 INDEX, TIMES, DIGESTS = (segment_file_name(BASE, suffix) for suffix in (".index", ".timeindex", ".digest"))
 TRANSACTIONS = segment_file_name(BASE, ".txnindex")
@@ -341,6 +381,10 @@ TARGETS: dict[str, Target] = {
     "properties": Target(as_file("server.properties", load_properties), identity_seeds),
     "names": Target(names, lambda: [b"a-b-12", LOG.encode(), b"t-0." + b"0" * 32 + b"-delete", b"9" * 20 + b".log"]),
     "wire": Target(wire, messages),
+    "HTTP/2 of a client": Target(
+        http2("server"), http2_seeds(PREFACE, [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/a/b")])
+    ),
+    "HTTP/2 of a server": Target(http2("client"), http2_seeds(b"", [(b":status", b"200"), (b"grpc-status", b"0")])),
     "dump of a log": Target(dump(LOG), batches),
     "dump of an offset index": Target(dump(INDEX), index_seeds),
     "dump of a time index": Target(dump(TIMES), time_seeds),

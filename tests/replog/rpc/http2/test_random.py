@@ -1,0 +1,151 @@
+"""Random frames and random cuts: nothing raises, the same bytes mean the same, and the memory's sums stay right."""
+
+import os
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replog.rpc.http2.bounds import Bounds
+from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.events import Failed, Message
+from replog.rpc.http2.frames import frame
+from replog.rpc.http2.headers import encode_fields
+from tests.replog.rpc.http2.accounts import check_accounts
+from tests.replog.rpc.http2.pairs import ANSWER, OK, REQUEST, Pair
+from tests.replog.rpc.http2.raw import Raw, data, headers, message, number
+from tests.replog.rpc.http2.raw import settings as settings_frame
+
+SOAK = int(os.environ.get("REPLOG_SOAK") or 0)
+SMALL = Bounds(max_message=100_000, memory=300_000, window=65_535, max_frame=16_384, max_streams=5, untaken=50)
+BLOCKS = [encode_fields(fields) for fields in (REQUEST, ANSWER, [*ANSWER, *OK], OK)] + [
+    b"",
+    b"\x82",
+    b"\xbe",
+    b"\x40\x01a\x01b",
+]
+PAYLOADS = (
+    st.sampled_from(BLOCKS)
+    | st.sampled_from(
+        [message(b""), message(b"abc") * 3, message(bytes(90_000))[:16_384], bytes(16_384), number(70_000)]
+    )
+    | st.binary(max_size=12)
+    | st.integers(0, 2**32 - 1).map(number)
+)
+STREAMS = st.sampled_from([0, 1, 1, 1, 2, 3, 3, 5, 7, 9, 11, 13])
+FRAMES = st.builds(frame, st.integers(0, 10), st.sampled_from([0, 1, 4, 4, 5, 5, 8, 0x2D]), STREAMS, PAYLOADS)
+LIKELY = st.one_of(
+    st.builds(headers, STREAMS, st.booleans(), st.sampled_from(BLOCKS)),
+    st.builds(data, STREAMS, PAYLOADS, st.booleans()),
+    FRAMES,
+)
+
+
+def conversation(side: str) -> bytes:
+    """What one side says in a few calls of all kinds."""
+    pair = Pair()
+    calls = [pair.client.open([*REQUEST, (b"x-call", b"%d" % count)]) for count in range(5)]
+    pair.exchange()
+    for connection in (pair.client, pair.server):
+        for stream in calls:
+            if connection is pair.server:
+                connection.send_headers(stream, ANSWER)
+            connection.send_message(stream, [b"small"])
+            connection.send_message(stream, [bytes(range(256)) * (stream * 130)])
+            connection.send_message(stream, [b""])
+        connection.ping()
+    pair.client.end(calls[0])
+    pair.client.end(calls[1])
+    pair.exchange()
+    pair.client.reset(calls[2], 8)
+    pair.server.reset(calls[3], 2)
+    for stream in calls:
+        pair.server.send_trailers(stream, OK)
+    pair.server.go_away(text="enough")
+    pair.exchange()
+    return bytes(pair.sent_by_client if side == "client" else pair.sent_by_server)
+
+
+FROM_CLIENT, FROM_SERVER = conversation("client"), conversation("server")
+
+
+def heard_in_pieces(side: str, sent: bytes, cuts: list[int]) -> list:
+    ours = Connection(side, Pair().server._streams.bounds)
+    if side == "client":
+        ours._streams.allowed = 10
+        for _ in range(5):
+            ours.open(REQUEST)
+    heard, start = [], 0
+    reused = bytearray(len(sent))  # as a shell would: nothing may be kept of it
+    for cut in sorted({*cuts, len(sent)}):
+        size = cut - start
+        reused[:size] = sent[start:cut]
+        heard += ours.receive(memoryview(reused)[:size] if size % 2 else sent[start:cut], 0)
+        reused[:size] = bytes([0xAA]) * size
+        start = cut
+        check_accounts(ours)
+    return heard
+
+
+@settings(max_examples=SOAK or 60, deadline=None, derandomize=not SOAK)
+@given(st.data())
+def test_any_cut_of_the_bytes_means_the_same(drawn):
+    for side, sent in (("server", FROM_CLIENT), ("client", FROM_SERVER)):
+        whole = heard_in_pieces(side, sent, [])
+        assert not any(isinstance(event, Failed) for event in whole)
+        assert sum(isinstance(event, Message) for event in whole) > 10
+        cuts = drawn.draw(st.lists(st.integers(0, len(sent)), max_size=60))
+        assert heard_in_pieces(side, sent, cuts) == whole
+
+
+def test_byte_by_byte_means_the_same():
+    for side, sent in (("server", FROM_CLIENT[:3000]), ("client", FROM_SERVER[:3000])):
+        assert heard_in_pieces(side, sent, list(range(len(sent)))) == heard_in_pieces(side, sent, [])
+
+
+@settings(max_examples=SOAK or 300, deadline=None, derandomize=not SOAK)
+@given(
+    st.sampled_from(["client", "server"]),
+    st.lists(LIKELY | st.tuples(st.sampled_from(["took", "reset", "answer", "finish", "write"]), STREAMS), max_size=40),
+)
+def test_any_frames_and_calls_are_answered_and_the_sums_stay_right(side, steps):
+    raw = Raw(side, SMALL, {4: 100, 3: 5})
+    ours = raw.ours
+    if side == "client":
+        for _ in range(3):
+            ours.open(REQUEST)
+    untaken: list[Message] = []
+    for step in steps:
+        raw.now_ms += 1
+        if isinstance(step, bytes):
+            heard = raw.hears(step)
+            untaken += [event for event in heard if isinstance(event, Message)]
+            assert not any(isinstance(event, Failed) for event in heard[:-1])
+        else:
+            call, stream = step
+            if call == "took" and untaken:
+                event = untaken.pop(0)
+                ours.took(event.stream, len(event.payload))
+            elif call == "reset":
+                ours.reset(stream, 8)
+            elif call == "answer":
+                ours.send_headers(stream, ANSWER)
+                ours.send_message(stream, [b"x" * 150])
+            elif call == "finish":
+                ours.send_trailers(stream, OK)
+            else:
+                ours.to_send(50)
+            ours.events()
+        if ours.usable:
+            check_accounts(ours)
+
+
+def test_the_sums_would_notice():
+    raw = Raw(bounds=SMALL)
+    raw.hears(headers(1), data(1, message(b"abc")), settings_frame({4: 5}))
+    check_accounts(raw.ours)
+    raw.ours._incoming._credit += 1
+    try:
+        check_accounts(raw.ours)
+    except AssertionError:
+        return
+    raise AssertionError("one byte too much of credit was not seen")
