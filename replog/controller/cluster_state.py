@@ -33,7 +33,7 @@ from replog.controller.placement import Chance
 from replog.controller.resignations import Resignations, heirs
 from replog.controller.tombstones import Tombstones
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.changes import Change
+from replog.metadata.changes import Change, partitions_key
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
@@ -181,9 +181,14 @@ class ClusterState:
         return Decision(changes, len(deletions))
 
     def forgotten_by(self, changes: Iterable[Change]) -> list[str]:
-        """Keys of which nothing is kept after `changes`."""
-        versions = (change.value for change in changes if change.kind == "collected")
-        return [key for version in versions for key in self._tombstones.up_to(version)]
+        """Keys of which nothing is kept after `changes`; one that ends in "/" stands for all that begin with it."""
+        forgotten: list[str] = []
+        for change in changes:
+            if change.kind == "collected":
+                forgotten += self._tombstones.up_to(change.value)
+            elif change.kind == "topic" and change.value is None:
+                forgotten.append(partitions_key(change.name))
+        return forgotten
 
     def rebalance_leaders(self) -> Decision[int]:
         """Preferred elections, a bounded number; answers how many (CT-12)."""

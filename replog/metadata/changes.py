@@ -8,7 +8,11 @@ Kind = Literal["cluster", "broker", "broker_config", "topic", "partition", "prod
 
 
 class Change(NamedTuple):
-    """What becomes of one thing. `key` names it in stores and on the wire."""
+    """What becomes of one thing. `key` names it in stores and on the wire.
+
+    A topic that is deleted takes its partitions along, as Kafka's RemoveTopicRecord says: there are no deletions of
+    partitions. (Earlier releases wrote one of each as well, before the topic's. They say nothing more.)
+    """
 
     kind: Kind
     name: Any  # which of them; None where there is only one
@@ -23,9 +27,14 @@ class Change(NamedTuple):
 
 def key_of(kind: Kind, name: Any) -> str:
     if kind == "partition":
-        return f"partition/{name.topic}/{name.partition}"
+        return f"{partitions_key(name.topic)}{name.partition}"
     noun = kind.replace("_", "-")
     return noun if name is None else f"{noun}/{name}"
+
+
+def partitions_key(topic: str) -> str:
+    """What the keys of the topic's partitions begin with. It ends in "/", and no key does."""
+    return f"partition/{topic}/"
 
 
 def parse_key(key: str) -> tuple[Kind, Any]:

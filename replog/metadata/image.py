@@ -3,10 +3,9 @@
 The controller holds one image and so does every broker; both change it only by `put`, in version order.
 """
 
-from collections.abc import Iterator
 from typing import TypeVar
 
-from replog.metadata.changes import Change, key_of
+from replog.metadata.changes import Change
 from replog.metadata.partition_index import PartitionIndex
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.topic import TopicPartition
@@ -33,7 +32,7 @@ class MetadataImage:
 
     def partitions_of(self, topic: str) -> dict[int, PartitionState]:
         """The topic's partitions by number, in order."""
-        return dict(sorted(self.index.of_topic(topic).items()))
+        return {tp.partition: state for tp, state in sorted(self.index.of_topic(topic).items())}
 
     def put(self, change: Change) -> None:
         """Changes older than the image are ignored: a resumed watch may repeat some."""
@@ -48,17 +47,21 @@ class MetadataImage:
             case "broker_config":
                 self.broker_configs[change.name] = change.value
             case "topic":
+                self._leave(change.name, change.value.topic_id if change.value is not None else None)
                 _set(self.topics, change.name, change.value)
-            case "partition":
-                self.index.change(change.name, self.partitions.get(change.name), change.value)
-                _set(self.partitions, change.name, change.value)
+            case "partition" if change.value is not None:
+                self._leave(change.name.topic, change.topic_id)
+                self.index.put(change.name, change.topic_id, change.value)
+                self.partitions[change.name] = change.value
             case "producer_ids":
                 self.next_producer_id = change.value
 
-    def names(self) -> Iterator[str]:
-        """The keys of all that may be deleted."""
-        yield from (key_of("partition", tp) for tp in self.partitions)
-        yield from (key_of("topic", name) for name in self.topics)
+    def _leave(self, topic: str, topic_id: bytes | None) -> None:
+        """Only the partitions of this topic id, None: none. Another id shows that the topic was deleted meanwhile: of a
+        deletion and a creation under the same key only the newer one is sent (CT-19)."""
+        if self.index.topic_id(topic) not in (topic_id, None):
+            for tp in self.index.forget_topic(topic):
+                del self.partitions[tp]
 
 
 def _set(values: dict[K, V], name: K, value: V | None) -> None:

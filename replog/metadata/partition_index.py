@@ -1,27 +1,63 @@
 """Finds the partitions of a topic, on a broker, led by it, or in an unusual state, without looking at the others."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import NamedTuple
 
 from replog.metadata.values import PartitionState
 from replog.topic import TopicPartition
 
-Names = Mapping[TopicPartition, None]  # a set that keeps its order, so that what is decided from it is repeatable
 
-_NONE: Names = {}
+class Names:
+    """A set of partitions that keeps its order, so that what is decided from it is repeatable. It goes topic by topic:
+    one with thousands of them is left out in one step."""
+
+    def __init__(self) -> None:
+        self.by_topic: defaultdict[str, dict[TopicPartition, None]] = defaultdict(dict)  # none is empty
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return chain.from_iterable(self.by_topic.values())
+
+    def __bool__(self) -> bool:
+        return bool(self.by_topic)
+
+    def discard(self, tp: TopicPartition) -> None:
+        names = self.by_topic.get(tp.topic)
+        if names is not None:
+            names.pop(tp, None)
+            if not names:
+                del self.by_topic[tp.topic]
+
+
+class OfTopic(NamedTuple):
+    """The partitions of a topic, and its id."""
+
+    topic_id: bytes
+    states: dict[TopicPartition, PartitionState]
+
+
+_NONE = Names()
 
 
 class PartitionIndex:
-    """Costs a few steps for each changed partition, and for each answer."""
+    """Costs a few steps for each changed partition, for each deleted topic, and for each answer."""
 
     def __init__(self) -> None:
-        self.reassigning: dict[TopicPartition, None] = {}
-        self.displaced: dict[TopicPartition, None] = {}  # not led by their preferred replica
-        self._of_topic: dict[str, dict[int, PartitionState]] = {}
-        self._on_broker: dict[int, dict[TopicPartition, None]] = {}
-        self._led_by: dict[int, dict[TopicPartition, None]] = {}
+        self.reassigning = Names()
+        self.displaced = Names()  # not led by their preferred replica
+        self._topics: dict[str, OfTopic] = {}
+        self._on_broker: defaultdict[int, Names] = defaultdict(Names)
+        self._led_by: defaultdict[int, Names] = defaultdict(Names)
 
-    def of_topic(self, topic: str) -> Mapping[int, PartitionState]:
-        return self._of_topic.get(topic, {})
+    def topic_id(self, topic: str) -> bytes | None:
+        """The id under which the topic has partitions here; None if it has none."""
+        known = self._topics.get(topic)
+        return known.topic_id if known is not None else None
+
+    def of_topic(self, topic: str) -> Mapping[TopicPartition, PartitionState]:
+        known = self._topics.get(topic)
+        return known.states if known is not None else {}
 
     def on_broker(self, broker_id: int) -> Names:
         return self._on_broker.get(broker_id, _NONE)
@@ -30,42 +66,33 @@ class PartitionIndex:
         """NO_LEADER: those without a leader."""
         return self._led_by.get(broker_id, _NONE)
 
-    def change(self, tp: TopicPartition, old: PartitionState | None, new: PartitionState | None) -> None:
-        """None: it is not there, before or after."""
-        if new is None:
-            if old is not None:
-                self._drop(tp, old)
-            return
-        self._of_topic.setdefault(tp.topic, {})[tp.partition] = new
+    def put(self, tp: TopicPartition, topic_id: bytes, new: PartitionState) -> None:
+        """All partitions of a topic come with the same id."""
+        topic = tp.topic
+        known = self._topics.get(topic)
+        if known is None:
+            known = self._topics[topic] = OfTopic(topic_id, {})
+        old, known.states[tp] = known.states.get(tp), new
         before = old.replicas if old is not None else ()
         if before != new.replicas:
             for broker_id in before:
                 if broker_id not in new.replicas:
-                    del self._on_broker[broker_id][tp]
+                    self._on_broker[broker_id].discard(tp)
             for broker_id in new.replicas:
                 if broker_id not in before:
-                    self._on_broker.setdefault(broker_id, {})[tp] = None
+                    self._on_broker[broker_id].by_topic[topic][tp] = None
         if old is None or old.leader != new.leader:
             if old is not None:
-                del self._led_by[old.leader][tp]
-            self._led_by.setdefault(new.leader, {})[tp] = None
-        _note(self.reassigning, tp, new.reassigning)
-        _note(self.displaced, tp, new.leader != new.replicas[0])
+                self._led_by[old.leader].discard(tp)
+            self._led_by[new.leader].by_topic[topic][tp] = None
+        for names, holds in ((self.reassigning, new.reassigning), (self.displaced, new.leader != new.replicas[0])):
+            if holds:
+                names.by_topic[topic][tp] = None
+            elif old is not None:
+                names.discard(tp)
 
-    def _drop(self, tp: TopicPartition, old: PartitionState) -> None:
-        of_topic = self._of_topic[tp.topic]
-        del of_topic[tp.partition]
-        if not of_topic:
-            del self._of_topic[tp.topic]
-        for broker_id in old.replicas:
-            del self._on_broker[broker_id][tp]
-        del self._led_by[old.leader][tp]
-        self.reassigning.pop(tp, None)
-        self.displaced.pop(tp, None)
-
-
-def _note(names: dict[TopicPartition, None], tp: TopicPartition, holds: bool) -> None:
-    if holds:
-        names[tp] = None
-    else:
-        names.pop(tp, None)
+    def forget_topic(self, topic: str) -> Mapping[TopicPartition, PartitionState]:
+        """Its partitions, which are here no longer."""
+        for names in (*self._on_broker.values(), *self._led_by.values(), self.reassigning, self.displaced):
+            names.by_topic.pop(topic, None)
+        return self._topics.pop(topic).states

@@ -18,6 +18,7 @@ from tests.scenarios.language import ScenarioError
 
 NOTHING = "∅"
 TOPIC = "t"
+TOPIC_ID = bytes(16)
 _RUN = r"\d+:\d+(?:-\d+)?"
 _ENTRY = r"\(\d+@\d+\)"
 _LOG = re.compile(

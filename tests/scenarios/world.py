@@ -25,6 +25,7 @@ from tests.scenarios.broker import Broker, Requests, ScenarioClock
 from tests.scenarios.language import ScenarioError
 from tests.scenarios.notation import (
     TOPIC,
+    TOPIC_ID,
     make_log,
     named,
     show_answer,
@@ -281,11 +282,11 @@ class World:
     def put_partition(self, tp: TopicPartition, state: PartitionState) -> None:
         if TOPIC not in self.controller.image.topics:
             self._put_topic()
-        self.commit([Change("partition", tp, state)])
+        self.commit([Change("partition", tp, state, TOPIC_ID)])
 
     def _put_topic(self) -> None:
         configs = {name.replace("_", "."): str(value) for name, value in self.settings[TopicConfig].items()}
-        self.commit([Change("topic", TOPIC, Topic(TOPIC, bytes(16), configs))])
+        self.commit([Change("topic", TOPIC, Topic(TOPIC, TOPIC_ID, configs))])
 
     def change_setting(self, models: Iterable[type], field: str, value: int) -> None:
         """A topic's settings hold from now on; those of brokers and the controller only if none is there yet."""

@@ -1,5 +1,6 @@
 """The newest record of every key in version order: what a watcher that has seen version v still lacks."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from replog.rpc.v1 import metadata_pb2 as pb
@@ -10,15 +11,22 @@ class CurrentRecords:
 
     def __init__(self) -> None:
         self._oldest = 0  # a watcher at an older version may have missed deletions that are forgotten
-        self._by_key: dict[str, pb.MetadataRecord] = {}  # in version order: a changed key goes to the end
+        self._records: dict[int, pb.MetadataRecord] = {}  # by version, in order
+        self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)  # by what comes up to a key's last "/"
 
     def put(self, records: Iterable[pb.MetadataRecord], forgotten: Iterable[str] = ()) -> None:
-        """`records` in version order, newer than all before; the keys `forgotten` are kept no longer."""
+        """`records` in version order, newer than all before. Of the keys `forgotten` nothing is kept; one that ends in
+        "/" stands for all that begin with it."""
         for key in forgotten:
-            del self._by_key[key]
+            near = self._versions[_prefix(key)]
+            for each in list(near) if key.endswith("/") else near.keys() & {key}:
+                del self._records[near.pop(each)]
         for record in records:
-            self._by_key.pop(record.key, None)
-            self._by_key[record.key] = record
+            key, version = record.key, record.version
+            near = self._versions[_prefix(key)]
+            if key in near:
+                del self._records[near[key]]
+            near[key], self._records[version] = version, record
             if record.HasField("collected"):
                 self._oldest = record.collected.version
 
@@ -30,9 +38,13 @@ class CurrentRecords:
     def _after(self, version: int) -> list[pb.MetadataRecord]:
         """Costs as many steps as there are records to return."""
         newer: list[pb.MetadataRecord] = []
-        for record in reversed(self._by_key.values()):
+        for record in reversed(self._records.values()):
             if record.version <= version:
                 break
             newer.append(record)
         newer.reverse()
         return newer
+
+
+def _prefix(key: str) -> str:
+    return key[: key.rfind("/") + 1]

@@ -104,7 +104,7 @@ class SqliteStore:
             (stored_version,) = self._db.execute("SELECT coalesce(max(version), 0) FROM metadata").fetchone()
             if stored_version != expected_version:
                 raise VersionConflictError(expected_version, stored_version)
-            self._db.executemany("DELETE FROM metadata WHERE key = ?", ((key,) for key in forgotten))
+            self._db.executemany("DELETE FROM metadata WHERE key BETWEEN ? AND ?", map(_range, forgotten))
             self._db.executemany(_PUT, rows)
         return expected_version + len(rows)
 
@@ -136,6 +136,11 @@ class SqliteStore:
 
     def _error(self, what: str) -> ReplogError:
         return ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"metadata store {self.path} {what}")
+
+
+def _range(key: str) -> tuple[str, str]:
+    """The first and the last key that may be meant: itself, or all that begin with it."""
+    return key, f"{key}\U0010ffff" if key.endswith("/") else key
 
 
 def _lock(directory: Path) -> TextIO:

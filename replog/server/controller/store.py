@@ -27,7 +27,7 @@ class MetadataStore(Protocol):
     def commit(self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()) -> int:
         """Make `records`, numbered from `expected_version` + 1, durable, and drop the keys `forgotten`: all or none.
 
-        Returns the new version.
+        One of these that ends in "/" stands for all keys that begin with it. Returns the new version.
 
         Raises VersionConflictError, with nothing written, when the store is at another version.
         Raises KAFKA_STORAGE_ERROR when they could not be written; the store's version is then unchanged.

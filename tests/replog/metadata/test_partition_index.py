@@ -36,10 +36,11 @@ def test_the_index_knows_what_a_look_at_every_partition_finds(seed):
     image = MetadataImage()
     for _ in range(300):
         tp = TopicPartition(chance.choice("abc"), chance.randrange(6))
-        if chance.random() < 0.3:
-            _put(image, "partition", tp, None)
+        if chance.random() < 0.1:
+            _put(image, "topic", tp.topic, None)
         else:
-            _put(image, "partition", tp, _some_state(chance))
+            topic_id = bytes([chance.random() < 0.1]) * 16
+            _put(image, "partition", tp, _some_state(chance), topic_id)
         everything = image.partitions.items()
         for topic in "abcd":
             states = {at.partition: state for at, state in everything if at.topic == topic}
@@ -48,6 +49,7 @@ def test_the_index_knows_what_a_look_at_every_partition_finds(seed):
         for broker_id in (*BROKERS, NO_LEADER):
             assert set(image.index.on_broker(broker_id)) == {at for at, s in everything if broker_id in s.replicas}
             assert set(image.index.led_by(broker_id)) == {at for at, s in everything if s.leader == broker_id}
+            assert bool(image.index.led_by(broker_id)) == any(s.leader == broker_id for _, s in everything)
         assert set(image.index.reassigning) == {at for at, s in everything if s.reassigning}
         assert set(image.index.displaced) == {at for at, s in everything if s.leader != s.replicas[0]}
 
@@ -61,7 +63,7 @@ def test_what_happens_to_a_broker_costs_a_look_at_its_own_partitions_alone(monke
     for number in range(1000):
         replicas = (0, 1) if number == 500 else (2, 3)
         state = PartitionState(replicas=replicas, isr=replicas, leader=replicas[0], leader_epoch=0, partition_epoch=0)
-        _put(image, "partition", TopicPartition("t", number), state)
+        _put(image, "partition", TopicPartition("t", number), state, b"t" * 16)
     looked_at = []
     changes = broker_events._changes
 

@@ -8,6 +8,7 @@ import structlog
 
 from replog.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import key_of
 from replog.metadata.image import MetadataImage
 from replog.rpc import methods
 from replog.rpc.transport import Channel
@@ -132,10 +133,11 @@ class MetadataWatch:
                 self._moved.notify_all()
 
     def _with_deletions(self, everything: dict[str, MetadataRecord]) -> dict[str, MetadataRecord]:
-        """What the image has besides was deleted: each under a version of its own, which no other record can have."""
+        """Topics that the image has besides were deleted: each under a version of its own, which no other record can
+        have."""
         taken = {record.version for record in everything.values()}
         free = (version for version in itertools.count(self._image.version + 1) if version not in taken)
-        gone = [key for key in self._image.names() if key not in everything]
+        gone = [key for name in self._image.topics if (key := key_of("topic", name)) not in everything]
         records = [*everything.values(), *(MetadataRecord(key=key, version=next(free)) for key in gone)]
         return {record.key: record for record in sorted(records, key=lambda record: record.version)}
 

@@ -57,6 +57,7 @@ Told = Mapping[str, object]  # of a role in a new epoch
 TakeUp = Callable[[TopicPartition, PartitionState], Told | None]
 Slices = Callable[[Iterable[Any]], AsyncIterator[Any]]
 Placed = Mapping[TopicPartition, PartitionState | None]  # None of what is not there any more
+Topics = Mapping[str, Topic | None]  # that are not in the image yet, or None of those that will be in it no longer
 
 
 class RoleChanges:
@@ -140,9 +141,10 @@ class RoleChanges:
     async def _change(self, records: Sequence[MetadataRecord], besides: Placed = MappingProxyType({})) -> None:
         """What the records say, and `besides` as the image is."""
         changes = [change_of(record) async for record in in_slices(records)]
-        placed = {**besides, **_of_kind(changes, "partition")}
+        topics = _of_kind(changes, "topic")
+        placed = {**besides, **self._placed(changes, topics)}
         slices = self._pace.in_slices if self._waits(placed) else in_slices
-        change = await self._prepare(placed, _of_kind(changes, "topic"), slices)
+        change = await self._prepare(placed, topics, slices)
         if change:
             try:
                 await self._carry_out(change, slices)
@@ -156,10 +158,26 @@ class RoleChanges:
             self._image.put(changed)
         await self._commit(changes, placed, slices)
 
+    def _placed(self, changes: Iterable[Change], coming: Topics) -> Placed:
+        """Partitions of a topic that is there no more are not there, whether they were or came between two changes."""
+        placed: dict[TopicPartition, PartitionState | None] = {}
+        for name, topic in coming.items():
+            if topic is None or topic.topic_id != self._image.index.topic_id(name):
+                placed |= dict.fromkeys(self._image.index.of_topic(name))
+        for change in changes:
+            if change.kind == "partition":
+                topic = self._topic(change.name, coming)
+                is_of_it = topic is not None and topic.topic_id == change.topic_id
+                placed[change.name] = change.value if is_of_it else None
+        return placed
+
+    def _topic(self, tp: TopicPartition, coming: Topics) -> Topic | None:
+        return coming[tp.topic] if tp.topic in coming else self._image.topics.get(tp.topic)
+
     def _waits(self, placed: Placed) -> bool:
         """Whether all of it comes or goes here, so that a rest keeps nobody from what he was served before."""
         return not any(
-            tp in self._manager.hosted and state is not None and self._broker_id in state.replicas
+            state is not None and tp in self._manager.hosted and self._broker_id in state.replicas
             for tp, state in placed.items()
         )
 
@@ -175,15 +193,14 @@ class RoleChanges:
 
     # -- prepare
 
-    async def _prepare(self, placed: Placed, coming: Mapping[str, Topic | None], slices: Slices) -> LogChange:
-        """`coming`: topics that are not in the image yet, or None of those that are in it no longer."""
-        change, gone, created, most = LogChange(), list[TopicPartition](), 0, self._most()
+    async def _prepare(self, placed: Placed, coming: Topics, slices: Slices) -> LogChange:
+        change, gone, created, most = LogChange(), list[Told](), 0, self._most()
         async for tp, state in slices(placed.items()):
             self._coming.pop(tp, None)
-            topic = coming[tp.topic] if tp.topic in coming else self._image.topics.get(tp.topic)
+            topic = self._topic(tp, coming)
             plan = plan_replica(self._broker_id, state, topic, self._present(tp))
             if plan in (ReplicaPlan.DELETE, ReplicaPlan.REPLACE):
-                gone.append(tp)
+                gone.append({"partition": str(tp)})
                 self._delete(tp, change)
             if plan in (ReplicaPlan.KEEP, ReplicaPlan.DELETE):
                 continue
@@ -201,7 +218,7 @@ class RoleChanges:
                 leads = state.leader == self._broker_id
                 new = NewReplica(topic.topic_id, config, state.leader_epoch if leads else None)
                 self._logs.plan_creation(tp, new, change)
-        tell_each(log.info, "deleting replica", [{"partition": str(tp)} for tp in gone])
+        tell_each(log.info, "deleting replica", gone)
         return change
 
     def _delete(self, tp: TopicPartition, change: LogChange) -> None:
@@ -239,7 +256,8 @@ class RoleChanges:
             self._set_rates()
         brokers = [broker_id for broker_id, broker in _of_kind(changes, "broker").items() if broker is not None]
         followed = (tp for broker_id in brokers for tp in self._followed_from(broker_id))
-        await self._take_up(dict.fromkeys((*placed, *followed)), slices)
+        there = (tp for tp, state in placed.items() if state is not None)
+        await self._take_up(dict.fromkeys((*there, *followed)), slices)
         if brokers:
             await self._reconsider(brokers)
 
@@ -259,7 +277,7 @@ class RoleChanges:
         if topic is None:
             return
         config = topic_config(name, topic.configs)
-        names = (TopicPartition(name, partition) for partition in self._image.index.of_topic(name))
+        names = self._image.index.of_topic(name)
         async for tp in in_slices([tp for tp in names if tp in self._manager.hosted]):
             partition = self._manager.hosted[tp]
             if partition.topic_id == topic.topic_id:

@@ -17,6 +17,16 @@ def test_a_watcher_lacks_the_newest_record_of_each_key_newer_than_its_version_in
     assert not is_all
 
 
+def test_the_records_of_a_deleted_topics_partitions_are_kept_no_longer_and_no_others_go():
+    current = CurrentRecords()
+    keys = ["topic/t", "partition/t/0", "partition/t/1", "partition/t2/0", "partition/t.x/0"]
+    current.put(MetadataRecord(key=key, version=version) for version, key in enumerate(keys, 1))
+    current.put([MetadataRecord(key="topic/t", version=6)], ["partition/t/"])
+    assert [record.key for record in current.since(0)[0]] == ["partition/t2/0", "partition/t.x/0", "topic/t"]
+    current.put([MetadataRecord(key="partition/t/0", version=7)])
+    assert [record.version for record in current.since(5)[0]] == [6, 7]
+
+
 def test_who_has_seen_less_than_the_forgotten_deletions_is_given_everything():
     current = CurrentRecords()
     current.put(MetadataRecord(key=key, version=version) for version, key in enumerate(["cluster", "a", "b", "c"], 1))

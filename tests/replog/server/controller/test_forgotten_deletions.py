@@ -1,5 +1,12 @@
 """Deletions are sent to watchers that may not know them, and then forgotten; on a real store."""
 
+from replog.metadata.changes import Change
+from replog.metadata.records import record_of
+from replog.metadata.values import PartitionState, Topic
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.server.controller.sqlite_store import SqliteStore
+from replog.topic import TopicPartition
+
 
 def values(delta):
     return [(record.key, record.WhichOneof("value")) for record in delta.records]
@@ -20,7 +27,7 @@ async def test_deletions_are_forgotten_once_every_broker_that_is_not_fenced_has_
         await r.delete("t")
         await r.heartbeat(1)
         assert await r.controller.decide(lambda _: r.controller.state.collect_tombstones()) == 0, "2 has not heard"
-        assert await collected(r) == 4
+        assert await collected(r) == 1
         assert await collected(r) == 0
         assert sorted(record.key for record in r.controller.records.since(0)[0]) == [
             "broker/1",
@@ -69,3 +76,41 @@ async def test_a_watcher_that_is_slower_than_the_brokers_is_given_everything(run
             delta = await slow()
         assert delta.reset
         assert [key for key, _ in values(delta)] == ["cluster", "broker/1", "collected"]
+
+
+async def test_nothing_of_a_deleted_topics_partitions_is_stored_or_sent(running):
+    async with running() as r:
+        await r.start_brokers(1)
+        await r.create("t", partitions=3, replication_factor=1)
+        await r.create("t2", partitions=1, replication_factor=1)
+        seen = r.image.version
+        await r.delete("t")
+        stored = [record.key for record in r.store.load()]
+        assert [key for key in stored if key.startswith("partition/")] == ["partition/t2/0"]
+    async with running() as r:
+        assert list(map(str, r.image.partitions)) == ["t2-0"]
+        async with r.watch(seen) as next_delta:
+            assert values(await next_delta()) == [("topic/t", None)]
+
+
+async def test_the_deletions_of_partitions_that_earlier_releases_stored_are_forgotten_like_others(running, tmp_path):
+    """Topic t was deleted, and again, which was created again with fewer partitions."""
+    state = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
+    written = [
+        record_of(Change("cluster", None, "c" * 22, version=1)),
+        MetadataRecord(key="partition/t/0", version=2),
+        MetadataRecord(key="topic/t", version=3),
+        MetadataRecord(key="partition/again/1", version=4),
+        record_of(Change("topic", "again", Topic("again", b"2" * 16), version=5)),
+        record_of(Change("partition", TopicPartition("again", 0), state, b"2" * 16, version=6)),
+    ]
+    store = SqliteStore(tmp_path)
+    store.commit(0, written)
+    store.close()
+    async with running() as r:
+        assert list(map(str, r.image.partitions)) == ["again-0"]
+        await r.start_brokers(1)
+        await r.delete("again")
+        assert await collected(r) == 4
+        assert sorted(record.key for record in r.store.load()) == ["broker/1", "cluster", "collected"]
+        assert [record.key for record in r.controller.records.since(0)[0]] == ["cluster", "broker/1", "collected"]

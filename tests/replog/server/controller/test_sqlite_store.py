@@ -22,6 +22,11 @@ def records(*values, after=0):
     return [record(value, version) for version, value in enumerate(values, after + 1)]
 
 
+def named(*keys):
+    """Records of these keys, without values."""
+    return [MetadataRecord(key=key, version=version) for version, key in enumerate(keys, 1)]
+
+
 def record(value, version):
     if isinstance(value, int):
         broker = BrokerRegistration(value, value, b"i" * 16, f"h{value}:1", "", True, False)
@@ -224,3 +229,10 @@ def test_what_is_forgotten_goes_in_the_transaction_that_says_so(store):
     again = reopened(store)
     assert [record.version for record in again.load()] == [1, 4]
     again.close()
+
+
+def test_all_keys_that_begin_with_what_is_forgotten_go_and_none_besides(store):
+    kept = ["partition/s/0", "partition/t-0/0", "partition/t.x/0", "partition/t0/0", "partition/tt/0", "topic/t"]
+    store.commit(0, named(*kept, "partition/t/0", "partition/t/9999"))
+    store.commit(8, records(1, after=8), ["partition/t/"])
+    assert [record.key for record in store.load()] == [*kept, "broker/1"]

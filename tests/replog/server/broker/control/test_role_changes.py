@@ -17,7 +17,9 @@ from replog.errors import ErrorCode
 from replog.log.directories.changes import LogChange
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import storage_errors
-from replog.metadata.records import partition_to_record
+from replog.metadata.changes import Change
+from replog.metadata.records import partition_to_record, record_of
+from replog.metadata.values import Topic
 from replog.rpc.v1 import metadata_pb2
 from replog.server.slices import SLICE
 from replog.topic import TopicPartition
@@ -97,6 +99,21 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
     leader.manager.touched(TP, high_watermark_advanced=True)
     error, _, _ = await waiting
     assert error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_partition_of_an_earlier_topic_of_the_name_is_not_created_whatever_came_of_it_before(cluster):
+    """CT-19: it changed, then the topic was deleted, and created again with fewer partitions; all came at once."""
+    broker = await cluster.begin(1, partitions=2)
+    image, roles = broker._image, broker._roles
+    assert roles is not None
+    state, topic, version = image.partitions[TP], image.topics["t"], image.version
+    late = Change("partition", TopicPartition("t", 2), state, topic.topic_id)
+    again = Change("partition", TP, state, b"2" * 16), Change("topic", "t", Topic("t", b"2" * 16, topic.configs))
+    changes = [change._replace(version=version + number) for number, change in enumerate((late, *again), 1)]
+    await roles.apply([record_of(change) for change in changes])
+    assert image.partitions.keys() == broker.manager.hosted.keys() == {TP}
+    assert broker.manager.hosted[TP].topic_id == b"2" * 16
+    assert sorted(path.name for path in (cluster.directory / "broker-1").glob("t-*") if path.suffix == "") == ["t-0"]
 
 
 async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster):
