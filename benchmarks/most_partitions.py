@@ -35,9 +35,11 @@ def life(cluster: LocalCluster, partitions: int) -> dict[str, Callable[[], objec
                 await admin.create_topic(topic, partitions=size)
 
     def led() -> None:
+        seen: dict[str, set[tuple[int, int]]] = {topic: set() for topic in topics}
+
         async def missing() -> str:
             async with Admin(cluster.bootstrap) as admin:
-                return ", ".join([told for topic in topics if (told := await not_led(admin, topic))])
+                return ", ".join([told for topic in topics if (told := await not_led(admin, topic, seen[topic]))])
 
         wait_for(lambda: asyncio.run(missing()), "not led", progress=print)
         cluster.wait_for_full_isr()

@@ -1,6 +1,6 @@
 """Questions to a cluster; the client is loaded only when one is asked."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Set
 from typing import Any, TypeVar
 
 from replog.cli.options import bootstrap_server
@@ -30,17 +30,43 @@ def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-async def not_led(admin: Any, topic: str) -> str:
-    """In words, how many partitions of a created topic have a leader with its replica; "" if all have."""
+async def not_led(admin: Any, topic: str, led: set[tuple[int, int]]) -> str:
+    """In words, how many partitions of a created topic have a leader with its replica; "" if all have.
+
+    `led` keeps them, each with its leader, from one look to the next: nobody describes them again and again.
+    """
     try:
         partitions = (await admin.describe_topic(topic)).partitions
     except ReplogError as error:
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return "no broker knows it"
-    there = replica_offsets(topic, await admin.describe_cluster(), lambda _: None)
-    led = sum((each.partition, each.leader) in there for each in partitions)
-    return f"{led} of {len(partitions)} partitions are led" if led < len(partitions) else ""
+    wanted = {(each.partition, each.leader) for each in partitions}
+    led &= wanted
+    led |= wanted & await _replicas(admin, topic, {leader for _, leader in wanted - led})
+    return f"{len(led)} of {len(wanted)} partitions are led" if led < wanted else ""
+
+
+async def not_deleted(admin: Any, topic: str, topic_id: bytes) -> str:
+    """In words, that brokers know a deleted topic, and how many replicas are left; "" if one knows it no longer."""
+    try:
+        description = await admin.describe_topic(topic)
+    except ReplogError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return ""
+    if description.topic_id != topic_id:
+        return ""
+    left = await _replicas(admin, topic, {broker for each in description.partitions for broker in each.replicas})
+    return f"brokers know it, and {len(left)} replicas are left"
+
+
+async def _replicas(admin: Any, topic: str, brokers: set[int]) -> Set[tuple[int, int]]:
+    """Which replicas of the topic are on these brokers, as (partition, broker)."""
+    import asyncio
+
+    asked = [broker for broker in (await admin.describe_cluster()).brokers if broker.broker_id in brokers]
+    return (await asyncio.to_thread(replica_offsets, topic, asked, lambda _: None)).keys()
 
 
 async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[int]:
@@ -61,9 +87,10 @@ async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[
 
 
 def replica_offsets(
-    topic: str, cluster: Any, complain: Callable[[str], None] = note
+    topic: str, brokers: Iterable[Any], complain: Callable[[str], None] = note
 ) -> dict[tuple[int, int], dict[str, int | None]]:
-    """(partition, broker) to offsets, as each broker of a ClusterDescription tells them of its own replicas.
+    """(partition, broker) to offsets, as each of these brokers of a ClusterDescription tells them of its own replicas.
+    It blocks.
 
     `complain` hears of each broker that does not answer.
     """
@@ -74,7 +101,7 @@ def replica_offsets(
 
     offsets: dict[tuple[int, int], dict[str, int | None]] = {}
     request = inspection_pb2.DescribeReplicasRequest(topic=topic, max_bytes=MAX_ANSWER_BYTES)
-    for broker in cluster.brokers:
+    for broker in brokers:
         if broker.fenced:
             continue
         try:

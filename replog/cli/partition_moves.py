@@ -76,7 +76,8 @@ async def _wait(
 async def _how_far(admin: Admin, tp: TopicPartition, target: Sequence[int]) -> str:
     """How far those of the target are that are not in sync yet."""
     description = (await admin.describe_topic(tp.topic)).partitions[tp.partition]
-    offsets = await asyncio.to_thread(replica_offsets, tp.topic, await admin.describe_cluster(), lambda _: None)
+    brokers = (await admin.describe_cluster()).brokers
+    offsets = await asyncio.to_thread(replica_offsets, tp.topic, brokers, lambda _: None)
     ends = {broker: its["log_end"] or 0 for (partition, broker), its in offsets.items() if partition == tp.partition}
     end = ends.get(description.leader)
     missing = [broker for broker in target if broker not in description.isr]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_led, replica_offsets
+from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replica_offsets
 from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, OutputFormat, name_values, settings_line
 from replog.command.output import Format, note, print_rows
 
@@ -43,8 +43,9 @@ def create(
                 raise
 
     ask(bootstrap, created)
+    led = set[tuple[int, int]]()
     wait_for(
-        lambda: ask(bootstrap, lambda admin: not_led(admin, topic)),
+        lambda: ask(bootstrap, lambda admin: not_led(admin, topic, led)),
         f"topic {topic} is created, but not led; the logs of the brokers may tell why",
         progress=note,
     )
@@ -73,7 +74,7 @@ def describe(topic: TopicName, bootstrap: BootstrapServer = None, output: Output
         return await admin.describe_topic(topic), await admin.describe_cluster()
 
     description, cluster = ask(bootstrap, both)
-    offsets = replica_offsets(topic, cluster)
+    offsets = replica_offsets(topic, cluster.brokers)
     rows = [
         {
             "topic": topic,
@@ -115,6 +116,24 @@ def alter(
 
 @app.command()
 def delete(topic: TopicName, bootstrap: BootstrapServer = None) -> None:
-    """Delete a topic and all of its records, for good."""
-    ask(bootstrap, lambda admin: admin.delete_topic(topic))
+    """Delete a topic and all of its records, for good, and wait until brokers know: as long as replicas go, then a
+    minute."""
+    from replog.errors import ErrorCode, ReplogError
+    from replog.local_cluster.waiting import wait_for
+
+    async def deleted(admin: Any) -> bytes:
+        topic_id: bytes = (await admin.describe_topic(topic)).topic_id
+        try:
+            await admin.delete_topic(topic)
+        except ReplogError as error:
+            if error.code is not ErrorCode.REQUEST_TIMED_OUT:  # brokers that have much to delete know it for longer
+                raise
+        return topic_id
+
+    topic_id = ask(bootstrap, deleted)
+    wait_for(
+        lambda: ask(bootstrap, lambda admin: not_deleted(admin, topic, topic_id)),
+        f"topic {topic} is not deleted everywhere; the logs of the brokers may tell why",
+        progress=note,
+    )
     note(f"deleted topic {topic}")
