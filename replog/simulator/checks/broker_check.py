@@ -27,6 +27,7 @@ from replog.topic import TopicPartition
 
 PURGATORY_STEPS = 16  # at least, between two looks at the delayed operations
 ROWS_A_STEP = 4  # of these, at most, on average
+SHOWN = 10  # partitions in a message
 UNTOUCHED_STEPS = 500  # between two looks at what no step is known to have touched
 
 PartitionOf = dict[tuple[TopicPartition, bytes], PartitionLedger]
@@ -69,7 +70,9 @@ class BrokerCheck:
             rows = self._purgatories.check() + self._sessions.check()
             self._until_purgatories = max(PURGATORY_STEPS, rows // ROWS_A_STEP)
         if self._image.version != self._version:
+            self._version = self._image.version
             self._note_registrations()
+            self._check_topics()
         if len(self._hosted) != len(self._replicas):
             self._take_stock()
         if touched is None:
@@ -111,11 +114,23 @@ class BrokerCheck:
 
     def _note_registrations(self) -> None:
         """When this broker learned of each other's present incarnation (INV-20)."""
-        self._version = self._image.version
         for broker_id, broker in self._image.brokers.items():
             known = self._registered.get(broker_id)
             if known is None or known[0] != broker.broker_epoch:
                 self._registered[broker_id] = broker.broker_epoch, self._manager.clock.monotonic_ms()
+
+    def _check_topics(self) -> None:
+        """CT-19: it has missed no deletion."""
+        known, there = self._image, self._world.image
+        if there is None or there.version != known.version:
+            return
+        if known.partitions.keys() != there.partitions.keys() or known.topics != there.topics:
+            others = ", ".join(map(str, sorted(known.partitions.keys() ^ there.partitions.keys())[:SHOWN]))
+            raise Violation(
+                "CT-19",
+                f"broker {self._broker_id} and the controller, both at version {known.version}, know different topics, "
+                f"or partitions: {others}",
+            )
 
     def _take_stock(self) -> None:
         """Replicas have come or gone. One that is gone was deleted: the topic is, or it was moved elsewhere."""

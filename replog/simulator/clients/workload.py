@@ -312,23 +312,26 @@ class Workload:
         deletion.completed_s = self._now
 
     async def _scratch_topic(self, admin: Admin, chance: Random) -> None:
-        """A topic that comes and goes; nothing is written to it."""
+        """A topic that comes and goes, and comes again with half of its partitions, as long as there are any; nothing
+        is written to it."""
         self._scratch += 1
-        topic = f"scratch{self._scratch}"
+        topic, partitions = f"scratch{self._scratch}", self._scratch_partitions
         self.history.deleted[topic] = None
         replicas = chance.choice((2, 3))
         steps: dict[str, Callable[[], Awaitable[None]]] = {
-            "create": lambda: admin.create_topic(topic, self._scratch_partitions, replicas),
+            "create": lambda: admin.create_topic(topic, partitions, replicas),
             "delete": lambda: admin.delete_topic(topic),
         }
-        for step, call in steps.items():
-            try:
-                await call()
-            except ReplogError as error:
-                self._kernel.trace.add(f"{step} topic failed", topic=topic, error=str(error))
-            else:
-                self._kernel.trace.add(f"topic {step}d", topic=topic)
-            await self._rest(chance.expovariate(1.0))
+        while partitions and not self._stop.is_set():
+            for step, call in steps.items():
+                try:
+                    await call()
+                except ReplogError as error:
+                    self._kernel.trace.add(f"{step} topic failed", topic=topic, error=str(error))
+                else:
+                    self._kernel.trace.add(f"topic {step}d", topic=topic)
+                await self._rest(chance.expovariate(1.0))
+            partitions //= 2
 
     # -- the end
 

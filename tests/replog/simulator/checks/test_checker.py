@@ -9,6 +9,7 @@ from replog.metadata.values import Topic
 from replog.simulator.checks.violation import Violation
 from replog.simulator.history import Poll, ProducerSend, Read
 from replog.simulator.runtime.process import SimulatedProcess
+from replog.topic import TopicPartition
 from tests.leader.replicas import TP, state
 from tests.replog.simulator.checks.tiny import TinyWorld, violates
 
@@ -46,6 +47,24 @@ def test_a_topic_that_is_made_again_begins_anew(world):
     assert first.deleted
     second = world.checker.partitions[TP, b"another id......"]
     assert (second.state, second.deleted, second.committed_end) == (state(), False, 0)
+
+
+def test_ct_19_a_broker_that_has_heard_everything_knows_a_partition_that_is_not_there(world):
+    image = world.brokers[2].image
+    image.partitions = image.partitions | {TopicPartition(TP.topic, 7): state()}
+    image.version = world.image.version
+    with violates("CT-19", "broker 2", f"{TP.topic}-7"):
+        world.step(2)
+
+
+def test_ct_19_a_broker_knows_what_was_there_when_it_last_heard(world):
+    """CT-19, nearly."""
+    image = world.brokers[2].image
+    there, image.partitions = image.partitions, {}
+    image.version = world.image.version - 1
+    world.step(2)
+    image.partitions, image.version = there, world.image.version
+    world.step(2)
 
 
 def test_a_broker_that_is_not_made_yet_and_a_controller_that_is_not_there_are_not_looked_at(world):

@@ -102,6 +102,7 @@ class TinyWorld:
         self._processes[broker_id] = SimulatedProcess(f"broker-{broker_id}")
         broker = self.brokers[broker_id] = TinyBroker(broker_id, self.directory, self.clock)
         broker.image.brokers.update(self.image.brokers)
+        broker.image.topics, broker.image.partitions = self.image.topics, self.image.partitions
         broker.manager.hosted[TP] = HostedPartition(TP, TOPIC_ID, log)
         return log
 

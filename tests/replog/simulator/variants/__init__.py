@@ -4,6 +4,7 @@ from tests.replog.simulator.variants import (
     clients,
     compaction,
     elections,
+    metadata,
     replication,
     storage,
     transactions,
@@ -13,6 +14,6 @@ from tests.replog.simulator.variants.variant import Variant
 
 VARIANTS: dict[str, Variant] = {
     variant.name: variant
-    for module in (truncation, replication, elections, storage, compaction, transactions, clients)
+    for module in (truncation, replication, elections, metadata, storage, compaction, transactions, clients)
     for variant in module.VARIANTS
 }
