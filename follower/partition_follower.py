@@ -10,9 +10,8 @@ The fetch offset is always the log end, and the last fetched epoch is the latest
 raced with a truncation or with an election does not fit any longer, and is dropped (FT-8).
 """
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Unpack
+from typing import ClassVar, NamedTuple, Unpack
 
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
@@ -34,8 +33,7 @@ class FetchState(Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerProgress:
+class FollowerProgress(NamedTuple):
     """What an answer changed. `note` is for the operator's log: something that should not have happened."""
 
     appended_bytes: int = 0

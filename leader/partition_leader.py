@@ -18,8 +18,7 @@ Methods that may move the high watermark return whether they did; the caller the
 the partition and informs the followers. ISR proposals are fetched with `take_proposal` after any of these events.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar, Unpack
+from typing import ClassVar, NamedTuple, Unpack
 
 from leader.follower_state import Asker, FollowerState
 from leader.high_watermark import high_watermark_candidate
@@ -43,8 +42,7 @@ from replog.metadata.values import NO_BROKER_EPOCH, BrokerDirectory, PartitionSt
 from replog.topic import TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAppend:
+class LeaderAppend(NamedTuple):
     """An append; acks=all is answered once the high watermark reaches `required_offset` in this epoch (PR-9, PR-13)."""
 
     info: AppendInfo

@@ -1,7 +1,6 @@
 """What a fetch of one partition asks and what it is answered, as both roles see it (§4, §7)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, NotRequired, TypedDict
 
 from replog.errors import ErrorCode, ReplogError
@@ -49,8 +48,7 @@ class FetchAnswer(NamedTuple):
         return self.error is not ErrorCode.NONE or self.diverging is not None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRequest:
+class SessionRequest(NamedTuple):
     """One request of a fetch session (divergence 11); sizes in bytes, times in milliseconds."""
 
     replica_id: int  # CONSUMER, or whose replicas they are
@@ -139,7 +137,15 @@ def read_log(
         return answer_of(log)._replace(cold=cold)
     except ReplogError as error:
         return answer_of(log, error.code)
-    return answer_of(log)._replace(records=data.records, aborted=data.aborted, place=data.metadata)
+    return FetchAnswer(
+        high_watermark=log.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        records=data.records,
+        aborted=data.aborted,
+        place=data.metadata,
+    )
 
 
 def answer_of(log: Log, error: ErrorCode = ErrorCode.NONE) -> FetchAnswer:

@@ -10,7 +10,6 @@ Appends and truncations are visible at once, to readers too, and count once a ta
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -309,7 +308,7 @@ class Log:
             bound = self._bound(isolation)
             data = self._segments.read(offset, max_bytes, bound, min_one_message=min_one_message)
             if isolation is Isolation.TXN_COMMITTED and (aborted := self._segments.aborted_transactions(data)):
-                data = replace(data, aborted=aborted)
+                data = data._replace(aborted=aborted)
             return data
 
     def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None:

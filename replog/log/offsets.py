@@ -70,8 +70,7 @@ class AppendInfo(NamedTuple):
         return cls(NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, NO_TIMESTAMP, log_start_offset, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class FetchData:
+class FetchData(NamedTuple):
     """A read: whole bytes of the log starting at a batch boundary at or before the offset asked for (SG-5, LG-7)."""
 
     metadata: OffsetMetadata

@@ -6,8 +6,7 @@ that field, and the payload as it is. It arrives as a head and a view of the pay
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -21,8 +20,7 @@ RECORDS_FIELD = 15
 _RECORDS_TAG = bytes([RECORDS_FIELD << 3 | 2])  # length-delimited
 
 
-@dataclass(frozen=True, slots=True)
-class WithRecords(Generic[M]):
+class WithRecords(NamedTuple, Generic[M]):
     """A message and the record batches that travel behind it, in pieces that are joined only for the wire."""
 
     head: M

@@ -5,7 +5,7 @@
 | the broker | `broker/` |
 | the controller | `controller/` |
 | time; work in threads; long work in slices | `clock.py`, `threads.py`, `slices.py` |
-| what gives way to clients | `pace.py` |
+| what gives way to clients; one timer for several moments | `pace.py`, `alarm.py` |
 | what every process sets up | `logging.py`, `descriptors.py`, `garbage.py` |
 | steps of the event loop that take too long | `slow_steps.py` |
 """

@@ -1,10 +1,10 @@
 """A purgatory on the event loop: operations complete by events, or by their deadline, without polling."""
 
-import asyncio
 from collections.abc import Iterable
 
 from replog.purgatory.operation import DelayedOperation
 from replog.purgatory.purgatory import Purgatory
+from replog.server.alarm import Alarm
 from replog.server.clock import Clock
 from replog.topic import TopicPartition
 
@@ -15,8 +15,7 @@ class DelayedOperations:
     def __init__(self, clock: Clock) -> None:
         self.purgatory: Purgatory[TopicPartition] = Purgatory()
         self._clock = clock
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed_for_ms = 0
+        self._alarm = Alarm(clock, self._expire)
 
     def complete_or_watch(self, operation: DelayedOperation[TopicPartition], keys: Iterable[TopicPartition]) -> None:
         try:
@@ -29,17 +28,9 @@ class DelayedOperations:
         self.purgatory.check(moved)
 
     def _arm(self) -> None:
-        deadline_ms = self.purgatory.next_deadline_ms()
-        if deadline_ms is None or (self._timer is not None and self._armed_for_ms <= deadline_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed_for_ms = deadline_ms
-        delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
-        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._expire)
+        self._alarm.by(self.purgatory.next_deadline_ms())
 
     def _expire(self) -> None:
-        self._timer = None
         try:
             self.purgatory.expire(self._clock.monotonic_ms())
         finally:

@@ -21,6 +21,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.transport import Channel, Stream
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.rpc.v1.common_pb2 import ForgottenPartition
+from replog.server.alarm import Alarm
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.clock import Clock
 from replog.server.logging import tell_each
@@ -53,6 +54,7 @@ class ReplicaFetcher:
         self._last_sent_ms = 0
         self._happened: dict[str, list[dict[str, object]]] = {}  # of the response that is being taken
         self._wake = asyncio.Event()
+        self._alarm = Alarm(clock, self._wake.set)
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
     def add(self, hosted: HostedPartition) -> None:
@@ -78,6 +80,7 @@ class ReplicaFetcher:
 
     async def close(self) -> None:
         self._task.cancel()
+        self._alarm.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         await self._channel.close()
 
@@ -116,14 +119,9 @@ class ReplicaFetcher:
 
     async def _wait(self, reader: "asyncio.Task[None]") -> None:
         """Wait until something changed, there may be more to ask, or the leader was silent for too long."""
-        wake_ms, delay_ms = self.session.next_wake_ms, self._timeout_ms
-        if wake_ms is not None:
-            delay_ms = max(0, min(delay_ms, wake_ms - self._clock.monotonic_ms()))
-        try:
-            async with asyncio.timeout(delay_ms / 1000):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+        self._alarm.by(self.session.next_wake_ms)
+        self._alarm.by(self._clock.monotonic_ms() + self._timeout_ms)
+        await self._wake.wait()
         self._wake.clear()
         if reader.done():
             reader.result()  # raises what ended it

@@ -9,6 +9,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import replica_pb2 as pb
+from replog.server.alarm import Alarm
 from replog.server.broker.outbox import Outbox
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.topic import TopicPartition
@@ -21,13 +22,11 @@ class ReplicaStream:
 
     def __init__(self, manager: ReplicaManager, outbox: Outbox[WithRecords[pb.ReplicaFetchResponse]]) -> None:
         self._manager = manager
-        self._outbox = outbox
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed_for_ms = 0
+        self._alarm = Alarm(manager.clock, self._on_time)
         self.session = FollowerSession(
             manager,
             lambda response: outbox.put(_wire_response(response)),
-            self._arm,
+            self._on_wake,
             max_bytes=manager.config.fetch_max_bytes,
             max_wait_ms=manager.config.request_timeout_ms,
         )
@@ -37,25 +36,16 @@ class ReplicaStream:
         self._manager.hearing.heard(request.replica_id, now_ms)
         self.session.on_request(_session_request(request, now_ms), now_ms)
 
-    def _arm(self) -> None:
-        wake_ms = self.session.next_wake_ms
-        if wake_ms is None or (self._timer is not None and self._armed_for_ms <= wake_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed_for_ms = wake_ms
-        delay_ms = max(0, wake_ms - self._manager.clock.monotonic_ms())
-        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_time)
+    def _on_wake(self) -> None:
+        self._alarm.by(self.session.next_wake_ms)
 
     def _on_time(self) -> None:
-        self._timer = None
         self.session.on_time(self._manager.clock.monotonic_ms())
-        self._arm()
+        self._alarm.by(self.session.next_wake_ms)
 
     def close(self) -> None:
         self.session.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._alarm.cancel()
 
 
 def _session_request(request: pb.ReplicaFetchRequest, now_ms: int) -> SessionRequest:

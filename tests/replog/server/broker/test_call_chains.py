@@ -14,6 +14,7 @@ from tests.replog.server.broker.conftest import batch, produce_request
 
 ROOT = Path(__file__).parents[4]
 OURS = tuple(f"{ROOT}/{package}/" for package in ("replog", "leader", "follower"))
+TRANSPORT = f"{ROOT}/replog/rpc/"
 
 
 def told() -> set[str]:
@@ -26,7 +27,7 @@ def calls_to(name: str) -> str:
     """Our functions that are being called, from the stream's on, with `name` behind them."""
     names, frame = [name], sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_filename.startswith(OURS) and frame.f_code.co_name != "serve":
+        if frame.f_code.co_filename.startswith(OURS) and not frame.f_code.co_filename.startswith(TRANSPORT):
             names.append(frame.f_code.co_qualname)
         frame = frame.f_back  # type: ignore[assignment]
     return " > ".join(reversed(names))

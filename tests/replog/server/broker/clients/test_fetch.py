@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from dataclasses import replace
 
 from replog.fetch import CONSUMER, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
@@ -65,7 +64,7 @@ async def test_a_poll_that_ends_empty_needs_no_room_for_an_answer(cluster):
         manager.answers.change(manager.answers.capacity)  # others have it all
         taken.size = manager.answers.capacity
         began_s = asyncio.get_running_loop().time()
-        response = await consumer.answer(replace(first, max_wait_ms=50, named={}), share, goes_on=True)
+        response = await consumer.answer(first._replace(max_wait_ms=50, named={}), share, goes_on=True)
         assert not response.rows
         assert 0.04 < asyncio.get_running_loop().time() - began_s < ROOM_WAIT_S, "it waits for records, not for room"
     consumer.close()

@@ -198,7 +198,7 @@ async def test_consumers_beyond_their_bound_are_refused_and_followers_are_not(le
         session = ConsumerSession(leader.manager, lambda: None, max_bytes=ONE_MIB, max_wait_ms=1000)
         wanted = {tp: FetchPartition(5, ONE_MIB) for tp in partitions}
         try:
-            session.on_request(SessionRequest(CONSUMER, NO_BROKER_EPOCH, 500, 1, ONE_MIB, wanted), 0, ONE_MIB)
+            session.on_request(SessionRequest(CONSUMER, NO_BROKER_EPOCH, 500, 1, ONE_MIB, wanted))
         except ReplogError:
             session.close()
             raise
