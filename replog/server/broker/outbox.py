@@ -34,7 +34,14 @@ class Outbox(Generic[T]):
 
     async def room(self) -> None:
         """Wait until fewer than `capacity` items have yet to go out, or nothing will go out any more."""
-        while not self._ended and len(self._items) + self._sending >= self._capacity:
+        await self._fewer_than(self._capacity)
+
+    async def emptied(self) -> None:
+        """Wait until no item has yet to go out, or nothing will go out any more."""
+        await self._fewer_than(1)
+
+    async def _fewer_than(self, count: int) -> None:
+        while not self._ended and len(self._items) + self._sending >= count:
             self._sent.clear()
             await self._sent.wait()
 

@@ -70,9 +70,12 @@ class LogService:
                 await self._manager.waiting_produces.room()
                 request = await stream.receive()
                 if request is None:
-                    return
+                    break
                 Produce(self._manager, request.head, answered).append(_batches(request))
                 del request  # its records are in the logs
+            for _ in range(MAX_PRODUCES_UNDER_WAY - 1):  # who has finished still gets the answers
+                await under_way.acquire()
+            await outbox.emptied()
         finally:
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)

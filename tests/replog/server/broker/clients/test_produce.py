@@ -14,7 +14,7 @@ from replog.server.broker.clients.produce import BATCH_BYTES, Produce
 from replog.server.broker.replicas.budget import Held
 from replog.topic import TopicPartition
 from tests.leader.replicas import record
-from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually, produce_request
+from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually, produce_request
 from tests.replog.server.broker.replication.test_replica_sessions import LED, Leader
 
 TP = TopicPartition("t", 0)
@@ -72,6 +72,17 @@ async def test_who_finds_no_room_is_not_read_from_until_there_is(cluster):
     assert log.log_end_offset == 20
     await eventually(lambda: log.log_end_offset == 40)
     stream.cancel()
+
+
+async def test_whoever_finishes_still_gets_every_answer(cluster):
+    await cluster.begin(3)
+    stream = cluster.to_leader(TP).open(methods.Log["produce"])
+    await send(stream, 30, timeout_ms=60_000)
+    await stream.finish()
+    answered: list[int] = []
+    while (response := await stream.receive(CALL_S)) is not None:
+        answered += [answer.partitions[0].base_offset for answer in response.answers]
+    assert answered == [*range(30)]
 
 
 async def test_a_stream_has_a_thousand_produces_under_way_and_no_more(cluster):
