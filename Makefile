@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants nightly chaos check format proto bench bench-partitions bench-attacks bench-storage bench-purgatory bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants nightly chaos check format proto bench bench-quick bench-partitions bench-attacks bench-storage bench-purgatory bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -70,8 +70,13 @@ format: $(SETUP_DONE)  ## Format and mend what ruff can mend
 proto: $(SETUP_DONE)  ## Generate replog/rpc/v1 from proto/
 	$(PYTHON) -m replog.rpc.generate
 
-bench: $(SETUP_DONE)  ## Throughput and latency beside a raw-socket pipeline (about a minute)
-	$(PYTHON) -m benchmarks.produce
+RESULTS := benchmarks/results/side_by_side
+
+bench: $(SETUP_DONE)  ## replog beside Apache Kafka, NATS JetStream and raw sockets, into docs/performance.md and benchmarks/results (about 20 minutes; needs Java, Maven, Go)
+	$(PYTHON) -m benchmarks.peers.side_by_side --json $(RESULTS).json --picture $(RESULTS).svg --report docs/performance.md
+
+bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has dropped by a fifth since `make bench` (under a minute)
+	$(PYTHON) -m benchmarks.peers.quick
 
 bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: each size twice, with a minute until files are removed)
 	$(PYTHON) -m benchmarks.partitions --report docs/performance.md

@@ -1,59 +1,73 @@
 """A process that measures, or attacks, beside a benchmark, so that no other work of the benchmark is in its figures.
 
-It prints a line `ready`, takes one order a line on stdin, and answers each with a line of figures, as JSON.
+It prints a line `ready`, takes one order a line on stdin, a name and its arguments as JSON, and answers each with a
+line of figures, as JSON.
 """
 
 import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Self
 
-TIMEOUT_S = 120.0  # until it is ready, and for an order: an attack takes long to get under way
+TIMEOUT_S = 300.0  # until it is ready, and for an order: on a busy machine, too
+_LONGEST_LINE = 16 << 20  # bytes
 _READY = "ready"
 
 Figures = dict[str, Any]
 
 
-async def answer_orders(**orders: Callable[[], Awaitable[Figures]]) -> None:
+async def answer_orders(**orders: Callable[..., Awaitable[Figures]]) -> None:
     """In the process itself, until stdin ends."""
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     print(_READY, flush=True)
-    while order := (await lines.readline()).decode().strip():
-        print(json.dumps(await orders[order]()), flush=True)
+    while line := (await lines.readline()).decode():
+        name, _, arguments = line.partition(" ")
+        print(json.dumps(await orders[name](**json.loads(arguments))), flush=True)
 
 
 class Beside:
     """The process, seen from the benchmark."""
 
-    def __init__(self, module: str, process: asyncio.subprocess.Process) -> None:
-        self._module = module
+    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+        self._name = name
         self._process = process
 
     @classmethod
     @contextlib.asynccontextmanager
     async def running(cls, module: str, *arguments: str) -> AsyncIterator[Self]:
-        """Once it is ready: its own start is in no figure. Raises OSError if it ends by itself."""
+        """A module of ours, once it is ready: its own start is in no figure. Raises OSError if it ends by itself."""
+        async with cls.program(module, [sys.executable, "-m", module, *arguments]) as beside:
+            yield beside
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def program(cls, name: str, command: Sequence[str]) -> AsyncIterator[Self]:
+        """Any program that takes orders, as `running`."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", module, *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LONGEST_LINE
         )
-        beside = cls(module, process)
+        beside = cls(name, process)
         try:
             await beside._line()
             yield beside
             if process.returncode is not None:
-                raise OSError(f"{module} ended with status {process.returncode}")
+                raise OSError(f"{name} ended with status {process.returncode}")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
 
-    async def order(self, name: str) -> Figures:
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def order(self, name: str, **arguments: object) -> Figures:
         """What it answers."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{name}\n".encode())
+        self._process.stdin.write(f"{name} {json.dumps(arguments)}\n".encode())
         figures: Figures = json.loads(await self._line())
         return figures
 
@@ -62,5 +76,5 @@ class Beside:
         async with asyncio.timeout(TIMEOUT_S):
             line = await self._process.stdout.readline()
             if not line:
-                raise OSError(f"{self._module} ended with status {await self._process.wait()}")
+                raise OSError(f"{self._name} ended with status {await self._process.wait()}")
         return line

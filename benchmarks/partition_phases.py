@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from aiokafka.errors import KafkaError
 
 from benchmarks.beside import Beside, Figures
-from benchmarks.contenders import BROKERS, CONTROLLER, Contender, DescribedPartition, broker_name
+from benchmarks.contenders import BROKERS, CONTROLLER, Contender, DescribedPartition, broker_name, in_sync
 from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import CpuMeter, rss_bytes
 from replog.errors import ReplogError
@@ -111,7 +111,7 @@ class Cell:
         async with self._watched() as figures:
             await self._contender.create(TOPIC, self._partitions)
             await self._until_directories(lambda names: sum(map(_is_replica, names)) == self._partitions)
-            await self._until(lambda states: len(states) == self._partitions and _in_sync(states))
+            await self._until(lambda states: len(states) == self._partitions and in_sync(states))
         return figures
 
     async def _first(self) -> Figures:
@@ -172,7 +172,7 @@ class Cell:
         """The killed broker, from its start until every replica is in sync."""
         async with self._watched() as figures:
             self._contender.launch(VICTIM)
-            await self._until(_in_sync)
+            await self._until(in_sync)
         return figures
 
     async def _orderly(self) -> Figures:
@@ -187,7 +187,7 @@ class Cell:
                 raise
             figures["stopped_s"] = time.perf_counter() - started
             self._contender.launch(ORDERLY)
-            await self._until(_in_sync)
+            await self._until(in_sync)
         return figures
 
     async def _delete(self) -> Figures:
@@ -243,7 +243,3 @@ class Cell:
 
 def _is_replica(name: str) -> bool:
     return name.startswith(f"{TOPIC}-") and name[len(TOPIC) + 1 :].isdecimal()
-
-
-def _in_sync(states: list[DescribedPartition]) -> bool:
-    return all(state.leader in state.isr and state.isr == set(state.replicas) for state in states)

@@ -20,8 +20,6 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from benchmarks.measure import CpuMeter, Latency, Throughput
-
 FRAME = struct.Struct(">II")  # payload length, CRC
 OFFSET = struct.Struct(">Q")  # follower → leader: next byte wanted; leader → client: messages committed
 LENGTH = struct.Struct(">I")  # leader → follower: bytes that follow
@@ -214,30 +212,28 @@ class RawPipeline:
         self._received = b""
         self._sent = 0
         self._committed = 0
-        self._pids = {"client": os.getpid(), **{name: process.pid or 0 for name, process in processes.items()}}
+        self.pids = {name: process.pid or 0 for name, process in processes.items()}
 
-    def throughput(self, message_bytes: int, total_bytes: int, in_flight: int) -> Throughput:
-        """Send messages as fast as they are acknowledged, `in_flight` at a time."""
+    def produce(self, message_bytes: int, messages: int, in_flight: int) -> float:
+        """Send messages as fast as they are acknowledged, `in_flight` at a time; the seconds that it took."""
         payload = os.urandom(message_bytes)
         frame = FRAME.pack(message_bytes, crc32c(payload)) + payload
-        messages = total_bytes // message_bytes
-        last = self._sent + messages
-        meter, started = CpuMeter(self._pids), time.perf_counter()
+        last, started = self._sent + messages, time.perf_counter()
         while self._committed < last:
             while self._sent < last and self._sent - self._committed < in_flight:
                 self._connection.sendall(frame)
                 self._sent += 1
             self._wait_for_acknowledgement()
-        return Throughput(messages * message_bytes, time.perf_counter() - started, meter.used())
+        return time.perf_counter() - started
 
-    def latency(self, message_bytes: int, per_second: int, seconds: float) -> Latency:
-        """Send messages at a fixed rate whatever happens, and time each from when it was due."""
+    def pace(self, message_bytes: int, messages: int, per_second: float) -> list[float]:
+        """Send messages at a fixed rate whatever happens; the seconds each took from when it was due."""
         payload = os.urandom(message_bytes)
         frame = FRAME.pack(message_bytes, crc32c(payload)) + payload
         due: deque[float] = deque()
         taken = []
         first = time.perf_counter() + 0.01
-        for number in range(int(per_second * seconds)):
+        for number in range(messages):
             at = first + number / per_second
             while (wait := at - time.perf_counter()) > 0:
                 if select.select([self._connection], [], [], wait)[0]:
@@ -247,7 +243,7 @@ class RawPipeline:
             due.append(at)
         while due:
             taken += self._acknowledged(due)
-        return Latency.of(taken)
+        return taken
 
     def _acknowledged(self, due: deque[float]) -> list[float]:
         before = self._committed

@@ -8,13 +8,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 BROKERS = (1, 2, 3)
 CONTROLLER = "controller"
+POLL_S = 0.02
 CLOSE_S = 10.0  # how long a producer may flush
 
 Send = Callable[[str, int, bytes], Awaitable[Awaitable[object]]]
@@ -82,3 +83,15 @@ class Contender(Protocol):
 
     def launch(self, broker: int) -> None:
         """Start it on its own data; returns at once."""
+
+
+def in_sync(partitions: Iterable[DescribedPartition]) -> bool:
+    """All replicas of all of them, and each has a leader."""
+    return all(state.leader in state.isr and state.isr == set(state.replicas) for state in partitions)
+
+
+async def create_in_sync(contender: Contender, topic: str, partitions: int) -> None:
+    """Returns once all replicas are in sync."""
+    await contender.create(topic, partitions)
+    while len(described := await contender.describe(topic)) < partitions or not in_sync(described):
+        await asyncio.sleep(POLL_S)

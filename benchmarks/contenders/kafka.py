@@ -12,13 +12,12 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
-from benchmarks.contenders import BROKERS, CONTROLLER, DescribedPartition, Send, broker_name, close_in_time
+from benchmarks.contenders import BROKERS, CONTROLLER, POLL_S, DescribedPartition, Send, broker_name, close_in_time
 from replog.local_cluster.ports import HOST, free_port
 from tests.interop.kafka import Kafka as Programs
 
-POLL_S = 0.02
 CONTROLLER_ID = 100
-_JVM = (
+JVM = (
     "-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true",
 )  # fmt: skip
@@ -91,7 +90,7 @@ class Kafka:
         home = self._home / name
         with (home / "log").open("ab") as output:
             self._processes[name] = self._programs.start(
-                "kafka.Kafka", home / "server.properties", output=output, jvm=_JVM
+                "kafka.Kafka", home / "server.properties", output=output, jvm=JVM
             )
 
     async def close(self) -> None:

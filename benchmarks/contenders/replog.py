@@ -6,7 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from pathlib import Path
 
-from benchmarks.contenders import BROKERS, CONTROLLER, DescribedPartition, Send, broker_name, close_in_time
+from benchmarks.contenders import BROKERS, CONTROLLER, POLL_S, DescribedPartition, Send, broker_name, close_in_time
 from replog.client import Admin, Producer
 from replog.config import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
@@ -21,7 +21,6 @@ from replog.local_cluster.processes import (
     wait_until_stopped,
 )
 
-POLL_S = 0.02
 _LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms", "replica_lag_time_max_ms")
 
 

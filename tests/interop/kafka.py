@@ -66,9 +66,10 @@ class Kafka:
             raise NoKafka(str(error)) from None
         self._jars = fetch_jars(cache_directory(version), version)
 
-    def _command(
+    def command(
         self, main: str, arguments: Sequence[object], log_level: str, jvm: Sequence[str] = _QUICK_JVM
     ) -> list[str]:
+        """`main`: a class, or a file with the source of one."""
         logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
         return [str(self._java), *jvm, logging, "-cp", f"{self._jars}/*", main, *map(str, arguments)]
 
@@ -76,7 +77,7 @@ class Kafka:
         self, main: str, *arguments: object, stdin: str = "", timeout_s: float = 200
     ) -> subprocess.CompletedProcess[str]:
         """Run a tool to its end; on stderr is what it complains of, and nothing else."""
-        command = self._command(main, arguments, "error")
+        command = self.command(main, arguments, "error")
         return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False)
 
     def run(self, main: str, *arguments: object, stdin: str = "", timeout_s: float = 200) -> str:
@@ -90,7 +91,7 @@ class Kafka:
     ) -> subprocess.Popen[bytes]:
         """Start a program in a process group of its own."""
         return subprocess.Popen(
-            self._command(main, arguments, "warn", jvm),
+            self.command(main, arguments, "warn", jvm),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

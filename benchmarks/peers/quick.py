@@ -1,0 +1,45 @@
+"""replog beside raw sockets, in less than a minute: has a ratio dropped by a fifth since `make bench` stored it?
+
+Run it with `make bench-quick`, which fails then.
+"""
+
+import json
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.peers.ratios import GUARDED_ROWS, MAX_DROP, dropped, guarded
+from benchmarks.peers.raw import RawPeer
+from benchmarks.peers.replog import ReplogPeer
+from benchmarks.peers.side_by_side import rounds_of
+from benchmarks.report import benchmark_parser, publish, table
+
+STORED = Path(__file__).parents[1] / "results" / "side_by_side.json"
+
+
+def main() -> int:
+    parser = benchmark_parser(__doc__)
+    parser.add_argument("--stored", type=Path, default=STORED, help="figures of `make bench`")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3.0, help="about as long takes each row")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
+    if not options.stored.exists():
+        parser.error(f"{options.stored} is not there to compare with: run `make bench`")
+    stored = guarded(json.loads(options.stored.read_text())["rounds"])
+    note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
+    report = rounds_of({ReplogPeer: GUARDED_ROWS, RawPeer: GUARDED_ROWS}, options.rounds, options.seconds, note)
+    now = guarded(report)
+    rows = [[name, f"{stored[name]:.3f}", f"{ratio:.3f}", f"{ratio / stored[name]:.2f}"] for name, ratio in now.items()]
+    shown = table(["larger is better", "stored", "now", "now / stored"], rows)
+    publish("peers.quick", shown, {"rounds": report, "stored": stored, "now": now}, options)
+    if worse := dropped(now, stored):
+        note(f"Dropped by more than {MAX_DROP:.0%}: {'; '.join(worse)}")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""replog beside the others in one run: what is wanted of it, and what must not drop."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from benchmarks.peers.rows import BULK, DEFAULTS, KIB, LARGE, PROMPT, RATES, RECORD_BYTES, SMALL, Pace, Produce, Row
+from benchmarks.peers.table import Pick, Rounds, cpu_per_gb, cpu_per_record, form, p50, p99, rate, values
+from benchmarks.report import table
+
+OURS, KAFKA, JETSTREAM, RAW = "replog", "Kafka", "JetStream", "raw sockets"
+SLOW, FAST = RATES
+MAX_DROP = 0.2
+_BATCHES = (DEFAULTS, LARGE, SMALL)
+
+
+class NotMeasured(Exception):
+    """A system or a row is not in the report."""
+
+
+class Medians:
+    def __init__(self, report: Rounds) -> None:
+        self._report = report
+
+    def of(self, system: str, row: Row, pick: Pick) -> float:
+        """Raises NotMeasured."""
+        of_rounds = values(self._report.get(system, []), row, pick)
+        if not of_rounds:
+            raise NotMeasured(f"{system}, {row.key}")
+        return statistics.median(of_rounds)
+
+    def best_rate(self, system: str, record_bytes: int) -> float:
+        """With the settings that suit it best."""
+        rates = []
+        for settings in _BATCHES:
+            try:
+                rates.append(self.of(system, Produce(record_bytes, settings), rate))
+            except NotMeasured:
+                continue  # it has no such setting
+        if not rates:
+            raise NotMeasured(f"{system}, produce {record_bytes} B")
+        return max(rates)
+
+    def paced(self, system: str, per_second: int, pick: Pick) -> float:
+        """Without a linger, where it has such a setting."""
+        try:
+            return self.of(system, Pace(per_second, PROMPT), pick)
+        except NotMeasured:
+            return self.of(system, Pace(per_second, DEFAULTS), pick)
+
+
+class Wanted(NamedTuple):
+    what: str
+    find: Callable[[Medians], float]
+    bound: float
+    at_least: bool = False
+
+    def met(self, value: float) -> bool:
+        return value >= self.bound if self.at_least else value <= self.bound
+
+
+def _beside(other: str, per_second: int, pick: Pick) -> Callable[[Medians], float]:
+    return lambda medians: medians.paced(OURS, per_second, pick) / medians.paced(other, per_second, pick)
+
+
+def _ours(per_second: int, pick: Pick) -> Callable[[Medians], float]:
+    return lambda medians: medians.paced(OURS, per_second, pick)
+
+
+def _faster(other: str, row: Row) -> Callable[[Medians], float]:
+    return lambda medians: medians.of(OURS, row, rate) / medians.of(other, row, rate)
+
+
+def _faster_at_best(other: str, record_bytes: int) -> Callable[[Medians], float]:
+    return lambda medians: medians.best_rate(OURS, record_bytes) / medians.best_rate(other, record_bytes)
+
+
+WANTED = [
+    Wanted("p50 at 1,000 records/s, ms", _ours(SLOW, p50), 1.0),
+    Wanted("p99, ms", _ours(SLOW, p99), 4.0),
+    Wanted("p50 / Kafka's with linger 0", _beside(KAFKA, SLOW, p50), 1.2),
+    Wanted("p99 / Kafka's with linger 0", _beside(KAFKA, SLOW, p99), 1.0),
+    Wanted("p99 / JetStream's", _beside(JETSTREAM, SLOW, p99), 1.0),
+    Wanted("p50 at 10,000 records/s, ms", _ours(FAST, p50), 2.0),
+    Wanted("p99 / Kafka's with linger 0", _beside(KAFKA, FAST, p99), 1.0),
+    Wanted("p99 / JetStream's", _beside(JETSTREAM, FAST, p99), 1.0),
+    Wanted("1 KiB, 16 KiB batches / Kafka", _faster(KAFKA, Produce(KIB, SMALL)), 2.0, at_least=True),
+    Wanted("10 KiB, 16 KiB batches / Kafka", _faster(KAFKA, Produce(10 * KIB, SMALL)), 2.0, at_least=True),
+    *(
+        Wanted(f"{size} B, best settings of each / Kafka", _faster_at_best(KAFKA, size), 2.0, at_least=True)
+        for size in RECORD_BYTES
+    ),
+    Wanted("1,024 B / JetStream", _faster_at_best(JETSTREAM, KIB), 4.0, at_least=True),
+    Wanted("requests of 1 MiB / raw sockets", _faster(RAW, BULK), 0.45, at_least=True),
+    Wanted("CPU of all at 1,000 records/s, ms/record", _ours(SLOW, cpu_per_record), 0.35),
+]
+
+
+def judged(report: Rounds) -> str:
+    """What is wanted beside what was measured, as far as it was."""
+    medians, rows = Medians(report), []
+    for wanted in WANTED:
+        try:
+            value = wanted.find(medians)
+        except NotMeasured:
+            continue
+        bound = f"{'at least' if wanted.at_least else 'at most'} {form(wanted.bound)}"
+        rows.append([wanted.what, form(value), bound, "yes" if wanted.met(value) else "no"])
+    return table(["wanted of replog", "measured", "wanted", "met"], rows)
+
+
+GUARDED_ROWS: Sequence[Row] = (BULK, Pace(SLOW, DEFAULTS))
+
+
+def guarded(report: Rounds) -> dict[str, float]:
+    """Ratios of replog and raw sockets that `make bench-quick` looks at: larger is better. Raises NotMeasured."""
+    medians, paced = Medians(report), Pace(SLOW, DEFAULTS)
+
+    def cheaper(row: Row, pick: Pick) -> float:
+        return medians.of(RAW, row, pick) / medians.of(OURS, row, pick)
+
+    return {
+        "requests of 1 MiB, MB/s: replog / raw sockets": _faster(RAW, BULK)(medians),
+        "CPU of a GB in them: raw sockets / replog": cheaper(BULK, cpu_per_gb),
+        "p50 at 1,000 records/s: raw sockets / replog": cheaper(paced, p50),
+        "CPU of a record then: raw sockets / replog": cheaper(paced, cpu_per_record),
+    }
+
+
+def dropped(now: dict[str, float], stored: dict[str, float]) -> list[str]:
+    """The ratios that are more than `MAX_DROP` below what is stored."""
+    return [name for name, ratio in now.items() if ratio < stored[name] * (1 - MAX_DROP)]

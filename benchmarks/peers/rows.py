@@ -1,0 +1,104 @@
+"""What is measured: each row is one piece of work on a fresh topic, and its figures of one round."""
+
+from dataclasses import dataclass, replace
+
+from benchmarks.beside import Figures
+from benchmarks.measure import CpuMeter, Latency, Throughput
+from benchmarks.peers.peer import Peer, Settings
+
+KIB, MIB = 1 << 10, 1 << 20
+RECORD_BYTES = (100, KIB, 10 * KIB)
+RATES = (1000, 10_000)  # records a second
+DEFAULTS, LARGE, SMALL, PROMPT = Settings(), Settings(256 * KIB), Settings(16 * KIB), Settings(linger_ms=0)
+_MB_PER_SECOND = {100: 12, KIB: 80, 10 * KIB: 80}
+_SMALL_BATCHES_SHARE = 3  # of these, what is sent in small batches: they take longer
+_PACED_WARM_UP_SHARE = 8  # so much of `seconds`, before anything is timed
+
+
+@dataclass(frozen=True)
+class Produce:
+    """As fast as records are acknowledged. All systems send the same amount, about what some of them can."""
+
+    record_bytes: int
+    settings: Settings
+
+    @property
+    def key(self) -> str:
+        return f"produce {self.record_bytes} B{_told(self.settings)}"
+
+    async def run(self, peer: Peer, topic: str, seconds: float) -> Figures:
+        """`seconds`: about how long."""
+        share = _SMALL_BATCHES_SHARE if self.settings.batch_bytes == SMALL.batch_bytes else 1
+        records = round(_MB_PER_SECOND[self.record_bytes] * 1e6 * seconds / share / self.record_bytes)
+        meter = CpuMeter(peer.pids)
+        took = await peer.produce(topic, self.record_bytes, records, self.settings)
+        return _throughput(records * self.record_bytes, took, meter)
+
+
+@dataclass(frozen=True)
+class Consume:
+    """What was written before, by then in memory."""
+
+    settings: Settings = DEFAULTS
+
+    @property
+    def key(self) -> str:
+        return f"consume {KIB} B"
+
+    async def run(self, peer: Peer, topic: str, seconds: float) -> Figures:
+        records = round(_MB_PER_SECOND[KIB] * 1e6 * seconds / KIB)
+        await peer.produce(topic, KIB, records, self.settings)
+        meter = CpuMeter(peer.pids)
+        took = await peer.consume(topic, KIB, records)
+        return _throughput(records * KIB, took, meter)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Records of 1 KiB at a fixed rate for `seconds`, each timed from when it was due."""
+
+    per_second: int
+    settings: Settings
+
+    @property
+    def key(self) -> str:
+        return f"pace {self.per_second}/s{_told(self.settings)}"
+
+    async def run(self, peer: Peer, topic: str, seconds: float) -> Figures:
+        warm_up = round(self.per_second * seconds / _PACED_WARM_UP_SHARE)
+        records = warm_up + round(self.per_second * seconds)
+        meter = CpuMeter(peer.pids)
+        waits = await peer.pace(topic, KIB, records, self.per_second, warm_up, self.settings)
+        latency = Latency.of(waits)
+        return {
+            "p50_ms": latency.p50_ms,
+            "p99_ms": latency.p99_ms,
+            "max_ms": latency.max_ms,
+            "cpu_ms_per_record": {name: used * 1000 / records for name, used in meter.used().items()},
+        }
+
+
+Row = Produce | Consume | Pace
+
+BULK = Produce(KIB, Settings(MIB))  # beside raw sockets alone
+PRODUCED = [Produce(size, settings) for size in RECORD_BYTES for settings in (DEFAULTS, LARGE, SMALL)]
+PACED = [Pace(rate, settings) for rate in RATES for settings in (DEFAULTS, PROMPT)]
+CONSUMED = Consume()
+
+
+def resolved(row: Row, defaults: Settings) -> Row:
+    """With these where the row leaves the settings open: to ask for a default is to ask for nothing."""
+    settings = Settings(
+        *(default if wanted is None else wanted for wanted, default in zip(row.settings, defaults, strict=True))
+    )
+    return replace(row, settings=settings)
+
+
+def _told(settings: Settings) -> str:
+    batch, linger = settings
+    return ("" if batch is None else f", batches of {batch} B") + ("" if linger is None else f", linger {linger} ms")
+
+
+def _throughput(size: int, seconds: float, meter: CpuMeter) -> Figures:
+    run = Throughput(size, seconds, meter.used())
+    return {"mb_per_second": run.mb_per_second, "cpu_s_per_gb": run.cpu_per_gb}

@@ -1,0 +1,142 @@
+"""replog beside Apache Kafka, NATS JetStream and raw sockets: acks of all, three replicas, six partitions, in rounds.
+
+In each round every system has a turn of its own, with nothing else running: fresh data, its default settings, a client
+in a process of its own that first warms all up (JVMs need a gigabyte for it), and then each row of the table on a new
+topic. Who begins changes from round to round. Clients are replog's, Kafka's own ProducerPerformance and
+ConsumerPerformance, and JetStream's for Go with 500 records in flight; every one sends the same record again and
+again. ProducerPerformance cannot time a record from when it was due, and knows milliseconds only: at a fixed rate
+Kafka's client is a small program of ours (`kafka_client/Client.java`), so that one rule holds for all. "16 KiB" and
+"256 KiB" set the size of a batch, what else is not named is each system's default (Kafka lingers for 5 ms, replog not
+at all); for JetStream a record is a message, and six streams are six partitions. Files are not fsynced by any of them.
+Figures are medians of the rounds, with the lowest and the highest. Run it with `make bench`.
+"""
+
+import asyncio
+import logging
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.beside import Figures
+from benchmarks.measure import precise_loop
+from benchmarks.peers.jetstream import JetStreamPeer
+from benchmarks.peers.kafka import KafkaPeer
+from benchmarks.peers.peer import CannotRun, Peer
+from benchmarks.peers.picture import picture
+from benchmarks.peers.ratios import judged
+from benchmarks.peers.raw import RawPeer
+from benchmarks.peers.replog import ReplogPeer
+from benchmarks.peers.rows import (
+    BULK,
+    CONSUMED,
+    DEFAULTS,
+    KIB,
+    LARGE,
+    PACED,
+    PRODUCED,
+    RATES,
+    RECORD_BYTES,
+    Pace,
+    Produce,
+    Row,
+    resolved,
+)
+from benchmarks.peers.table import Rounds, shown
+from benchmarks.report import benchmark_parser, publish
+from replog.rpc.allocator import tune_allocator
+
+_PACED_BY_DEFAULTS = [Pace(rate, DEFAULTS) for rate in RATES]
+PEERS: dict[type[Peer], Sequence[Row]] = {
+    ReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
+    KafkaPeer: (*PRODUCED, *PACED, CONSUMED),
+    JetStreamPeer: (*(Produce(size, DEFAULTS) for size in RECORD_BYTES), *_PACED_BY_DEFAULTS, CONSUMED),
+    RawPeer: (BULK, *_PACED_BY_DEFAULTS),
+}
+TURN_S = 600.0
+_WARM_UP_PACED = 1000  # records, within a second
+
+
+async def turn(
+    peer: Peer, rows: Sequence[Row], home: Path, seconds: float, note: Callable[[str], None]
+) -> dict[str, Figures]:
+    """The figures of the system's rows, by their keys. Raises CannotRun, or TimeoutError after `TURN_S`."""
+    measured: dict[Row, Figures] = {}
+    async with asyncio.timeout(TURN_S), peer.running(home):
+        await _warm_up(peer, consuming=CONSUMED in rows)
+        for row in dict.fromkeys(resolved(row, peer.defaults) for row in rows):
+            topic = f"row-{len(measured)}"
+            await peer.create(topic)
+            measured[row] = await row.run(peer, topic, seconds)
+            await peer.delete(topic)
+            summary = (f"{name} {value:.4g}" for name, value in measured[row].items() if isinstance(value, float))
+            note(f"{peer.name}, {row.key}: {', '.join(summary)}")
+    return {row.key: measured[resolved(row, peer.defaults)] for row in rows}
+
+
+async def _warm_up(peer: Peer, *, consuming: bool) -> None:
+    records = round(peer.warm_up_mb * 1e6 / KIB)
+    await peer.create("warm-up")
+    await peer.produce("warm-up", KIB, records, LARGE)
+    if consuming:
+        await peer.consume("warm-up", KIB, records)
+    await peer.pace("warm-up", KIB, _WARM_UP_PACED, _WARM_UP_PACED, 0, peer.defaults)
+    await peer.delete("warm-up")
+
+
+def rounds_of(
+    peers: dict[type[Peer], Sequence[Row]], rounds: int, seconds: float, note: Callable[[str], None]
+) -> Rounds:
+    """All systems in turn; one that cannot be had is left out, and said so."""
+    tune_allocator()
+    kinds = list(peers)
+    report: Rounds = {kind.name: [] for kind in kinds}
+    for number in range(rounds):
+        for kind in kinds[number % len(kinds) :] + kinds[: number % len(kinds)]:
+            if kind.name not in report:
+                continue
+            note(f"round {number + 1} of {rounds}: {kind.name}")
+            with (
+                tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as home,
+                asyncio.Runner(loop_factory=precise_loop) as runner,
+            ):
+                try:
+                    figures = runner.run(turn(kind(), peers[kind], Path(home) / "data", seconds, note))
+                except CannotRun as error:
+                    note(f"Without {kind.name}: {error}")
+                    del report[kind.name]
+                else:
+                    report[kind.name].append(figures)
+    return report
+
+
+def main() -> int:
+    parser = benchmark_parser(__doc__)
+    names = {kind.name: kind for kind in PEERS}
+    parser.add_argument("--only", choices=names, action="append", help="may be given more than once")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8.0, help="about as long takes each row")
+    parser.add_argument("--picture", type=Path, help="an SVG file")
+    options = parser.parse_args()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it complains while Kafka starts
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
+    peers = {kind: rows for kind, rows in PEERS.items() if not options.only or kind.name in options.only}
+    note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
+    report = rounds_of(peers, options.rounds, options.seconds, note)
+    if options.picture:
+        options.picture.write_text(picture(report))
+    publish(
+        "peers.side_by_side",
+        f"{shown(report)}\n\n{judged(report)}",
+        {"rounds": report, "seconds": options.seconds},
+        options,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
