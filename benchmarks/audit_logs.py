@@ -58,7 +58,7 @@ class Replicas:
         builder = BatchBuilder(self._batch_bytes)
         while builder.append(self._now_ms, None, self._value(), ()):
             pass
-        return builder.build()
+        return bytearray().join(builder.build())
 
     def _value(self) -> bytes:
         start = self._chance.randrange(len(self._random) - RECORD_BYTES)

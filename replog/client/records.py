@@ -1,10 +1,12 @@
-"""Records in and out of v2 batches: the one seam to aiokafka's compiled codec."""
+"""Records in and out of v2 batches; out of them with aiokafka's compiled codec, of which this is the one user."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.record.default_records import DefaultRecordBatch
 
 from replog.client.aborted import AbortedBatches
 from replog.errors import ErrorCode, ReplogError
@@ -19,14 +21,19 @@ from replog.log.formats.batch import (
     BatchHeader,
     iterate_batches,
     validate_crc,
+    with_crc,
 )
-from replog.log.formats.compression import CODEC_NAMES, decompress
+from replog.log.formats.compression import CODEC_NAMES, compress, decompress
+from replog.log.formats.varint import varint
 from replog.log.offsets import AbortedTransaction, Buffer
 
 Headers = Sequence[tuple[str, bytes | None]]
+Encoded = tuple[bytes, bytes]  # a batch: its header and its records section
 
 _MAX_RECORD_OVERHEAD = 21  # length, attributes, deltas, key and value lengths, header count
 _MAX_VARINT_BYTES = 5
+_NULL = varint(-1)  # the size of what is null
+_NO_HEADERS = varint(0)
 MAX_TIMESTAMP_MS = 2**63 - 1
 
 
@@ -67,30 +74,90 @@ def largest_batch_of(key: bytes | None, value: bytes | None, headers: Headers) -
 
 
 class BatchBuilder:
-    """One batch being filled: base offset 0, no producer id; the leader stamps offset and epoch."""
+    """One batch being filled: base offset 0; the leader stamps offset and epoch."""
 
-    __slots__ = ("_builder", "count")
+    __slots__ = ("_base_timestamp", "_batch_size", "_codec", "_max_timestamp", "_pieces", "_records", "_size", "count")
 
     def __init__(self, batch_size: int, codec_number: int = 0) -> None:
-        self._builder = DefaultRecordBatchBuilder(MAGIC, codec_number, 0, -1, -1, -1, batch_size)
         self.count = 0
+        self._batch_size = batch_size
+        self._codec = codec_number
+        self._size = HEADER_SIZE
+        self._pieces: list[bytes] = []  # of the records section, not compressed
+        self._records: bytes | None = None  # that section, once built
+        self._base_timestamp = self._max_timestamp = 0
 
-    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers) -> int:
-        """Bytes that the record took, or 0 if the batch has no room for it; the first record always has room.
+    def append(
+        self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers, most: int = sys.maxsize
+    ) -> int:
+        """Bytes that the record took; 0 if it takes more than `most`, or the batch has no room for it, as it has for
+        the first record.
 
         Raises TypeError or OverflowError when the record is not made of bytes, text and a 64-bit timestamp.
         """
-        written = self._builder.append(self.count, timestamp_ms, key, value, list(headers) if headers else [])
-        if written is None:
+        if not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
+            raise OverflowError(f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
+        if value.__class__ is not bytes and value is not None:
+            value = bytes(memoryview(value))  # as it is now
+        count = self.count
+        if not count:
+            self._base_timestamp = timestamp_ms
+        offset = varint(count)
+        between = _NULL if key is None else varint(len(key)) + key
+        after = _encode_headers(headers) if headers else _NO_HEADERS
+        delta, others = timestamp_ms - self._base_timestamp, len(offset) + len(between) + len(after)
+        if value is None:
+            (before, value_size, size), value = _frame(delta, others, -1), b""
+        else:
+            before, value_size, size = _frame(delta, others, len(value))
+        total = self._size + size
+        if size > most or (total > self._batch_size and count):
+            self._pieces = [b"".join(self._pieces)]  # nothing waits in small pieces
             return 0
-        self.count += 1
-        size: int = written.size
+        self._pieces += (before, offset, between, value_size, value, after)
+        self._size = total
+        if timestamp_ms > self._max_timestamp:
+            self._max_timestamp = timestamp_ms
+        self.count = count + 1
         return size
 
-    def build(self) -> bytearray:
-        """The finished batch, CRC included; to be called once, after which nothing can be appended."""
-        data: bytearray = self._builder.build()
-        return data
+    def build(self, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> Encoded:
+        """The finished batch, CRC included.
+
+        Nothing can be appended any more, but the same records can get another number.
+        """
+        if self._records is None:
+            self._records = b"".join(self._pieces)
+            self._pieces = []
+            compressed = compress(self._codec, self._records)
+            if self._codec and len(compressed) < len(self._records):
+                self._records = compressed
+            else:
+                self._codec = 0
+        length = HEADER_SIZE - LOG_OVERHEAD + len(self._records)
+        times = self._base_timestamp, self._max_timestamp
+        producer = producer_id, producer_epoch, base_sequence
+        header = BatchHeader(0, length, -1, MAGIC, 0, self._codec, self.count - 1, *times, *producer, self.count)
+        return HEADER.pack(*with_crc(header, self._records)), self._records
+
+
+@lru_cache(1 << 12)
+def _frame(timestamp_delta: int, others: int, value_size: int) -> tuple[bytes, bytes, int]:
+    """What stands before a record's offset and before its value, and the size of the record, in which offset, key and
+    headers take `others` bytes.
+    """
+    start, size = b"\0" + varint(timestamp_delta), varint(value_size)
+    rest = others + max(value_size, 0)
+    before = varint(len(start) + len(size) + rest) + start
+    return before, size, len(before) + len(size) + rest
+
+
+def _encode_headers(headers: Headers) -> bytes:
+    encoded = bytearray(varint(len(headers)))
+    for name, value in headers:
+        key = name.encode()
+        encoded += varint(len(key)) + key + (_NULL if value is None else varint(len(value)) + value)
+    return bytes(encoded)
 
 
 def encode_batch(
@@ -102,7 +169,7 @@ def encode_batch(
         builder.append(timestamp_ms, key, value, headers)
     if builder.count == 0:
         raise ReplogError(ErrorCode.INVALID_RECORD, "a batch holds at least one record")
-    return builder.build()
+    return bytearray().join(builder.build())
 
 
 class Decoded(NamedTuple):

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, Sequences, stamp
-from replog.client.records import BatchBuilder, Headers
+from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, ProducerId, Sequences
+from replog.client.records import BatchBuilder, Encoded, Headers
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
@@ -44,28 +44,60 @@ class DeliveryFailed(ReplogError):
         self.may_be_appended = may_be_appended
 
 
+class Outcome:
+    """What becomes of a batch. Its deliveries keep this, not the batch."""
+
+    __slots__ = ("_settled", "append_time_ms", "base_offset", "error", "partition", "settled")
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.settled = False
+        self.base_offset = -1
+        self.append_time_ms = -1
+        self.error: DeliveryFailed | None = None
+        self._settled: asyncio.Event | None = None  # while somebody waits
+
+    def settle(self) -> None:
+        self.settled = True
+        if self._settled is not None:
+            self._settled.set()
+            self._settled = None
+
+    async def wait(self) -> None:
+        """Until it is settled."""
+        if self.settled:
+            return
+        if self._settled is None:
+            self._settled = asyncio.Event()
+        await self._settled.wait()
+
+
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
     """One batch from its first record to its outcome."""
 
-    partition: TopicPartition
+    outcome: Outcome
     number: int  # counts the partition's batches, in their order
     records: BatchBuilder
     created: float  # loop time, s
     sequence: int | None = None  # of its first record, once an idempotent producer has taken it
     refused: bool = False  # the last answer was OUT_OF_ORDER_SEQUENCE_NUMBER
     bytes: int = 0
-    data: bytearray | None = None  # once built
+    data: Encoded | None = None  # once built
     attempts: int = 0  # sends that failed
     may_be_appended: bool = False
     in_doubt: bool = False  # it may be in the log under the number that it has
     last_error: ReplogError | None = None
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
-    base_offset: int = -1
-    append_time_ms: int = -1
-    error: DeliveryFailed | None = None
 
-    def encoded(self) -> bytearray:
+    @property
+    def settled(self) -> bool:
+        return self.outcome.settled
+
+    def take_number(self, producer: ProducerId, sequence: int) -> None:
+        self.sequence = sequence
+        self.data = self.records.build(*producer, sequence)
+
+    def encoded(self) -> Encoded:
         if self.data is None:
             self.data = self.records.build()
         return self.data
@@ -78,14 +110,18 @@ class ProducerBatch:
 
 
 class Delivery:
-    """The outcome of one record, to be awaited; cheaper than a future and safe to drop."""
+    """The outcome of one record, to be awaited; cheaper than a future and safe to drop, or to keep: some 200 bytes."""
 
-    __slots__ = ("_batch", "_index", "_timestamp")
+    __slots__ = ("_index", "_outcome", "_timestamp")
 
-    def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
-        self._batch = batch
+    def __init__(self, outcome: Outcome, index: int, timestamp: int) -> None:
+        self._outcome = outcome
         self._index = index
         self._timestamp = timestamp
+
+    @property
+    def partition(self) -> int:
+        return self._outcome.partition.partition
 
     @property
     def starts_batch(self) -> bool:
@@ -93,23 +129,23 @@ class Delivery:
         return self._index == 0
 
     def done(self) -> bool:
-        return self._batch.settled.is_set()
+        return self._outcome.settled
 
     def result(self) -> RecordMetadata:
         """What awaiting it gives or raises. Raises InvalidStateError while the record is under way."""
-        batch = self._batch
-        if not batch.settled.is_set():
+        outcome = self._outcome
+        if not outcome.settled:
             raise asyncio.InvalidStateError("the record is not delivered yet; await it")
-        if batch.error is not None:
-            error = batch.error
+        if outcome.error is not None:
+            error = outcome.error
             raise DeliveryFailed(error.code, error.message, error.may_be_appended)
-        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
-        timestamp = self._timestamp if batch.append_time_ms < 0 else batch.append_time_ms
-        return RecordMetadata(*batch.partition, offset, timestamp)
+        offset = outcome.base_offset + self._index if outcome.base_offset >= 0 else -1
+        timestamp = self._timestamp if outcome.append_time_ms < 0 else outcome.append_time_ms
+        return RecordMetadata(*outcome.partition, offset, timestamp)
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
-        if not self._batch.settled.is_set():
-            yield from self._batch.settled.wait().__await__()
+        if not self._outcome.settled:
+            yield from self._outcome.wait().__await__()
         return self.result()
 
 
@@ -144,7 +180,7 @@ class PartitionQueue:
 
     def numbered(self) -> list[ProducerBatch]:
         """Those that wait to be sent again under their numbers."""
-        return [batch for batch in self.batches if batch.sequence is not None and not batch.settled.is_set()]
+        return [batch for batch in self.batches if batch.sequence is not None and not batch.settled]
 
 
 class Accumulator:
@@ -213,16 +249,17 @@ class Accumulator:
     def append_to_open(
         self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> Delivery | None:
-        """Add a record to the queue's open batch; None when there is none, or none with room."""
+        """Add a record to the queue's open batch; None when there is none, or no room in it or in the buffer."""
         batch = queue.open
-        if batch is None:
+        if batch is None or self._waiters:
             return None
-        size = batch.records.append(timestamp_ms, key, value, headers)
+        records = batch.records
+        size = records.append(timestamp_ms, key, value, headers, self._buffer_memory - self.used_bytes)
         if size == 0:
             return None
         batch.bytes += size
         self.used_bytes += size
-        return Delivery(batch, batch.records.count - 1, timestamp_ms)
+        return Delivery(batch.outcome, records.count - 1, timestamp_ms)
 
     def append(
         self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
@@ -231,7 +268,8 @@ class Accumulator:
         delivery = self.append_to_open(queue, timestamp_ms, key, value, headers)
         if delivery is not None:
             return delivery
-        batch = ProducerBatch(queue.partition, queue.opened, BatchBuilder(queue.batch_size, self._codec), self._clock())
+        records = BatchBuilder(queue.batch_size, self._codec)
+        batch = ProducerBatch(Outcome(queue.partition), queue.opened, records, self._clock())
         queue.opened += 1
         batch.bytes = batch.records.append(timestamp_ms, key, value, headers)
         self.used_bytes += batch.bytes
@@ -241,13 +279,13 @@ class Accumulator:
         self._offer_due(queue)
         if self._linger_s > 0:
             self._later(self._linger_s, lambda: self._offer(queue))
-        return Delivery(batch, 0, timestamp_ms)
+        return Delivery(batch.outcome, 0, timestamp_ms)
 
     def settle(self, batch: ProducerBatch) -> None:
         """The batch has its outcome, which is set on it; its bytes are free and waiters are woken."""
-        if batch.settled.is_set():
+        if batch.settled:
             return
-        batch.settled.set()
+        batch.outcome.settle()
         self.used_bytes -= batch.bytes
         self._wake_waiter()
 
@@ -268,8 +306,7 @@ class Accumulator:
             if queue.sequences is not None and not again:
                 if not queue.sequences.named:
                     break
-                producer, batch.sequence = queue.sequences.take(batch.records.count)
-                stamp(batch.encoded(), producer, batch.sequence)
+                batch.take_number(*queue.sequences.take(batch.records.count))
             if not (queue.flying or taken):
                 queue.resending = again
                 for known in queue.numbered():
@@ -287,7 +324,7 @@ class Accumulator:
         """These are in flight no more; those without an outcome wait again, in their place. Then call `go_on`."""
         gone = set(landed)
         queue.flying = [batch for batch in queue.flying if batch not in gone]
-        again = [batch for batch in landed if not batch.settled.is_set()]
+        again = [batch for batch in landed if not batch.settled]
         if again or not queue.flying:
             queue.resending = False
         if again:
@@ -297,7 +334,7 @@ class Accumulator:
         """Take settled batches off the front, and offer the queue if the next one is due."""
         if queue.sequences is not None and not queue.flying:
             self._settle_sequences(queue, queue.sequences)
-        while queue.batches and queue.batches[0].settled.is_set():
+        while queue.batches and queue.batches[0].settled:
             queue.batches.popleft()
         if not queue.batches and not queue.flying:
             self._busy.pop(queue, None)
@@ -326,7 +363,7 @@ class Accumulator:
 
     def unsettled(self) -> list[ProducerBatch]:
         batches = (batch for queue in self._busy for batch in chain(queue.flying, queue.batches))
-        return [batch for batch in batches if not batch.settled.is_set()]
+        return [batch for batch in batches if not batch.settled]
 
     def busy(self) -> list[PartitionQueue]:
         """The queues with batches, waiting or in flight, as of now."""

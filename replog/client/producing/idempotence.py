@@ -5,19 +5,11 @@ is the next one. So a batch that is sent again with its old sequence is in the l
 try, and up to five may be in flight without changing their order.
 """
 
-import struct
 from typing import NamedTuple
-
-from crc32c import crc32c
-
-from replog.log.formats.batch import CRC_START
 
 MAX_EPOCH = 2**15 - 1
 SEQUENCES = 2**31  # they wrap to 0 (PS-2)
 MAX_OUTSTANDING = 5  # batches of one partition, from the oldest without an outcome on
-
-_CRC, _CRC_OFFSET = struct.Struct(">I"), 17
-_PRODUCER, _PRODUCER_OFFSET = struct.Struct(">qhi"), 43
 
 
 class ProducerId(NamedTuple):
@@ -103,9 +95,3 @@ class Sequences:
         sequence = self._next
         self._next = (sequence + records) % SEQUENCES
         return current, sequence
-
-
-def stamp(batch: bytearray, producer: ProducerId, sequence: int) -> None:
-    """Write the producer and the base sequence into a finished batch, and its new CRC."""
-    _PRODUCER.pack_into(batch, _PRODUCER_OFFSET, *producer, sequence)
-    _CRC.pack_into(batch, _CRC_OFFSET, crc32c(memoryview(batch)[CRC_START:]))

@@ -192,10 +192,12 @@ class ProduceStream:
                 continue
             flights.append((queue, batches))
             for batch in batches:
-                data = batch.encoded()
+                header, records = batch.encoded()
                 head.partitions.add(
-                    topic=queue.partition.topic, partition=queue.partition.partition, records_size=len(data)
+                    topic=queue.partition.topic,
+                    partition=queue.partition.partition,
+                    records_size=len(header) + len(records),
                 )
-                pieces.append(data)
+                pieces += header, records
                 room -= batch.bytes + BATCH_OVERHEAD
         return WithRecords(head, pieces), flights

@@ -88,7 +88,7 @@ class Producer:
             identity=self._identity,
         )
         self._accumulator = self._sender.accumulator = Accumulator(
-            batch_size=batch_size,
+            batch_size=min(batch_size, max_request_bytes),
             codec_number=codec_id(compression),
             buffer_memory=buffer_memory,
             linger_s=linger_ms / 1000,
@@ -97,13 +97,13 @@ class Producer:
             later=lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call),
             identity=self._identity,
         )
-        self._started = self._closed = False
+        self._running = self._closed = False  # started, and not closed; closed for good
 
     async def start(self) -> Self:
         """Begin; `send` does it when nobody has. Does not wait for a broker."""
         self._check_open()
-        if not self._started:
-            self._started = True
+        if not self._running:
+            self._running = True
             self._sender.start()
         return self
 
@@ -128,40 +128,18 @@ class Producer:
         Waits, up to `max_block_ms`, while the topic is not known or the buffer is full. Raises MESSAGE_TOO_LARGE,
         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TIMESTAMP, REQUEST_TIMED_OUT (buffer), NETWORK_EXCEPTION (no broker).
         """
-        if not self._started or self._closed:
-            await self.start()
-        accumulator = self._accumulator
-        size = largest_batch_of(key, value, headers)
-        if size > self._max_request_bytes or size > self._buffer_memory:
-            raise ReplogError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"a record for {topic!r} takes up to {size} bytes, more than max_request_bytes "
-                f"{self._max_request_bytes} or buffer_memory {self._buffer_memory}",
-            )
         if timestamp_ms is None:
             timestamp_ms = self._wall_ms()
         elif not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
             raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
-        queues = accumulator.topics.get(topic)
-        if queues is None:
-            queues = await self._load(topic)
-        if not accumulator.has_room(size):
-            await accumulator.wait_for_room(size, self._max_block_s)
-            self._check_open()
-        if partition is None and key is None:
-            delivery = self._append_sticky(topic, queues, timestamp_ms, value, headers)
-        else:
-            if partition is None:
-                assert key is not None
-                partition = partition_for_key(key, len(queues))
-            elif not 0 <= partition < len(queues):
-                raise ReplogError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"topic {topic!r} has partitions 0 to {len(queues) - 1}, not {partition}",
-                )
-            delivery = accumulator.append(queues[partition], timestamp_ms, key, value, headers)
-        if delivery.starts_batch:
-            await asyncio.sleep(0)  # a caller that only sends must let the sender run
+        queue = self._current(topic, key, partition)
+        if queue is not None:
+            delivery = self._accumulator.append_to_open(queue, timestamp_ms, key, value, headers)
+            if delivery is not None:
+                return delivery
+        queue = await self._room_in(topic, key, partition, largest_batch_of(key, value, headers))
+        delivery = self._accumulator.append(queue, timestamp_ms, key, value, headers)
+        await asyncio.sleep(0)  # a caller that only sends must let the sender run
         return delivery
 
     async def send_many(
@@ -171,8 +149,19 @@ class Producer:
         key: bytes | None = None,
         partition: int | None = None,
     ) -> list[Delivery]:
-        """`send` each value, in order; once this returns all of them are in batches."""
-        return [await self.send(topic, value, key, partition) for value in values]
+        """`send` each value, in order, for less CPU; once this returns all of them are in batches."""
+        accumulator, deliveries = self._accumulator, list[Delivery]()
+        queue, timestamp_ms = self._current(topic, key, partition), self._wall_ms()
+        for value in values:
+            delivery = None if queue is None else accumulator.append_to_open(queue, timestamp_ms, key, value, ())
+            if delivery is None:
+                await asyncio.sleep(0)  # as above, with a batch that is full
+                queue = await self._room_in(topic, key, partition, largest_batch_of(key, value, ()))
+                timestamp_ms = self._wall_ms()
+                delivery = accumulator.append(queue, timestamp_ms, key, value, ())
+            deliveries.append(delivery)
+        await asyncio.sleep(0)
+        return deliveries
 
     async def flush(self) -> None:
         """Send what lingers and wait until every record sent so far has its outcome; does not raise theirs."""
@@ -180,7 +169,7 @@ class Producer:
         try:
             self._accumulator.send_open_batches()
             for batch in self._accumulator.unsettled():
-                await batch.settled.wait()
+                await batch.outcome.wait()
         finally:
             self._accumulator.flushing -= 1
 
@@ -188,24 +177,52 @@ class Producer:
         """Flush, then end every stream. Bounded by the delivery timeout; calling it again does nothing."""
         if self._closed:
             return
-        self._closed = True
+        running, self._running, self._closed = self._running, False, True
         try:
             await self.flush()
         finally:
-            if self._started:
+            if running:
                 await self._sender.stop()
             await self._metadata.close()
 
-    def _append_sticky(
-        self, topic: str, queues: list[PartitionQueue], timestamp_ms: int, value: bytes | None, headers: Headers
-    ) -> Delivery:
-        current = self._sticky.current(topic)
-        if current is not None:
-            delivery = self._accumulator.append_to_open(queues[current], timestamp_ms, None, value, headers)
-            if delivery is not None:
-                return delivery
-        chosen = self._sticky.switch(topic, self._available(topic, queues))
-        return self._accumulator.append(queues[chosen], timestamp_ms, None, value, headers)
+    def _current(self, topic: str, key: bytes | None, partition: int | None) -> PartitionQueue | None:
+        """Where such a record goes if the batch there takes it; None if that is to be found out."""
+        queues = self._accumulator.topics.get(topic)
+        if queues is None or not self._running:
+            return None
+        if partition is None:
+            partition = self._sticky.current(topic) if key is None else partition_for_key(key, len(queues))
+        return queues[partition] if partition is not None and 0 <= partition < len(queues) else None
+
+    async def _room_in(self, topic: str, key: bytes | None, partition: int | None, size: int) -> PartitionQueue:
+        """Where the record goes, once the buffer has room for it: it takes up to `size` bytes."""
+        await self.start()
+        if size > self._max_request_bytes or size > self._buffer_memory:
+            raise ReplogError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a record for {topic!r} takes up to {size} bytes, more than max_request_bytes "
+                f"{self._max_request_bytes} or buffer_memory {self._buffer_memory}",
+            )
+        queues = self._accumulator.topics.get(topic)
+        if queues is None:
+            queues = await self._load(topic)
+        if partition is not None and not 0 <= partition < len(queues):
+            raise ReplogError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic!r} has partitions 0 to {len(queues) - 1}, not {partition}",
+            )
+        if not self._accumulator.has_room(size):
+            await self._accumulator.wait_for_room(size, self._max_block_s)
+            self._check_open()
+            current = self._current(topic, key, partition)
+            if current is not None and current.open is not None:
+                return current
+        if partition is None:
+            if key is None:
+                partition = self._sticky.switch(topic, self._available(topic, queues))
+            else:
+                partition = partition_for_key(key, len(queues))
+        return queues[partition]
 
     def _available(self, topic: str, queues: list[PartitionQueue]) -> Sequence[int]:
         """The partitions that have a leader; all of them when none has."""

@@ -132,8 +132,8 @@ class Sender:
         passing: ReplogError | None = None
         for batch, result in zip(batches, results, strict=True):
             if not result.error_code:  # also of a duplicate, which was appended before
-                batch.base_offset = result.base_offset
-                batch.append_time_ms = result.log_append_time_ms
+                batch.outcome.base_offset = result.base_offset
+                batch.outcome.append_time_ms = result.log_append_time_ms
                 self.accumulator.settle(batch)
                 if queue.sequences is not None:
                     queue.sequences.known_by(stream)
@@ -209,13 +209,13 @@ class Sender:
         self, queue: PartitionQueue, batch: ProducerBatch, code: ErrorCode, message: str, in_flight: bool
     ) -> None:
         """Give the batch up. With its answer still out (`in_flight`) it may be in the log."""
-        if batch.settled.is_set():
+        if batch.settled:
             return
         if batch is queue.open:
             queue.open = None
         if queue.sequences is not None and batch.sequence is not None:
             queue.sequences.broken = True
-        batch.error = DeliveryFailed(code, f"{queue.partition}: {message}", batch.may_be_appended or in_flight)
+        batch.outcome.error = DeliveryFailed(code, f"{queue.partition}: {message}", batch.may_be_appended or in_flight)
         self.accumulator.settle(batch)
 
     async def _keep_named(self) -> None:
@@ -316,7 +316,7 @@ class Sender:
                 reason = f"; last error: {batch.last_error}" if batch.last_error else ""
                 message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
                 self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
-        if queue.retrying and waiting is not None and waiting.settled.is_set():
+        if queue.retrying and waiting is not None and waiting.settled:
             self._retrying[queue][0].cancel()  # the backoff was for the batch that was given up
             self._retry(queue)
         self.accumulator.go_on(queue)

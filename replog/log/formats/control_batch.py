@@ -15,6 +15,7 @@ from replog.log.formats.batch import (
     with_crc,
 )
 from replog.log.formats.records import iterate_records
+from replog.log.formats.varint import varint
 from replog.log.offsets import Buffer
 
 ABORT = 0
@@ -67,15 +68,9 @@ def build_end_transaction_marker(
     """The marker's batch as a coordinator hands it to the leader of a partition, which gives it offset and epoch."""
     key = _KEY.pack(0, COMMIT if marker.committed else ABORT)
     value = _VALUE.pack(0, marker.coordinator_epoch)
-    body = b"\0\0\0" + _varint(len(key)) + key + _varint(len(value)) + value + b"\0"  # deltas of 0, no headers
-    record = _varint(len(body)) + body
+    body = b"\0\0\0" + varint(len(key)) + key + varint(len(value)) + value + b"\0"  # deltas of 0, no headers
+    record = varint(len(body)) + body
     length = HEADER_SIZE - LOG_OVERHEAD + len(record)
     attributes = TRANSACTIONAL | CONTROL
     fields = attributes, 0, timestamp, timestamp, producer_id, producer_epoch, -1, 1
     return HEADER.pack(*with_crc(BatchHeader(0, length, -1, MAGIC, 0, *fields), record)) + record
-
-
-def _varint(value: int) -> bytes:
-    """Zigzag; enough for the small lengths here."""
-    assert 0 <= value < 64
-    return bytes((value << 1,))

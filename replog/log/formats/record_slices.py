@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from replog.log.errors import InvalidRecord
+from replog.log.formats.varint import encode_varint
 from replog.log.offsets import Buffer
 
 NULL = 1  # the size of what is null: -1 in zigzag
@@ -72,8 +73,8 @@ def slice_records(data: bytes, count: int, wanted: Buffer | None = None) -> Iter
 
 def with_timestamp(data: Buffer, record: RecordSlice, timestamp_delta: int) -> bytes:
     """The record with another timestamp delta; its attributes, which follow the length, are zero in this format."""
-    body = b"\0" + _encode(timestamp_delta) + bytes(data[record.after_timestamp : record.end])
-    return _encode(len(body)) + body
+    body = b"\0" + encode_varint(timestamp_delta) + bytes(data[record.after_timestamp : record.end])
+    return encode_varint(len(body)) + body
 
 
 def _longer(data: bytes, position: int, first: int) -> tuple[int, int]:
@@ -93,14 +94,3 @@ def _longer(data: bytes, position: int, first: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
     raise IndexError
-
-
-def _encode(value: int) -> bytes:
-    """A zigzag varint of a number of 64 bits."""
-    rest = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)

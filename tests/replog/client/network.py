@@ -6,6 +6,7 @@ outcome of all that it sent, and another may take over that lacks what was not c
 """
 
 import asyncio
+import io
 import random
 import selectors
 from collections.abc import Callable
@@ -166,7 +167,8 @@ class _Stream:
             raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "broken")
         loop = asyncio.get_running_loop()
         self._arrives = max(self._arrives, loop.time() + self._network.chance.uniform(0.0, 0.02))
-        sent = request.head, [bytes(piece) for piece in request.records]
+        records = io.BytesIO(b"".join(request.records))
+        sent = request.head, [records.read(partition.records_size) for partition in request.head.partitions]
         loop.call_at(self._arrives, self._arrived, *sent)
 
     def _arrived(self, head: log_pb2.ProduceRequest, records: list[bytes]) -> None:

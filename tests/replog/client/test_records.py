@@ -4,6 +4,7 @@ import struct
 from collections.abc import Sequence
 
 import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,6 +48,64 @@ def test_records_come_back_as_they_went_in(records, codec):
     assert [(r.timestamp, r.key, r.value, r.headers) for r in decoded] == [(t, k, v, list(h)) for t, k, v, h in records]
     assert [r.offset for r in decoded] == list(range(len(records)))
     assert {(r.topic, r.partition, r.timestamp_type) for r in decoded} == {("t", 3, 0)}
+
+
+@given(RECORDS, st.sampled_from(range(len(CODECS))))
+@settings(deadline=None)
+def test_batches_are_what_kafkas_clients_write_byte_for_byte(records, codec):
+    """2.1, 2.2: against another encoder. Compressed ones have the same records, and bytes of another compressor."""
+    ours, theirs = BatchBuilder(1 << 20, codec), DefaultRecordBatchBuilder(2, codec, 0, 7, 3, 11, 1 << 20)
+    for number, (timestamp, key, value, headers) in enumerate(records):
+        size = ours.append(timestamp, key, value, headers)
+        assert size == theirs.append(number, timestamp, key, value, list(headers)).size
+    data, expected = b"".join(ours.build(7, 3, 11)), bytes(theirs.build())
+    if codec == 0:
+        assert data == expected
+    header = parse_header(data)
+    assert validate_crc(data, 0, header)
+    assert header.size == len(data)
+    assert list(iterate_records(data, header)) == list(iterate_records(expected, parse_header(expected)))
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, 55, 56, 57, 58, 63, 64, 100, 8180, 8181, 8182, 8190, 8191, 8192, 1 << 20, (1 << 20) + 1]
+)
+def test_sizes_at_the_edges_of_varints_are_encoded_as_by_another_encoder(size):
+    ours, theirs = BatchBuilder(1 << 30), DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 1 << 30)
+    for number in range(70):
+        ours.append(1000 + number, None, bytes(size), ())
+        theirs.append(number, 1000 + number, None, bytes(size), [])
+    assert b"".join(ours.build()) == theirs.build()
+
+
+def test_a_batch_can_be_numbered_anew_and_keeps_its_records():
+    builder = BatchBuilder(1000)
+    for value in (b"v", b"w"):
+        builder.append(1, b"k", value, [("h", b"x")])
+    first, again = b"".join(builder.build()), b"".join(builder.build(2**63 - 1, 2**15 - 1, 2**31 - 1))
+    header = parse_header(again)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (2**63 - 1, 2**15 - 1, 2**31 - 1)
+    assert validate_crc(again, 0, header)
+    assert list(decode(again)) == list(decode(first))
+    assert [(r.key, r.value, r.headers) for r in decode(again)] == [
+        (b"k", b"v", [("h", b"x")]),
+        (b"k", b"w", [("h", b"x")]),
+    ]
+
+
+def test_what_is_not_made_of_bytes_is_refused_and_leaves_the_batch_as_it_was():
+    builder = BatchBuilder(1000)
+    builder.append(5, None, b"a", ())
+    for key, value in [("key", b"v"), (None, "value"), (None, 7), (1, b"v")]:
+        with pytest.raises(TypeError):
+            builder.append(5, key, value, ())
+    for timestamp in (-1, 2**63):
+        with pytest.raises(OverflowError):
+            builder.append(timestamp, None, b"v", ())
+    changing = bytearray(b"as it was")
+    builder.append(5, None, changing, ())
+    changing[:] = b"otherwise"
+    assert [record.value for record in decode(b"".join(builder.build()))] == [b"a", b"as it was"]
 
 
 @settings(deadline=None)
@@ -104,7 +163,7 @@ def test_a_full_batch_takes_no_more_but_its_first_record_always_fits():
     builder = BatchBuilder(100)
     assert builder.append(0, None, b"x" * 500, ()) > 500
     assert builder.append(0, None, b"x", ()) == 0
-    assert [record.value for record in decode(builder.build())] == [b"x" * 500]
+    assert [record.value for record in decode(b"".join(builder.build()))] == [b"x" * 500]
 
 
 def test_records_below_the_fetch_offset_and_a_cut_off_batch_are_skipped():

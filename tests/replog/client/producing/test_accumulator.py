@@ -1,11 +1,13 @@
 """Queues of batches: what is sent when, in what order, within how many bytes. Time is a variable here."""
 
 import asyncio
+import gc
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
 
-from replog.client.producing.accumulator import Accumulator, DeliveryFailed, PartitionQueue, ProducerBatch
+from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, ProducerBatch
 from replog.client.records import decode
 from replog.errors import ErrorCode, ReplogError
 
@@ -42,7 +44,7 @@ class Harness:
     def answer(self, batches: list[ProducerBatch], base_offset: int) -> None:
         """All are appended."""
         for batch in batches:
-            batch.base_offset = base_offset
+            batch.outcome.base_offset = base_offset
             base_offset += batch.records.count
             self.accumulator.settle(batch)
         self.land(batches)
@@ -58,7 +60,11 @@ def harness() -> Harness:
 
 
 def values(batches: list[ProducerBatch]) -> list[bytes | None]:
-    return [record.value for batch in batches for record in decode(batch.encoded())]
+    return [record.value for batch in batches for record in decode(b"".join(batch.encoded()))]
+
+
+async def awaited(delivery: Delivery) -> object:
+    return await delivery
 
 
 def append(harness: Harness, value: bytes) -> object:
@@ -105,7 +111,7 @@ async def test_what_was_not_appended_goes_again_before_anything_newer():
     first, second, third, fourth = harness.take()
     append(harness, b"newer")
     for batch in (first, third):
-        batch.base_offset = 7
+        batch.outcome.base_offset = 7
         harness.accumulator.settle(batch)
     harness.land([first, second, third, fourth])
     assert [delivery.done() for delivery in deliveries] == [True, False, True, False]
@@ -166,10 +172,38 @@ async def test_each_delivery_knows_its_offset_and_timestamp(harness):
     assert await first == first.result() == ("t", 0, 40, 5)
 
 
+@pytest.mark.parametrize(("batch_size", "most"), [(100_000, 150), (1, 400)], ids=["full batches", "lone records"])
+async def test_deliveries_that_are_kept_keep_nothing_of_their_batches(batch_size, most):
+    harness = Harness(batch_size=batch_size, buffer_memory=2 << 20)
+
+    async def send(count: int) -> list[Delivery]:
+        deliveries = [
+            harness.accumulator.append(harness.queue, 2**40 + i, b"%d" % i, bytes(1000), ()) for i in range(count)
+        ]
+        waiting = asyncio.create_task(awaited(deliveries[-1]))
+        await asyncio.sleep(0)
+        while harness.offered:
+            harness.answer(harness.take(2 << 20), 2**40)
+        await waiting
+        return deliveries
+
+    await send(1000)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        kept = await send(1000)
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [delivery.result().offset - 2**40 for delivery in kept[:2]] == [0, 1]
+    assert held / len(kept) < most
+
+
 async def test_log_append_time_replaces_the_records_own(harness):
     delivery = harness.accumulator.append(harness.queue, 5, None, b"a", ())
     (batch,) = harness.take()
-    batch.append_time_ms = 77
+    batch.outcome.append_time_ms = 77
     harness.answer([batch], 0)
     assert (await delivery).timestamp == 77
 
@@ -177,10 +211,7 @@ async def test_log_append_time_replaces_the_records_own(harness):
 async def test_a_waiter_that_is_cancelled_disturbs_no_other(harness):
     delivery = harness.accumulator.append(harness.queue, 5, None, b"a", ())
 
-    async def wait() -> object:
-        return await delivery
-
-    one, other = asyncio.create_task(wait()), asyncio.create_task(wait())
+    one, other = asyncio.create_task(awaited(delivery)), asyncio.create_task(awaited(delivery))
     await asyncio.sleep(0)
     one.cancel()
     await asyncio.sleep(0)
@@ -192,7 +223,7 @@ async def test_a_waiter_that_is_cancelled_disturbs_no_other(harness):
 async def test_a_failed_batch_raises_from_every_record_as_often_as_it_is_awaited(harness):
     deliveries = [harness.accumulator.append(harness.queue, 5, None, b"a", ()) for _ in range(2)]
     (batch,) = harness.take()
-    batch.error = DeliveryFailed(ErrorCode.MESSAGE_TOO_LARGE, "too large", may_be_appended=False)
+    batch.outcome.error = DeliveryFailed(ErrorCode.MESSAGE_TOO_LARGE, "too large", may_be_appended=False)
     harness.answer([batch], -1)
     for delivery in deliveries * 2:
         with pytest.raises(DeliveryFailed, match="MESSAGE_TOO_LARGE"):

@@ -8,8 +8,8 @@ import pytest
 
 from leader.partition_leader import LeaderAppend, PartitionLeader
 from replog.client import DeliveryFailed, Producer
-from replog.client.producing.idempotence import MAX_EPOCH, ProducerId, stamp
-from replog.client.records import decode, encode_batch
+from replog.client.producing.idempotence import MAX_EPOCH, ProducerId
+from replog.client.records import BatchBuilder, decode
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import BatchHeader, iterate_batches
 from replog.log.offsets import Buffer, Isolation
@@ -332,9 +332,9 @@ async def test_a_producer_whose_id_another_uses_in_a_later_epoch_fails_a_batch_a
     cluster, producer
 ):
     """S-W-P4. In a later epoch of the same id its batches could be taken for the other's."""
-    other = encode_batch([(1000, None, b"other", ())])
-    stamp(other, ProducerId(0, 1), 0)
-    assert (await cluster.produce(TP, bytes(other)))[0] is ErrorCode.NONE
+    other = BatchBuilder(1000)
+    other.append(1000, None, b"other", ())
+    assert (await cluster.produce(TP, b"".join(other.build(*ProducerId(0, 1), 0))))[0] is ErrorCode.NONE
     with pytest.raises(DeliveryFailed) as fenced:
         await (await producer.send("t", b"fenced"))
     assert fenced.value.code is ErrorCode.INVALID_PRODUCER_EPOCH

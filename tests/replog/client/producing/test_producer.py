@@ -153,6 +153,29 @@ async def test_a_full_buffer_holds_the_sender_back_until_records_are_delivered(o
         assert [(await delivery).offset for delivery in deliveries] == list(range(500))
 
 
+async def test_many_values_are_sent_up_to_the_first_that_is_too_large(one_broker):
+    async with Producer(one_broker, max_request_bytes=10_000, linger_ms=60_000) as producer:
+        with pytest.raises(ReplogError, match=r"a record for 't' takes up to 10082 bytes") as refused:
+            await producer.send_many("t", [b"x" * 1000] * 25 + [b"x" * 10_000, b"never sent"])
+        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        await producer.flush()
+        assert (await (await producer.send("t", b"next"))).offset == 25
+
+
+async def test_a_sender_that_waits_for_room_goes_on_in_the_batch_that_is_open(cluster):
+    """Records without a key stay in one partition until its batch is full, however often they wait."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=3, replication_factor=1)
+    async with Producer(bootstrap(cluster), buffer_memory=20_000, linger_ms=60_000) as producer:
+        first = await producer.send("t", b"x" * 1000)
+        held = producer._accumulator.topics["t"][first.partition]
+        held.retrying = True
+        await producer.send_many("t", [b"x" * 1000] * 18, partition=(first.partition + 1) % 3)
+        second = await producer.send("t", b"x" * 1000)
+        held.retrying = False
+        assert second.partition == first.partition
+
+
 async def test_a_flush_waits_for_everything_sent_and_nothing_lingers_in_it(cluster):
     await cluster.start_broker(1)
     await cluster.create_topic("t", partitions=2, replication_factor=1)
