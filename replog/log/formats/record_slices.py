@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from replog.log.errors import InvalidRecord
-from replog.log.formats.varint import encode_varint
+from replog.log.formats.varint import varint
 from replog.log.offsets import Buffer
 
 NULL = 1  # the size of what is null: -1 in zigzag
@@ -73,8 +73,8 @@ def slice_records(data: bytes, count: int, wanted: Buffer | None = None) -> Iter
 
 def with_timestamp(data: Buffer, record: RecordSlice, timestamp_delta: int) -> bytes:
     """The record with another timestamp delta; its attributes, which follow the length, are zero in this format."""
-    body = b"\0" + encode_varint(timestamp_delta) + bytes(data[record.after_timestamp : record.end])
-    return encode_varint(len(body)) + body
+    body = b"\0" + varint(timestamp_delta) + bytes(data[record.after_timestamp : record.end])
+    return varint(len(body)) + body
 
 
 def _longer(data: bytes, position: int, first: int) -> tuple[int, int]:

@@ -3,8 +3,9 @@
 from functools import lru_cache
 
 
-def encode_varint(value: int) -> bytes:
-    """A zigzag varint of a number of 64 bits."""
+@lru_cache(1 << 14)  # sizes and offset deltas come again and again
+def varint(value: int) -> bytes:
+    """A number of 64 bits, in zigzag."""
     rest = (value << 1) ^ (value >> 63)
     encoded = bytearray()
     while rest > 0x7F:
@@ -12,6 +13,3 @@ def encode_varint(value: int) -> bytes:
         rest >>= 7
     encoded.append(rest)
     return bytes(encoded)
-
-
-varint = lru_cache(1 << 14)(encode_varint)  # for whoever writes records: sizes and offset deltas come again and again
