@@ -165,6 +165,9 @@ def _topic_config(topic: str, configs: frozenset[tuple[str, str]]) -> TopicConfi
     return TopicConfig.parse(dict(configs), f"topic {topic}")
 
 
+RpcTransport = Literal["", "grpcio", "h2"]  # if nothing is said, that of `replog.rpc.transports`
+
+
 class DynamicBrokerConfig(Settings):
     """What may change while a broker runs: how fast it copies replicas that are throttled, in bytes per second."""
 
@@ -177,6 +180,7 @@ class BrokerConfig(DynamicBrokerConfig):
 
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
     listeners: Address = "127.0.0.1:9092"
+    rpc_transport: RpcTransport = ""
     advertised_listeners: str = ""  # what others connect to; the bound listener when empty
     controller_listener: Address = "127.0.0.1:9093"
     log_dirs: LogDirs  # one, or several with commas between them: a disk each
@@ -216,6 +220,7 @@ class ControllerConfig(Settings):
     """The controller process."""
 
     listeners: Address = "127.0.0.1:9093"
+    rpc_transport: RpcTransport = ""
     metadata_log_dir: Path
     broker_session_timeout_ms: Annotated[int, Field(ge=200, le=MAX_INT)] = 9000
     default_replication_factor: Annotated[int, Field(ge=1, le=MAX_INT)] = 3

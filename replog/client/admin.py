@@ -20,10 +20,10 @@ from replog.client.descriptions import (
 from replog.client.metadata import Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Log, LogDirs, Method
 from replog.rpc.transport import Transport
+from replog.rpc.transports import transport_named
 from replog.rpc.v1 import controller_pb2, log_dirs_pb2, log_pb2
 from replog.topic import TopicPartition, validate_topic_name
 
@@ -48,7 +48,7 @@ class Admin:
         self._timeout_s = timeout_ms / 1000
         self._rng = rng or random.Random()
         self._backoff = Backoff(self._rng)
-        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), self._rng)
+        self._metadata = Metadata(bootstrap, transport or transport_named(), self._rng)
 
     async def __aenter__(self) -> Self:
         return self

@@ -15,8 +15,8 @@ from replog.client.producing.sender import Sender
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
 from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.transport import Transport
+from replog.rpc.transports import transport_named
 
 __all__ = ["Delivery", "DeliveryFailed", "Producer", "RecordMetadata"]
 
@@ -75,7 +75,7 @@ class Producer:
         self._max_block_s = max_block_ms / 1000
         self._wall_ms = wall_clock_ms
         self._sticky = StickyPartitioner(rng)
-        self._metadata = Metadata(bootstrap, transport or GrpcTransport(), rng)
+        self._metadata = Metadata(bootstrap, transport or transport_named(), rng)
         idempotent = _ACKS[str(acks)] == -1 if enable_idempotence is None else enable_idempotence
         self._identity = Identity() if idempotent else None
         self._sender = Sender(

@@ -10,6 +10,7 @@ from replog.config import BrokerConfig
 from replog.rpc.allocator import tune_allocator
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
+from replog.rpc.transports import transport_named
 from replog.server.broker.broker import Broker, check_address
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.clock import SystemClock
@@ -35,8 +36,10 @@ async def _run(config: BrokerConfig) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
-    take_together()
-    broker = Broker(config, GrpcTransport(), SystemClock(), random.Random(), CleaningProcess())
+    transport = transport_named(config.rpc_transport)
+    if isinstance(transport, GrpcTransport):
+        take_together()
+    broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess())
     starting = asyncio.create_task(broker.start())
     stopping = asyncio.create_task(told_to_stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -10,6 +10,7 @@ import structlog
 from replog.config import ControllerConfig
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
+from replog.rpc.transports import transport_named
 from replog.server.clock import SystemClock
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
@@ -46,9 +47,11 @@ async def run_controller(config: ControllerConfig, on_listening: Callable[[str],
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    take_together()
+    transport = transport_named(config.rpc_transport)
+    if isinstance(transport, GrpcTransport):
+        take_together()
     store = SqliteStore(config.metadata_log_dir)
-    server = ControllerServer(config, store, GrpcTransport(), SystemClock(), random.SystemRandom())
+    server = ControllerServer(config, store, transport, SystemClock(), random.SystemRandom())
     stopping = asyncio.create_task(stopped.wait())
     failing = asyncio.create_task(server.wait())
     try:
