@@ -33,6 +33,7 @@ from replog.controller.placement import Chance
 from replog.controller.resignations import Resignations, heirs
 from replog.controller.tombstones import Tombstones
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.batch import Batch
 from replog.metadata.changes import Change, partitions_key
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState
@@ -62,26 +63,23 @@ class ClusterState:
         A fenced broker has none until its first heartbeat, so a cluster that was stopped starts without delay (CT-6).
         """
         for change in changes:
-            self._put(change)
+            self.image.put(change)
+            self._tombstones.put(change)
         for broker in self.image.brokers.values():
             if not broker.fenced:
                 self.sessions.touch(broker.broker_id, now_ms)
                 self._note_shutdown(broker)
 
-    def apply(self, changes: Sequence[Change], now_ms: int) -> None:
-        """Apply committed changes, in version order. A registration starts a session (CT-1)."""
-        for change in changes:
-            self._put(change)
-        for change in changes:
+    def apply(self, committed: Batch, now_ms: int) -> None:
+        """Apply committed changes. A registration starts a session (CT-1)."""
+        committed.put()
+        for change in committed.changes:
+            self._tombstones.put(change)
             if change.kind == "broker":
                 broker = self.image.brokers[change.name]
                 if change.version == broker.broker_epoch:
                     self.sessions.touch(broker.broker_id, now_ms)
                 self._note_shutdown(broker)
-
-    def _put(self, change: Change) -> None:
-        self.image.put(change)
-        self._tombstones.put(change)
 
     def _note_shutdown(self, broker: BrokerRegistration) -> None:
         begun = self.image.version if broker.in_controlled_shutdown else None

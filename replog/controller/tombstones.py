@@ -14,7 +14,8 @@ class Tombstones:
 
     def put(self, change: Change) -> None:
         """Changes come in version order."""
-        self._versions.pop(change.key, None)
+        if self._versions:
+            self._versions.pop(change.key, None)
         if change.kind == "collected":
             for key in self.up_to(change.value):
                 del self._versions[key]

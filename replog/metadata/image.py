@@ -1,6 +1,6 @@
 """The cluster's metadata as one process knows it: changes in, plain values out.
 
-The controller holds one image and so does every broker; both change it only by `put`, in version order.
+The controller holds one image and so does every broker; both change it only in version order, by `put` or a `Batch`.
 """
 
 from typing import TypeVar
@@ -55,6 +55,17 @@ class MetadataImage:
                 self.partitions[change.name] = change.value
             case "producer_ids":
                 self.next_producer_id = change.value
+
+    def knows(self, topic: str) -> bool:
+        """Whether there is anything of it."""
+        return topic in self.topics or self.index.topic_id(topic) is not None
+
+    def take_over(self, newer: "MetadataImage") -> None:
+        """The topics of another image, none of which are known here."""
+        self.topics |= newer.topics
+        self.partitions |= newer.partitions
+        self.index.take_over(newer.index)
+        self.version = max(self.version, newer.version)
 
     def _leave(self, topic: str, topic_id: bytes | None) -> None:
         """Only the partitions of this topic id, None: none. Another id shows that the topic was deleted meanwhile: of a

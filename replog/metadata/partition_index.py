@@ -91,6 +91,15 @@ class PartitionIndex:
             elif old is not None:
                 names.discard(tp)
 
+    def take_over(self, other: "PartitionIndex") -> None:
+        """The topics of another index, none of which have partitions here."""
+        self._topics |= other._topics
+        for mine, theirs in ((self._on_broker, other._on_broker), (self._led_by, other._led_by)):
+            for broker_id, names in theirs.items():
+                mine[broker_id].by_topic |= names.by_topic
+        self.reassigning.by_topic |= other.reassigning.by_topic
+        self.displaced.by_topic |= other.displaced.by_topic
+
     def forget_topic(self, topic: str) -> Mapping[TopicPartition, PartitionState]:
         """Its partitions, which are here no longer."""
         for names in (*self._on_broker.values(), *self._led_by.values(), self.reassigning, self.displaced):

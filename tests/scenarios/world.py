@@ -16,6 +16,7 @@ from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.epochs import LeaderEpochCache
 from replog.log.log import Log
+from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.values import NO_BROKER_EPOCH, PartitionState, Topic
 from replog.metadata.values import BrokerRegistration as Registration
@@ -252,7 +253,7 @@ class World:
     def commit(self, wanted: Iterable[Change | None]) -> None:
         """Make a decision of the controller true, and let the brokers that hear it act on it."""
         changes = [change for change in numbered(wanted, self.controller.image.version) if change is not None]
-        self.controller.apply(changes, self.clock.monotonic_ms())
+        self.controller.apply(Batch(self.controller.image, changes), self.clock.monotonic_ms())
         for change in changes:
             if change.kind == "partition":
                 self.tell(change.name, change.value, self.brokers.values())

@@ -14,11 +14,13 @@ from replog.controller.broker_lifecycle import Heartbeat, HeartbeatAnswer
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import Decision, numbered
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.records import change_of, record_of
 from replog.metadata.values import BrokerRegistration
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import controller_pb2
+from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.clock import Clock
 from replog.server.controller.current_records import CurrentRecords
 from replog.server.controller.inquiries import Inquiries
@@ -157,18 +159,21 @@ class ActiveController:
 
     async def _commit(self, wanted: Iterable[Change | None]) -> None:
         version = self.state.image.version
-        made = [
-            (change, record_of(change)) async for change in in_slices(numbered(wanted, version)) if change is not None
-        ]
-        if not made:
+        batch, records, newer = Batch(self.state.image), list[pb.MetadataRecord](), CurrentRecords()
+        async for change in in_slices(numbered(wanted, version)):
+            if change is not None:
+                batch.add(change)
+                record = record_of(change)
+                records.append(record)
+                newer.put([record])
+        if not records:
             return
-        changes, records = zip(*made, strict=True)
-        unclean, forgotten = self.state.unclean_elections(changes), self.state.forgotten_by(changes)
+        unclean, forgotten = self.state.unclean_elections(batch.changes), self.state.forgotten_by(batch.changes)
         try:
             await self._in_store(self._store.commit, version, records, forgotten)
-            self.state.apply(changes, self._clock.monotonic_ms())
-            await asyncio.sleep(0)  # of 10,000 partitions this is 40 ms, and what comes next 20
-            self.records.put(records, forgotten)
+            self.state.apply(batch, self._clock.monotonic_ms())
+            await asyncio.sleep(0)  # of 10,000 partitions that were there before, this is 40 ms
+            self.records.take_over(newer, forgotten)
         except ReplogError:
             raise  # nothing was written
         except Exception as error:

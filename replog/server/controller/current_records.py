@@ -14,13 +14,8 @@ class CurrentRecords:
         self._records: dict[int, pb.MetadataRecord] = {}  # by version, in order
         self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)  # by what comes up to a key's last "/"
 
-    def put(self, records: Iterable[pb.MetadataRecord], forgotten: Iterable[str] = ()) -> None:
-        """`records` in version order, newer than all before. Of the keys `forgotten` nothing is kept; one that ends in
-        "/" stands for all that begin with it."""
-        for key in forgotten:
-            near = self._versions[_prefix(key)]
-            for each in list(near) if key.endswith("/") else near.keys() & {key}:
-                del self._records[near.pop(each)]
+    def put(self, records: Iterable[pb.MetadataRecord]) -> None:
+        """`records` in version order, newer than all before."""
         for record in records:
             key, version = record.key, record.version
             near = self._versions[_prefix(key)]
@@ -29,6 +24,21 @@ class CurrentRecords:
             near[key], self._records[version] = version, record
             if record.HasField("collected"):
                 self._oldest = record.collected.version
+
+    def take_over(self, newer: "CurrentRecords", forgotten: Iterable[str] = ()) -> None:
+        """All of `newer`, which came after all that is here, in a short step. Of the keys `forgotten` nothing is kept;
+        one that ends in "/" stands for all that begin with it."""
+        for key in forgotten:
+            near = self._versions[_prefix(key)]
+            for each in list(near) if key.endswith("/") else near.keys() & {key}:
+                del self._records[near.pop(each)]
+        for prefix, versions in newer._versions.items():
+            near = self._versions[prefix]
+            for key in near.keys() & versions.keys():
+                del self._records[near[key]]
+            near |= versions
+        self._records |= newer._records
+        self._oldest = max(self._oldest, newer._oldest)
 
     def since(self, version: int) -> tuple[list[pb.MetadataRecord], bool]:
         """What came after `version`, in version order; or all there is, and True, if deletions may be missing there."""

@@ -20,6 +20,7 @@ from replog.controller.decision import numbered
 from replog.controller.registration import Registration
 from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.values import PartitionState
 from replog.rpc.grpcio.channel import GrpcTransport
@@ -142,7 +143,7 @@ class Cluster:
 
     def apply(self, changes):
         made = [change for change in numbered(changes, self.image.version) if change is not None]
-        self.state.apply(made, self.now_ms)
+        self.state.apply(Batch(self.image, made), self.now_ms)
         self.history.extend(made)
 
     def do(self, decision):

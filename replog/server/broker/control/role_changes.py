@@ -35,6 +35,7 @@ from replog.config import topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import LogChange, NewReplica, is_passing
 from replog.log.directories.log_manager import LogManager
+from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.records import change_of
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
@@ -140,7 +141,10 @@ class RoleChanges:
 
     async def _change(self, records: Sequence[MetadataRecord], besides: Placed = MappingProxyType({})) -> None:
         """What the records say, and `besides` as the image is."""
-        changes = [change_of(record) async for record in in_slices(records)]
+        batch = Batch(self._image)
+        async for record in in_slices(records):
+            batch.add(change_of(record))
+        changes = batch.changes
         topics = _of_kind(changes, "topic")
         placed = {**besides, **self._placed(changes, topics)}
         slices = self._pace.in_slices if self._waits(placed) else in_slices
@@ -154,8 +158,7 @@ class RoleChanges:
             self._logs.commit(change, self._manager.clock.wall_ms())
             await asyncio.sleep(0)
         self._note_failures(placed, change)
-        for changed in changes:
-            self._image.put(changed)
+        batch.put()
         await self._commit(changes, placed, slices)
 
     def _placed(self, changes: Iterable[Change], coming: Topics) -> Placed:

@@ -15,6 +15,7 @@ from replog.controller.alter_partition import Proposal
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import Decision, numbered
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.records import record_of
 from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
@@ -132,7 +133,7 @@ async def _announce_then_store(self: ActiveController, wanted: Iterable[Any]) ->
     version = self.state.image.version
     changes = [change for change in numbered(wanted, version) if change is not None]
     records = [record_of(change) for change in changes]
-    self.state.apply(changes, self._clock.monotonic_ms())
+    self.state.apply(Batch(self.state.image, changes), self._clock.monotonic_ms())
     self.records.put(records)
     self._watchers.wake()
     try:

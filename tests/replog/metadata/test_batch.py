@@ -1,0 +1,67 @@
+"""Changes that come into an image together do what they do one by one."""
+
+import copy
+import random
+
+import pytest
+
+from replog.metadata.batch import Batch
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.topic import TopicPartition
+
+BROKERS = range(4)
+
+
+def some_change(chance):
+    name, topic_id = chance.choice("abc"), bytes([chance.random() < 0.2]) * 16
+    match chance.randrange(8):
+        case 0:
+            return Change("topic", name, None)
+        case 1:
+            return Change("topic", name, Topic(name, topic_id))
+        case 2:
+            broker_id = chance.choice(BROKERS)
+            return Change("broker", broker_id, BrokerRegistration(broker_id, 1, b"i" * 16, "h:1", "", False, False))
+        case 3:
+            return Change("producer_ids", None, chance.randrange(1000))
+    replicas = tuple(chance.sample(BROKERS, 2))
+    adding = replicas[:1] if chance.random() < 0.3 else ()
+    state = PartitionState(replicas, replicas, chance.choice(replicas), 0, 0, adding=adding)
+    return Change("partition", TopicPartition(name, chance.randrange(4)), state, topic_id)
+
+
+def shown(image):
+    index = image.index
+    return copy.deepcopy(
+        (
+            image.version,
+            image.next_producer_id,
+            image.brokers,
+            image.topics,
+            image.partitions,
+            {topic: (index.topic_id(topic), image.partitions_of(topic)) for topic in "abc"},
+            [(set(index.on_broker(broker)), set(index.led_by(broker))) for broker in BROKERS],
+            (set(index.reassigning), set(index.displaced)),
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_batch_does_what_its_changes_do_one_by_one(seed):
+    chance = random.Random(seed)
+    one_by_one, together, history = MetadataImage(), MetadataImage(), []
+    for _ in range(40):
+        repeated, before = history[-chance.randrange(3) :], shown(together)
+        new = [
+            some_change(chance)._replace(version=len(history) + number) for number in range(1, chance.randrange(2, 12))
+        ]
+        for change in new:
+            one_by_one.put(change)
+        batch = Batch(together, [*repeated, *new])
+        assert batch.changes == new
+        assert shown(together) == before, "nothing is there before the whole of it"
+        batch.put()
+        assert shown(together) == shown(one_by_one)
+        history += new
