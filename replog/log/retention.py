@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from replog.config import TopicConfig
 from replog.log.segment import Segment
 
-AT_ONCE = 64  # segments, whose files are renamed, five each
+AT_ONCE = 16  # segments, whose files are renamed, five or six each: a millisecond or two
 
 Predicate = Callable[[int], bool]  # of a slot in the segment list
 

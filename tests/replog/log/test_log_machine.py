@@ -214,7 +214,7 @@ class Histories(RuleBasedStateMachine):
         self.log.config = self.model.config = self.model.config.model_copy(update=limits)
         segments = [(segment.base_offset, segment.size) for segment in self.log.segments]
         expired = self.model.expired(segments, self.now_ms)
-        assert self.log.delete_old_segments(self.now_ms) == expired
+        assert sum(iter(lambda: self.log.delete_old_segments(self.now_ms), 0)) == expired
         if expired:
             if expired == len(segments):
                 self.model.forced_bases.add(self.model.log_end)

@@ -6,6 +6,7 @@ import pytest
 
 from replog.log.errors import RecordBatchTooLarge
 from replog.log.files.deletion import remove
+from replog.log.retention import AT_ONCE
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
 
 PAIR = client_batch(b"a", b"b")  # 77 bytes
@@ -114,6 +115,19 @@ def test_deleted_files_stay_for_their_delay(tmp_path):
     assert {path.name for path in tmp_path.glob("*.deleted")} == names
     assert remove(log.deleted.take_expired(6000, 1000)) == 4
     assert not list(tmp_path.glob("*.deleted"))
+
+
+def test_of_many_segments_few_go_at_a_time(tmp_path):
+    """Their files are renamed on the event loop."""
+    log = append(open_log(tmp_path, segment_bytes=77, retention_bytes=0), *[PAIR] * 50)
+    log.update_high_watermark(log.log_end_offset)
+    deleted = []
+    while not deleted or deleted[-1]:
+        before = len(log.deleted)
+        deleted.append(log.delete_old_segments(0))
+        assert len(log.deleted) - before <= 6 * AT_ONCE < 100
+    assert sum(deleted) == 50
+    assert log.log_start_offset == log.log_end_offset
 
 
 def test_segments_below_the_log_start_go_first(tmp_path):
