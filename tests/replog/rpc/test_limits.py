@@ -10,13 +10,11 @@ import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import health, limits, methods, reflection, serving
+from replog.rpc import grpcio, health, http2, limits, methods, reflection, serving
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
-from replog.rpc.grpcio import server
-from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.limits import LIMITS, MAX_PARTITIONS_PER_REQUEST, MAX_STREAMS
 from replog.rpc.serving import decoded
-from replog.rpc.transport import Channel
+from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import controller_pb2, log_pb2
 from tests.replog.rpc import handlers
 
@@ -48,8 +46,11 @@ class Controller:
 
 
 @contextlib.asynccontextmanager
-async def served() -> AsyncIterator[Channel]:
-    async with handlers.serving(Controller(), methods.CONTROLLER) as address, handlers.channel_to(address) as channel:
+async def served(transport: Transport) -> AsyncIterator[Channel]:
+    async with (
+        handlers.serving(Controller(), methods.CONTROLLER, transport=transport) as address,
+        handlers.channel_to(address, transport) as channel,
+    ):
         yield channel
 
 
@@ -58,13 +59,13 @@ def test_every_method_has_its_limit_and_every_limit_its_method():
     assert named == set(LIMITS)
 
 
-async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone():
+async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone(transport):
     watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
-    async with served() as broker:
-        idle = [GrpcChannel(broker.address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
+    async with served(transport) as broker:
+        idle = [transport.connect(broker.address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
         refused: list[ReplogError] = []
 
-        async def sit(channel: GrpcChannel) -> None:
+        async def sit(channel: Channel) -> None:
             try:
                 async for _ in channel.watch(watch, controller_pb2.WatchMetadataRequest()):
                     raise AssertionError("nothing was to be said")
@@ -99,10 +100,11 @@ async def test_a_place_is_free_again_when_its_call_is_over():
             raise AssertionError("not reached")
 
 
-async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(monkeypatch):
+async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(transport, monkeypatch):
     watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
-    monkeypatch.setattr(server, "SERVER_OPTIONS", _options("grpc.max_concurrent_streams", 3))
-    async with served() as channel:
+    monkeypatch.setattr(grpcio.server, "SERVER_OPTIONS", _options("grpc.max_concurrent_streams", 3))
+    monkeypatch.setattr(http2.server_wire, "MAX_STREAMS", 3)
+    async with served(transport) as channel:
         await channel.call(beat, controller_pb2.HeartbeatRequest(), S)
         streams = [channel.open(watch) for _ in range(3)]
         for stream in streams:
@@ -117,13 +119,14 @@ async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refus
 
 
 def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:
-    assert name in dict(server.SERVER_OPTIONS)
-    return tuple((known, value if known == name else usual) for known, usual in server.SERVER_OPTIONS)
+    assert name in dict(grpcio.server.SERVER_OPTIONS)
+    return tuple((known, value if known == name else usual) for known, usual in grpcio.server.SERVER_OPTIONS)
 
 
-async def test_a_connection_beyond_the_limit_is_closed(monkeypatch):
-    monkeypatch.setattr(server, "SERVER_OPTIONS", _options("grpc.max_allowed_incoming_connections", 3))
-    async with served() as channel:
+async def test_a_connection_beyond_the_limit_is_closed(transport, monkeypatch):
+    monkeypatch.setattr(grpcio.server, "SERVER_OPTIONS", _options("grpc.max_allowed_incoming_connections", 3))
+    monkeypatch.setattr(http2.server, "MAX_CONNECTIONS", 3)
+    async with served(transport) as channel:
         host, port = channel.address.split(":")
         connections = [await asyncio.open_connection(host, int(port)) for _ in range(4)]
         greetings = [asyncio.create_task(reader.read(1)) for reader, _ in connections]
@@ -133,16 +136,16 @@ async def test_a_connection_beyond_the_limit_is_closed(monkeypatch):
             writer.close()
 
 
-async def test_a_call_whose_request_does_not_come_gives_its_place_back(monkeypatch):
+async def test_a_call_whose_request_does_not_come_gives_its_place_back(transport, monkeypatch):
     monkeypatch.setattr(serving, "REQUEST_TIMEOUT_S", 0.1)
-    async with served() as channel:
+    async with served(transport) as channel:
         stream = channel.open(methods.Controller["heartbeat"])
         with pytest.raises(ReplogError, match="no request came"):
             await stream.receive(S)
 
 
-async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed():
-    async with served() as channel:
+async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed(transport):
+    async with served(transport) as channel:
         for name, limit in LIMITS.items():
             service, method = name.split("/")
             if service == "Controller" and method != "WatchMetadata":

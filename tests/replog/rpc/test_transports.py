@@ -194,3 +194,57 @@ async def test_a_watch_gives_every_message_and_then_its_error_and_one_that_is_le
     assert (await anext(answers)).head.position == 0
     await answers.aclose()
     await _ends(wire.handlers, "closed", "closed")
+
+
+over_both = pytest.mark.parametrize("converse", TRANSPORTS.values(), ids=TRANSPORTS)
+
+
+@over_both
+def test_large_messages_arrive_whole_in_their_order_both_ways(converse):
+    async def conversation(wire: Wire) -> None:
+        sizes = [1, 16 << 10, 1 << 20, 14 << 20, 0, 5 << 20]
+        stream = wire.channel.open(methods.Log["produce"])
+
+        async def send() -> None:
+            for number, size in enumerate(sizes):
+                await stream.send(produce_request(number, b"%d" % number * size))
+
+        sending = asyncio.create_task(send())
+        for number in range(len(sizes)):
+            assert (await stream.receive(60)).answers[0].correlation_id == number
+        await sending
+        for number, (_, pieces) in enumerate(wire.handlers.asked):
+            assert b"".join(pieces) == b"%d" % number * sizes[number]
+        topic = "x" * (1 << 20)
+        assert await ask(wire.channel, topic) == [topic]
+
+    converse(conversation)
+
+
+@over_both
+def test_a_sender_waits_for_who_reads_slowly_and_its_cancellation_ends_both(converse):
+    async def conversation(wire: Wire) -> None:
+        wire.handlers.delay_s = 600.0  # after the first message
+        stream, sent = wire.channel.open(methods.Log["produce"]), 0
+
+        async def send() -> None:
+            nonlocal sent
+            while True:
+                await stream.send(produce_request(sent, bytes(1 << 20)))
+                sent += 1
+
+        sending = asyncio.create_task(send())
+        async with asyncio.timeout(60):
+            while not wire.handlers.asked:
+                await asyncio.sleep(0.01)
+            before = -1
+            while sent != before:
+                before = sent
+                await asyncio.sleep(0.3)
+        assert sent < 8, "sockets hold some"
+        assert not sending.done()
+        stream.cancel()
+        assert (await error_of(sending)).code is ErrorCode.NETWORK_EXCEPTION
+        await _ends(wire.handlers, "cancelled")
+
+    converse(conversation)
