@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from enum import Enum
 from typing import NamedTuple
 
 FieldList = Sequence[tuple[bytes, bytes]]
@@ -14,10 +13,8 @@ _STATUS = re.compile(rb"[1-9][0-9][0-9]")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 
 
-class Kind(Enum):
-    REQUEST = frozenset((b":method", b":scheme", b":path", b":authority"))
-    RESPONSE = frozenset((b":status",))
-    TRAILERS = frozenset[bytes]()
+REQUEST, RESPONSE, TRAILERS = range(3)  # what a header list is for
+_PSEUDO = (frozenset((b":method", b":scheme", b":path", b":authority")), frozenset((b":status",)), frozenset[bytes]())
 
 
 class Malformed(Exception):
@@ -40,7 +37,7 @@ def check_field(name: bytes, value: bytes) -> None:
         raise Malformed(f"the value of header {name[:40]!r} has a space around it, or NUL, CR or LF in it")
 
 
-def check_fields(fields: FieldList, kind: Kind) -> Wanted:
+def check_fields(fields: FieldList, kind: int) -> Wanted:
     """Raises Malformed."""
     pseudo: dict[bytes, bytes] = {}
     lengths: set[bytes] = set()
@@ -48,7 +45,7 @@ def check_fields(fields: FieldList, kind: Kind) -> Wanted:
     for name, value in fields:
         check_field(name, value)
         if name[0] == 0x3A:
-            if regular or name in pseudo or name not in kind.value:
+            if regular or name in pseudo or name not in _PSEUDO[kind]:
                 raise Malformed(f"{name[:40]!r} comes twice, late, or where it does not belong")
             pseudo[name] = value
             continue
@@ -57,12 +54,12 @@ def check_fields(fields: FieldList, kind: Kind) -> Wanted:
             raise Malformed(f"header {name!r} is not for HTTP/2")
         if name == b"content-length":
             lengths.add(value)
-    if kind is Kind.REQUEST and (
+    if kind == REQUEST and (
         not pseudo.get(b":method") or not pseudo.get(b":scheme") or not pseudo.get(b":path", b"").startswith(b"/")
     ):
         raise Malformed("a request has to have :method, :scheme and a :path that begins with /")
     status = pseudo.get(b":status", b"")
-    if kind is Kind.RESPONSE and not _STATUS.fullmatch(status):
+    if kind == RESPONSE and not _STATUS.fullmatch(status):
         raise Malformed(f"an answer has to have a :status of three digits, not {status[:40]!r}")
     if len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
         raise Malformed("content-length is no number, or two")

@@ -58,7 +58,7 @@ def header_frames(stream: int, block: bytes, end: bool, max_frame: int) -> bytes
     """HEADERS, and CONTINUATION for what is larger than a frame may be."""
     flags = END_STREAM if end else 0
     if len(block) <= max_frame:
-        return frame(HEADERS, flags | END_HEADERS, stream, block)
+        return frame_header(len(block), HEADERS, flags | END_HEADERS, stream) + block
     frames = [frame(HEADERS, flags, stream, block[:max_frame])]
     for start in range(max_frame, len(block), max_frame):
         last = start + max_frame >= len(block)
@@ -84,6 +84,8 @@ class FrameHandler(Protocol):
 
     def on_data_piece(self, piece: Buffer, last: bool) -> None: ...
 
+    def on_headers(self, flags: int, stream: int, payload: Buffer) -> None: ...
+
     def on_frame(self, kind: int, flags: int, stream: int, payload: Buffer) -> None: ...
 
 
@@ -94,6 +96,7 @@ class FrameReader:
 
     def __init__(self, handler: FrameHandler, max_frame: int, max_header_block: int) -> None:
         self._handler = handler
+        self._on_data, self._on_headers, self._on_frame = handler.on_data, handler.on_headers, handler.on_frame
         self._max_frame = max_frame
         self._max_header_block = max_header_block
         self._begun = bytearray()  # of a frame that is neither complete nor handed on
@@ -124,9 +127,11 @@ class FrameReader:
                 if position <= end:
                     payload = data[start:position]
                     if kind == DATA:
-                        self._handler.on_data(stream, flags, payload)
+                        self._on_data(stream, flags, payload)
+                    elif kind == HEADERS:
+                        self._on_headers(flags, stream, payload)
                     else:
-                        self._handler.on_frame(kind, flags, stream, payload)
+                        self._on_frame(kind, flags, stream, payload)
                 else:
                     position = start
                     self._begin(data[start - HEADER_BYTES : start], length, kind, flags, stream)
@@ -179,7 +184,7 @@ class FrameReader:
             payload = bytes(begun[HEADER_BYTES:])
             begun.clear()
             if kind == DATA:
-                self._handler.on_data(stream, flags, payload)
+                self._on_data(stream, flags, payload)
             else:
-                self._handler.on_frame(kind, flags, stream, payload)
+                self._on_frame(kind, flags, stream, payload)
         return len(piece)

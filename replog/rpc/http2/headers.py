@@ -13,7 +13,7 @@ from hpack.huffman_table import decode_huffman
 from hpack.table import HeaderTable
 
 from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.fields import FieldList, Kind, Malformed, Wanted, check_field, check_fields
+from replog.rpc.http2.fields import FieldList, Malformed, Wanted, check_field, check_fields
 from replog.rpc.http2.frames import (
     COMPRESSION_ERROR,
     ENHANCE_YOUR_CALM,
@@ -35,7 +35,11 @@ def list_size(fields: FieldList) -> int:
 
 
 def encode_fields(fields: FieldList) -> bytes:
-    """A header block. Raises ValueError for a field that may not be sent."""
+    """A header block; that of a tuple is remembered. Raises ValueError for a field that may not be sent."""
+    return _encode_tuple(fields) if type(fields) is tuple else _encode_fields(fields)
+
+
+def _encode_fields(fields: FieldList) -> bytes:
     return b"".join(
         [_encode_known(*field) if len(field[1]) <= _MAX_CACHED_FIELD else _encode(*field) for field in fields]
     )
@@ -55,6 +59,7 @@ def _encode(name: bytes, value: bytes) -> bytes:
 
 
 _encode_known = lru_cache(4096)(_encode)
+_encode_tuple = lru_cache(512)(_encode_fields)
 
 
 def _literal(text: bytes) -> bytes:
@@ -89,10 +94,11 @@ class HeaderDecoder:
         self._table = HeaderTable()
         self._changes = 0  # of the table, by the block that is read
         self._used = False  # the table, by the block that is read
-        self._known: dict[tuple[Kind, bytes], HeaderBlock] = {}  # while the table stays as it is
-        self._stateless: dict[tuple[Kind, bytes], HeaderBlock] = {}
+        # by what a block is for, and its bytes
+        self._known: dict[tuple[int, bytes], HeaderBlock] = {}  # while the table stays as it is
+        self._stateless: dict[tuple[int, bytes], HeaderBlock] = {}
 
-    def decode(self, block: bytes, kind: Kind) -> HeaderBlock:
+    def decode(self, block: bytes, kind: int) -> HeaderBlock:
         """Raises ConnectionFailure where the table would be lost."""
         key = (kind, block)
         known = self._stateless.get(key) or self._known.get(key)
@@ -113,7 +119,7 @@ class HeaderDecoder:
             blocks[key] = decoded
         return decoded
 
-    def _checked(self, fields: list[tuple[bytes, bytes]], size: int, kind: Kind) -> HeaderBlock:
+    def _checked(self, fields: list[tuple[bytes, bytes]], size: int, kind: int) -> HeaderBlock:
         nothing = Wanted(None, False, False)
         if size > self._bounds.header_list:
             text = f"headers of {size} bytes; at most {self._bounds.header_list} are taken"

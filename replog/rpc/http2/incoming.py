@@ -15,7 +15,7 @@ from replog.log.offsets import Buffer
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.events import Event, Message, Unreadable
 from replog.rpc.http2.frames import DEFAULT_WINDOW, FLOW_CONTROL_ERROR, ConnectionFailure, window_update
-from replog.rpc.http2.stream import Stream
+from replog.rpc.http2.stream import NOTHING, Stream
 
 PREFIX_BYTES = 5
 _PREFIX = struct.Struct(">BL")
@@ -32,6 +32,8 @@ class Incoming:
         self._streams = streams
         self._emit = emit
         self._write = write
+        self._max_message = bounds.max_message
+        self._max_untaken = bounds.untaken
         self._memory = bounds.connection_memory
         self._batch = min(1 << 20, self._memory // 2)  # credit that is worth a frame
         self._room = self._memory  # that the peer may still send; all of it at once
@@ -71,6 +73,30 @@ class Incoming:
             self._release(size)
             self._credit_stream(stream)
 
+    def take_whole(self, stream: Stream, data: Buffer) -> bool:
+        """A DATA frame, if it is one whole message and nothing about it is special: most are. Else False."""
+        size = len(data)
+        if (
+            stream.special
+            or stream.size >= 0
+            or stream.prefix
+            or not PREFIX_BYTES <= size <= stream.room
+            or size >= self._room
+            or self._waiting
+        ):
+            return False
+        flag, length = _PREFIX.unpack_from(data)
+        if flag or length != size - PREFIX_BYTES or length > self._max_message or self._untaken >= self._max_untaken:
+            return False
+        self._room -= size
+        stream.room -= size
+        stream.held += size
+        stream.untaken_bytes += size
+        stream.untaken += 1
+        self._untaken += 1
+        self._emit(Message(stream.number, bytes(data[PREFIX_BYTES:])))
+        return True
+
     def take_in(self, stream: Stream, data: Buffer) -> None:
         """Cut messages out of what arrived."""
         position, end = 0, len(data)
@@ -87,14 +113,14 @@ class Incoming:
                 else:
                     flag, size = _PREFIX.unpack_from(data, position)
                     position += PREFIX_BYTES
-                if flag or size > self._bounds.max_message:
+                if flag or size > self._max_message:
                     self._refuse_prefix(stream, flag, size)
                 elif size <= end - position:
                     self._complete(stream, bytes(data[position : position + size]))
                     position += size
                 else:
                     stream.size = size
-                    stream.partial += data[position:end]
+                    stream.partial = bytearray(data[position:end])
                     position = end
                     self._begin(stream)
             else:
@@ -113,12 +139,12 @@ class Incoming:
         stream.untaken_bytes += len(payload) + PREFIX_BYTES
         self._untaken += 1
         self._emit(Message(stream.number, payload))
-        if self._untaken > self._bounds.untaken:
+        if self._untaken > self._max_untaken:
             self.refuse(stream, RESOURCE_EXHAUSTED, f"{self._untaken} messages of this connection wait to be read")
 
     def _refuse_prefix(self, stream: Stream, flag: int, size: int) -> None:
         if flag == 0:
-            text = f"a message of {size} bytes; at most {self._bounds.max_message} are taken"
+            text = f"a message of {size} bytes; at most {self._max_message} are taken"
             self.refuse(stream, RESOURCE_EXHAUSTED, text)
         elif flag == 1 and stream.compressed:
             self.refuse(stream, UNIMPLEMENTED, "a message is compressed; send it with grpc-encoding: identity")
@@ -181,7 +207,7 @@ class Incoming:
 
     def refuse(self, stream: Stream, status: int, text: str) -> None:
         """No more messages of this stream, except those that are whole."""
-        stream.deaf = True
+        stream.deaf = stream.special = True
         self._drop_partial(stream)
         self._emit(Unreadable(stream.number, status, text))
 
@@ -194,7 +220,8 @@ class Incoming:
 
     def closed(self, stream: Stream, reset: bool) -> None:
         """The stream is gone. After a reset nobody reads its messages."""
-        self._drop_partial(stream)
+        if stream.held:
+            self._drop_partial(stream)
         if not stream.untaken:
             return
         if reset:
@@ -213,7 +240,7 @@ class Incoming:
 
     def _forget_partial(self, stream: Stream) -> None:
         self._waiting.pop(stream.number, None)
-        stream.partial = bytearray()
+        stream.partial = NOTHING
         stream.prefix = b""
         stream.size = -1
         stream.admitted = False

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.events import Ended, GoAway, Headers, Pong, Reset, Trailers
-from replog.rpc.http2.fields import Kind, Wanted
+from replog.rpc.http2.fields import REQUEST, RESPONSE, TRAILERS, Wanted
 from replog.rpc.http2.floods import Meter
 from replog.rpc.http2.frames import (
     ACK,
@@ -47,7 +47,7 @@ from replog.rpc.http2.streams import Streams
 
 PING_DATA, DRAIN_DATA = b"replog-p", b"replog-d"
 _SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
-_OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (HEADERS, PRIORITY, RST_STREAM, CONTINUATION)
+_OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (PRIORITY, RST_STREAM, CONTINUATION)
 
 
 class Receiver:
@@ -77,7 +77,7 @@ class Receiver:
         self._updates = Meter("WINDOW_UPDATE frames", bounds.window_updates)
         self._ignored = Meter("frames without a use", bounds.ignored)
         self._handlers: dict[int, Callable[[int, int, Buffer], None]] = {
-            HEADERS: self._on_headers,
+            HEADERS: self.on_headers,
             PRIORITY: self._on_ignored,
             RST_STREAM: self._on_reset,
             SETTINGS: self._on_settings,
@@ -99,8 +99,13 @@ class Receiver:
     # -- DATA
 
     def on_data(self, number: int, flags: int, payload: Buffer) -> None:
+        stream = self._open.get(number)
+        if stream is not None and flags <= END_STREAM and self._incoming.take_whole(stream, payload):
+            if flags & END_STREAM:
+                self._end(stream)
+            return
         stream = self._data_begins(number, len(payload))
-        if stream is not None and flags & PADDED:
+        if flags & PADDED and stream is not None:
             whole = len(payload)
             payload = unpadded(flags, payload)
             self._incoming.padding(stream, whole - len(payload))
@@ -165,12 +170,15 @@ class Receiver:
 
     # -- headers
 
-    def _on_headers(self, flags: int, number: int, payload: Buffer) -> None:
-        payload = unpadded(flags, payload)
-        if flags & WITH_PRIORITY:
-            if len(payload) < 5:
-                raise ConnectionFailure(FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
-            payload = payload[5:]
+    def on_headers(self, flags: int, number: int, payload: Buffer) -> None:
+        if not number:
+            raise ConnectionFailure(PROTOCOL_ERROR, "HEADERS came on stream 0")
+        if flags & (PADDED | WITH_PRIORITY):
+            payload = unpadded(flags, payload)
+            if flags & WITH_PRIORITY:
+                if len(payload) < 5:
+                    raise ConnectionFailure(FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
+                payload = payload[5:]
         if flags & END_HEADERS:
             self._on_block(number, flags, bytes(payload))
         else:
@@ -199,12 +207,12 @@ class Receiver:
         end = bool(flags & END_STREAM)
         if stream is None:
             if self._streams.client or number <= self._streams.last_peer or number % 2 == 0:
-                self._decoder.decode(block, Kind.TRAILERS)
+                self._decoder.decode(block, TRAILERS)
                 self._on_closed(number, "HEADERS")
             else:
                 self._on_call(number, block, end)
             return
-        decoded = self._decoder.decode(block, Kind.TRAILERS if stream.answered else Kind.RESPONSE)
+        decoded = self._decoder.decode(block, TRAILERS if stream.answered else RESPONSE)
         if stream.remote_done:
             self._break_off(stream, STREAM_CLOSED, "HEADERS came after the end of the stream")
         elif decoded.code:
@@ -224,7 +232,7 @@ class Receiver:
 
     def _on_call(self, number: int, block: bytes, end: bool) -> None:
         streams = self._streams
-        decoded = self._decoder.decode(block, Kind.REQUEST)
+        decoded = self._decoder.decode(block, REQUEST)
         streams.last_peer = number
         if number > streams.last_taken:  # after a GOAWAY: the client knows that it was not handled
             self._ignored.count(self.now_ms)
@@ -236,10 +244,9 @@ class Receiver:
             streams.write_reset(number, decoded.code or PROTOCOL_ERROR)
         else:
             stream = streams.begin(number)
-            stream.answered = True
-            stream.content_left = decoded.wanted.content_length
-            stream.compressed = decoded.wanted.compressed
+            stream.hears(decoded.wanted)
             stream.remote_done = end
+            stream.special |= end
             self._emit(Headers(number, decoded.fields, end))
 
     def _on_answer(self, stream: Stream, fields: list[tuple[bytes, bytes]], wanted: Wanted, end: bool) -> None:
@@ -249,9 +256,7 @@ class Receiver:
         if wanted.informational:
             self._ignored.count(self.now_ms)
             return
-        stream.answered = True
-        stream.content_left = wanted.content_length
-        stream.compressed = wanted.compressed
+        stream.hears(wanted)
         self._emit(Headers(stream.number, fields, end))
         if end:
             self._streams.peer_ends(stream)

@@ -3,6 +3,9 @@
 from collections import deque
 
 from replog.log.offsets import Buffer
+from replog.rpc.http2.fields import Wanted
+
+NOTHING = bytearray()  # never changed
 
 
 class Stream:
@@ -26,6 +29,7 @@ class Stream:
         "room",
         "send_window",
         "size",
+        "special",
         "trailers",
         "turn",
         "untaken",
@@ -41,13 +45,14 @@ class Stream:
         self.untaken_bytes = 0  # of them; all else that is held is of a message that is not whole
         self.prefix = b""  # of a message, not whole
         self.size = -1  # of the message that is coming; -1: none is
-        self.partial = bytearray()  # of it
+        self.partial = NOTHING  # of it
         self.admitted = False  # a message larger than the window has its place in memory, and may come
-        self.answered = False  # a client has the headers of the answer
-        self.compressed = False  # the peer said that messages are compressed, in a way unknown here
+        self.answered = False  # headers of a request, or of its answer, have come
+        self.compressed = False  # the peer said that messages are, in a way unknown here
         self.content_left: int | None = None  # bytes that its content-length announced
         self.deaf = False  # what comes is dropped
         self.remote_done = False  # the peer sends no more
+        self.special = True  # DATA cannot be taken just so: for one of the reasons above
         # what goes
         self.send_window = send_window
         self.queue: deque[Buffer] = deque()
@@ -56,3 +61,10 @@ class Stream:
         self.ending = False  # after the queue: END_STREAM
         self.trailers: bytes | None = None  # after the queue: this header block, and END_STREAM
         self.local_done = False  # END_STREAM has gone out
+
+    def hears(self, wanted: Wanted) -> None:
+        """The headers have come."""
+        self.answered = True
+        self.content_left = wanted.content_length
+        self.compressed = wanted.compressed
+        self.special = wanted.content_length is not None

@@ -86,7 +86,7 @@ class Streams:
     # -- ends
 
     def peer_ends(self, stream: Stream) -> None:
-        stream.remote_done = True
+        stream.remote_done = stream.special = True
         if stream.local_done:
             self.close(stream, False)
         elif self.client:  # who answered listens no more
