@@ -1,0 +1,189 @@
+"""A hostile peer costs its own connection and nothing else: another client on another one is served all the while."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hpack import Encoder
+
+from replog.rpc import methods
+from replog.rpc.codec import WithRecords
+from replog.rpc.http2.frames import CONTINUATION, GOAWAY, HEADERS, PING, PREFACE, frame
+from replog.rpc.http2.headers import encode_fields
+from replog.rpc.http2.transport import H2Transport
+from replog.rpc.transport import Channel
+from replog.rpc.v1 import inspection_pb2
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
+from tests.replog.rpc.http2.raw import data, headers, message, number, reset, settings, update
+
+S = 60.0
+PROTOCOL_ERROR, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, ENHANCE_YOUR_CALM = 1, 3, 6, 11
+
+
+def call(path: str) -> list[tuple[bytes, bytes]]:
+    return [
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", path.encode()),
+        (b":authority", b"hostile"),
+        (b"te", b"trailers"),
+        (b"content-type", b"application/grpc"),
+    ]
+
+
+PRODUCE, READ_FILE = (encode_fields(call(f"/replog.v1.{name}")) for name in ("Log/Produce", "Inspection/ReadFile"))
+
+
+def rapid_resets() -> bytes:
+    return b"".join(headers(stream, block=PRODUCE) + reset(stream) for stream in range(1, 10_000, 2))
+
+
+def hpack_bomb() -> bytes:
+    encoder, long = Encoder(), (b"x", b"y" * 3000)
+    blocks = [encoder.encode([*call("/replog.v1.Log/Produce"), *[long] * count]) for count in (1, 1000)]
+    return headers(1, block=blocks[0]) + headers(3, block=blocks[1])
+
+
+ATTACKS: dict[str, tuple[Callable[[], bytes], int]] = {
+    "rapid resets": (rapid_resets, ENHANCE_YOUR_CALM),
+    "headers without an end": (
+        lambda: frame(HEADERS, 0, 1, PRODUCE) + frame(CONTINUATION, 0, 1, b"") * 1000,
+        ENHANCE_YOUR_CALM,
+    ),
+    "SETTINGS": (lambda: settings({4: 100_000}) * 1000, ENHANCE_YOUR_CALM),
+    "PING": (lambda: frame(PING, 0, 0, bytes(8)) * 20_000, ENHANCE_YOUR_CALM),
+    "empty DATA": (lambda: headers(1, block=PRODUCE) + data(1) * 5000, ENHANCE_YOUR_CALM),
+    "a few bytes that unfold": (hpack_bomb, ENHANCE_YOUR_CALM),
+    "a window that overflows": (lambda: update(0, 2**31 - 1), FLOW_CONTROL_ERROR),
+    "DATA of no stream": (lambda: data(0, b"?"), PROTOCOL_ERROR),
+    "DATA of a stream that was never opened": (lambda: data(1, b"?"), PROTOCOL_ERROR),
+    "a frame of 16 MiB": (lambda: headers(1, block=PRODUCE) + b"\xff\xff\xff" + data(1)[3:], FRAME_SIZE_ERROR),
+}
+
+
+class Large(Handlers):
+    """Whoever reads a file gets 64 MiB of it."""
+
+    async def read_file(self, _: inspection_pb2.ReadFileRequest) -> AsyncIterator[Any]:
+        try:
+            for i in range(1024):
+                self.asked.append(i)
+                yield WithRecords(inspection_pb2.ReadFileResponse(position=i), (bytes(1 << 16),))
+        finally:
+            self.ended.append("closed")
+
+
+class Peers(NamedTuple):
+    handlers: Handlers
+    address: str
+    other: Channel  # of a client who does nothing wrong
+
+
+@pytest.fixture
+async def peers() -> AsyncIterator[Peers]:
+    handlers, transport = Large(), H2Transport()
+    async with (
+        serving(handlers, methods.LOG, methods.INSPECTION, transport=transport) as address,
+        channel_to(address, transport) as other,
+    ):
+        yield Peers(handlers, address, other)
+
+
+@contextlib.asynccontextmanager
+async def connected(address: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection(*address.split(":"))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def served_all_the_while(other: Channel) -> AsyncIterator[None]:
+    """Every call of the other client is answered, on the connection that it has, and the last one begins at the end."""
+    done = False
+
+    async def calls() -> None:
+        while not done:
+            assert await ask(other, "a", timeout_s=S) == ["a"]
+        stream = other.open(methods.Log["produce"])
+        await stream.send(produce_request(1, b"x"))
+        assert (await stream.receive(S)).answers[0].correlation_id == 1
+        stream.cancel()
+
+    calling = asyncio.create_task(calls())
+    try:
+        yield
+        done = True
+        await calling
+    finally:
+        calling.cancel()
+
+
+async def until_the_end(reader: asyncio.StreamReader) -> int | None:
+    """The code of the GOAWAY that the peer heard before the connection ended."""
+    heard, code = bytearray(), None
+    with contextlib.suppress(ConnectionError):  # reset, if it was still sending
+        async with asyncio.timeout(S):
+            while piece := await reader.read(1 << 16):
+                heard += piece
+    while heard:
+        size = int.from_bytes(heard[:3], "big")
+        if heard[3] == GOAWAY:
+            code = int.from_bytes(heard[13:17], "big")
+        del heard[: 9 + size]
+    return code
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_an_attack_ends_its_own_connection(peers, name):
+    attack, code = ATTACKS[name]
+    async with served_all_the_while(peers.other), connected(peers.address) as (reader, writer):
+        writer.write(PREFACE + settings({}) + attack())
+        assert await until_the_end(reader) == code
+
+
+async def test_whoever_speaks_another_protocol_is_not_listened_to(peers):
+    async with served_all_the_while(peers.other), connected(peers.address) as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert await until_the_end(reader) == PROTOCOL_ERROR
+
+
+async def test_connections_that_say_nothing_are_in_nobodys_way(peers):
+    async with contextlib.AsyncExitStack() as opened, served_all_the_while(peers.other):
+        for _ in range(100):
+            await opened.enter_async_context(connected(peers.address))
+
+
+async def test_whoever_takes_nothing_is_sent_no_more_than_its_windows_and_leaves_nothing_behind(peers):
+    """A hundred files of 64 MiB are asked for, of which a little comes."""
+    request = message(inspection_pb2.ReadFileRequest().SerializeToString())
+    async with served_all_the_while(peers.other), connected(peers.address) as (_, writer):
+        writer.write(PREFACE + settings({}))
+        for stream in range(1, 200, 2):
+            writer.write(headers(stream, block=READ_FILE) + data(stream, request, end=True))
+        numbers = peers.handlers.asked
+        async with asyncio.timeout(S):
+            while len([asked for asked in numbers if asked == 0]) < 64:  # as many as may be served at once
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        assert sum(isinstance(asked, int) for asked in numbers) < 64 * 10
+        assert peers.handlers.ended == []
+    async with asyncio.timeout(S):
+        while peers.handlers.ended.count("closed") < 64:
+            await asyncio.sleep(0.01)
+
+
+async def test_messages_that_do_not_end_take_what_one_connection_may_have_and_the_others_do_without(peers):
+    async with served_all_the_while(peers.other), connected(peers.address) as (_, writer):
+        writer.write(PREFACE + settings({}))
+        for stream in range(1, 100, 2):
+            begun = b"\0" + number(16 << 20) + bytes(1 << 15)
+            writer.write(
+                headers(stream, block=PRODUCE) + data(stream, begun[: 1 << 14]) + data(stream, begun[1 << 14 :])
+            )
+        await writer.drain()
