@@ -40,6 +40,13 @@ def node_client() -> list[str]:
     return [node, str(_built("node", functools.partial(_build_node, npm)) / "client.js")]
 
 
+def h2spec() -> str:
+    """The program, which asks a server for what HTTP/2 says. Raises NoToolchain."""
+    go = _found("go", GO_PLACES)
+    program = "github.com/summerwind/h2spec/cmd/h2spec"
+    return str(_built("h2spec", lambda work: _run(work, go, "build", "-o", "h2spec", program)) / "h2spec")
+
+
 def _found(program: str, *places: str) -> str:
     path = shutil.which(program) or shutil.which(program, path=":".join(places))
     if path is None:
