@@ -1,4 +1,4 @@
-"""Clients in Go and Node, of generated code and their own gRPC libraries, against a broker's process.
+"""Clients in Go and Node, with their own gRPC libraries, against a broker's process, over each of its transports.
 
 Each is one program that tries everything in turn (`clients/`), and prints what came of it.
 """
@@ -15,6 +15,7 @@ import pytest
 from replog.client import Admin
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MAX_REQUEST_BYTES, MIB
+from replog.rpc.transports import TRANSPORTS
 from tests.interop.foreign import NoToolchain, go_client, node_client
 
 pytestmark = pytest.mark.processes
@@ -24,11 +25,11 @@ OK = grpc.StatusCode.OK
 Said = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module", params=TRANSPORTS)
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of one whose answers may be as large as a batch."""
-    directory = tmp_path_factory.mktemp("broker")
-    with LocalCluster(directory, brokers=1, broker_settings={"fetch.max.bytes": str(14 * MIB)}) as cluster:
+    settings = {"fetch.max.bytes": str(14 * MIB), "rpc.transport": request.param}
+    with LocalCluster(tmp_path_factory.mktemp("broker"), brokers=1, broker_settings=settings) as cluster:
         yield cluster.state.broker(1).address
 
 
@@ -65,7 +66,7 @@ def test_values_of_every_size_are_written_on_a_stream_and_read_on_a_stream(said)
     assert said["fetched"]["largest"] > 13 * MIB
 
 
-def test_whoever_does_not_say_how_much_gets_no_more_than_it_takes(said):
+def test_a_client_that_does_not_say_how_much_gets_no_more_than_it_takes(said):
     fetched = said["default_fetch"]
     assert MIB < fetched["bytes"] < DEFAULT_ANSWER_BYTES
     assert code(fetched["larger"]) is grpc.StatusCode.INVALID_ARGUMENT

@@ -7,7 +7,7 @@ what has changed since it was written, is left out:
 - http2/5.1.2: it opens a stream more than may be open, but each has ended by then. `test_floods` does it with calls.
 - http2/8.1/1: a second HEADERS on a stream that has ended by then, or not, as it happens. `test_states` does it.
 - http2/4.2/3: a frame of headers larger than SETTINGS_MAX_FRAME_SIZE, which it takes to be 16 KiB and not what we say.
-- http2/5.3.1: a stream that depends on itself. RFC 9113 has no priorities: whoever sends them is let be (5.3.2).
+- http2/5.3.1: a stream that depends on itself. RFC 9113 has no priorities, and lets them be sent (5.3.2).
 """
 
 import asyncio

@@ -102,7 +102,8 @@ def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable
             return  # the client has gone; there is nobody to tell
         except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
             status = status_of(error)
-            await context.abort(STATUS_CODES[status.code], status.message, ((DETAILS_KEY, status.details),))
+            details = ((DETAILS_KEY, status.details),) if status.details else ()  # grpc-go reads empty ones as a status
+            await context.abort(STATUS_CODES[status.code], status.message, details)
 
     return serve_call
 

@@ -64,7 +64,7 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], int]] = {
 
 
 class Large(Handlers):
-    """Whoever reads a file gets 64 MiB of it."""
+    """A reader of a file gets 64 MiB of it."""
 
     async def read_file(self, _: inspection_pb2.ReadFileRequest) -> AsyncIterator[Any]:
         try:
@@ -147,7 +147,7 @@ async def test_an_attack_ends_its_own_connection(peers, name):
         assert await until_the_end(reader) == code
 
 
-async def test_whoever_speaks_another_protocol_is_not_listened_to(peers):
+async def test_a_peer_of_another_protocol_is_not_listened_to(peers):
     async with served_all_the_while(peers.other), connected(peers.address) as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
         assert await until_the_end(reader) == PROTOCOL_ERROR
@@ -159,7 +159,7 @@ async def test_connections_that_say_nothing_are_in_nobodys_way(peers):
             await opened.enter_async_context(connected(peers.address))
 
 
-async def test_whoever_takes_nothing_is_sent_no_more_than_its_windows_and_leaves_nothing_behind(peers):
+async def test_a_peer_that_takes_nothing_is_sent_no_more_than_its_windows_and_leaves_nothing_behind(peers):
     """A hundred files of 64 MiB are asked for, of which a little comes."""
     request = message(inspection_pb2.ReadFileRequest().SerializeToString())
     async with served_all_the_while(peers.other), connected(peers.address) as (_, writer):
