@@ -26,7 +26,7 @@ from replog.server.controller.current_records import CurrentRecords
 from replog.server.controller.inquiries import Inquiries
 from replog.server.controller.store import MetadataStore
 from replog.server.controller.watchers import Watchers
-from replog.server.slices import in_slices
+from replog.server.slices import SLICE, in_slices
 
 log = structlog.get_logger()
 
@@ -173,7 +173,7 @@ class ActiveController:
             await self._in_store(self._store.commit, version, records, forgotten)
             self.state.apply(batch, self._clock.monotonic_ms())
             await asyncio.sleep(0)  # of 10,000 partitions that were there before, this is 40 ms
-            self.records.take_over(newer, forgotten)
+            gone = self.records.take_over(newer, forgotten)
         except ReplogError:
             raise  # nothing was written
         except Exception as error:
@@ -187,6 +187,9 @@ class ActiveController:
                 partitions=[f"{tp} led by {leader}" for tp, leader in unclean[:LOGGED_KEYS]],
             )
         self._watchers.wake()
+        while gone:
+            await asyncio.sleep(0)
+            del gone[-SLICE:]
 
     async def _in_store(self, call: Callable[..., A], *arguments: object) -> A:
         """Disk work waits in a thread, so that heartbeats and signs of life do not wait for the disk."""

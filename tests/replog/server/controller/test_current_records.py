@@ -26,7 +26,8 @@ def test_a_watcher_lacks_the_newest_record_of_each_key_newer_than_its_version_in
 def test_the_records_of_a_deleted_topics_partitions_are_kept_no_longer_and_no_others_go():
     keys = ["topic/t", "partition/t/0", "partition/t/1", "partition/t2/0", "partition/t.x/0"]
     current = records_of(*(MetadataRecord(key=key, version=version) for version, key in enumerate(keys, 1)))
-    current.take_over(records_of(MetadataRecord(key="topic/t", version=6)), ["partition/t/"])
+    gone = current.take_over(records_of(MetadataRecord(key="topic/t", version=6)), ["partition/t/"])
+    assert [record.key for record in gone] == ["partition/t/0", "partition/t/1"]
     assert [record.key for record in current.since(0)[0]] == ["partition/t2/0", "partition/t.x/0", "topic/t"]
     current.take_over(records_of(MetadataRecord(key="partition/t/0", version=7)))
     assert [record.version for record in current.since(5)[0]] == [6, 7]
