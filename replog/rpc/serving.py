@@ -1,10 +1,9 @@
 """What a server does with one call, over HTTP/2 of either kind: gate, request, handler, and the error that ends it."""
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.limits import Gate
@@ -17,7 +16,12 @@ logger = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 30.0  # for the one request of a call to arrive
 
 
-async def serve(method: Method, handler: Callable[..., Any], gate: Gate, stream: ServerStream) -> None:
+class TimedStream(ServerStream, Protocol):
+    async def receive(self, timeout_s: float | None = None) -> Any | None:
+        """Raises TimeoutError, too."""
+
+
+async def serve(method: Method, handler: Callable[..., Any], gate: Gate, stream: TimedStream) -> None:
     """Every method is served as a stream both ways, which is the same on the wire. So a call passes the gate before its
     request is received, and the handler knows when a single answer was taken, too."""
     with gate.passed():
@@ -30,11 +34,10 @@ async def serve(method: Method, handler: Callable[..., Any], gate: Gate, stream:
                 await stream.send(message)
 
 
-async def _only_request(stream: ServerStream) -> Any:
+async def _only_request(stream: TimedStream) -> Any:
     """Raises REQUEST_TIMED_OUT when it does not come, or does not end: meanwhile it takes a place that others want."""
     try:
-        async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            request = await stream.receive()
+        request = await stream.receive(REQUEST_TIMEOUT_S)
     except TimeoutError:
         raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"no request came within {REQUEST_TIMEOUT_S:g} s") from None
     if request is None:

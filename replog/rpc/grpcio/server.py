@@ -32,8 +32,9 @@ class GrpcServerStream:
     async def send(self, message: Any) -> None:
         await self._context.write(message)
 
-    async def receive(self) -> Any | None:
-        message = await self._context.read()
+    async def receive(self, timeout_s: float | None = None) -> Any | None:
+        async with asyncio.timeout(timeout_s):
+            message = await self._context.read()
         if isinstance(message, ReplogError):  # of `decoded`
             raise message
         return None if message is grpc.aio.EOF else message

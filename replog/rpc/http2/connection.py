@@ -65,6 +65,11 @@ class Connection:
         """
         return self._outgoing.take(most)
 
+    @property
+    def has_to_send(self) -> bool:
+        """Whether `to_send` gives something now."""
+        return self._outgoing.any
+
     def events(self) -> list[Event]:
         """What came about outside of `receive`: `Writable` by `to_send`, `Unreadable` by `took`, `Opened` by calls."""
         events = self._streams.events[:]

@@ -49,7 +49,8 @@ class Exchange:
             await self._news(timeout_s)
         payload = self._came.popleft()
         self._connection.took(self.stream, len(payload))
-        self._write_soon()
+        if self._connection.has_to_send:
+            self._write_soon()
         return payload
 
     async def _news(self, timeout_s: float | None) -> None:

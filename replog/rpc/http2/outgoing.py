@@ -38,6 +38,11 @@ class Outgoing:
         self.initial_window = DEFAULT_WINDOW  # of a new stream
         self.max_frame = MIN_MAX_FRAME
 
+    @property
+    def any(self) -> bool:
+        """Whether `take` gives something."""
+        return bool(self._frames or (self._turns and self.window > 0))
+
     def take(self, most: int) -> list[Buffer]:
         while self._turns and self.window > 0 and self._size < most:
             self._send_turn(self._turns.popleft())

@@ -10,9 +10,10 @@ from replog.errors import ReplogError
 from replog.rpc.codec import pieces_of
 from replog.rpc.http2 import events
 from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.calls import ANSWER, OK_TRAILERS, Refused, parse_request, trailers, whole_answer
+from replog.rpc.http2.calls import ANSWER, OK_TRAILERS, Asked, Refused, parse_request, trailers, whole_answer
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.exchange import Exchange
+from replog.rpc.http2.fields import FieldList
 from replog.rpc.http2.wire import Wire
 from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS, Gate
 from replog.rpc.methods import Method
@@ -43,8 +44,8 @@ class ServerCall:
         self._route = route
         self._answered = False
 
-    async def receive(self) -> Any | None:
-        payload = await self.exchange.next()
+    async def receive(self, timeout_s: float | None = None) -> Any | None:
+        payload = await self.exchange.next(timeout_s)
         if payload is None:
             return None
         message = decoded(self._route.method.decode_request, payload)
@@ -97,6 +98,8 @@ class ServerWire(Wire):
         super().__init__(Connection("server", bounds), "the client", SILENCE_S, buffer)
         self.calls: dict[int, ServerCall] = {}
         self._routes = routes
+        self._last_headers: FieldList | None = None
+        self._last_asked: Asked
         self._takes = takes
         self._on_closed = on_closed
 
@@ -143,7 +146,7 @@ class ServerWire(Wire):
     def on_headers(self, event: events.Headers) -> None:
         stream = event.stream
         try:
-            asked = parse_request(event.headers)
+            asked = self._parsed(event.headers)
         except Refused as refused:
             self.connection.send_trailers(stream, refused.fields)
             return
@@ -159,6 +162,13 @@ class ServerWire(Wire):
         if asked.timeout_s is not None:
             call.timer = self._loop.call_later(asked.timeout_s, self._cut_short, call, _TOO_LATE)
         call.task = self._loop.create_task(call.run(), name=route.method.path)
+
+    def _parsed(self, headers: FieldList) -> Asked:
+        """Raises Refused. Equal headers come as the same list mostly, so the last answer holds."""
+        if headers is not self._last_headers:
+            self._last_asked = parse_request(headers)
+            self._last_headers = headers
+        return self._last_asked
 
     def on_ended(self, event: events.Ended) -> None:
         if (exchange := self.exchanges.get(event.stream)) is not None:

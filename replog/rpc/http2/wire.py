@@ -101,8 +101,9 @@ class Wire(asyncio.BufferedProtocol):
         self._heard = now = self._loop.time()
         self._asked = None
         came = self.connection.receive(self._buffer[:nbytes], int(now * 1000))
-        self.write_soon()  # settings, pings and credit; the tasks that wake now come first
         self._handle(came)
+        if self.connection.has_to_send:  # settings, pings, credit
+            self.write_soon()  # after what the tasks write that wake now
 
     def pause_writing(self) -> None:
         self._full = True
@@ -153,13 +154,15 @@ class Wire(asyncio.BufferedProtocol):
 
     def _end_of_turn(self) -> None:
         self._wrote = self._will_write = False
-        self._write()
+        if self.connection.has_to_send:
+            self._write()
 
     def _write(self) -> None:
         while not self._full and not self.lost and (pieces := self.connection.to_send(WRITE_BYTES)):
             if self._put(pieces) < WRITE_BYTES:
                 break
-        self._handle(self.connection.events())
+        if came := self.connection.events():
+            self._handle(came)
 
     def _put(self, pieces: list[Buffer]) -> int:
         """The bytes taken, by the socket or by its transport for later."""
