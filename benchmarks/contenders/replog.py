@@ -29,9 +29,11 @@ class Replog:
 
     name = "replog"
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, transport: str = "") -> None:
+        """`transport`: the setting `rpc.transport` of all processes."""
         fields = BrokerConfig.model_fields
         settings = {name.replace("_", "."): str(fields[name].default) for name in _LOCAL_TO_BROKERS}
+        settings["rpc.transport"] = self._transport = transport
         self._cluster = LocalCluster(home, len(BROKERS), settings)
         self._running: dict[str, ProcessId] = {}
         self._admin: Admin | None = None
@@ -40,7 +42,7 @@ class Replog:
         session_ms = ControllerConfig.model_fields["broker_session_timeout_ms"].default
         path = self._cluster.directory / "controller" / "controller.properties"
         path.parent.mkdir(parents=True)
-        path.write_text(f"broker.session.timeout.ms={session_ms}\n")
+        path.write_text(f"broker.session.timeout.ms={session_ms}\nrpc.transport={self._transport}\n")
         try:
             await asyncio.to_thread(self._cluster.up)
         finally:

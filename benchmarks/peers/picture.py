@@ -5,7 +5,7 @@ from html import escape
 
 from benchmarks.peers.table import LINES, Rounds, form, values
 
-_COLOURS = ("#2a6fbb", "#d1603d", "#4a9d6f", "#8a8a8a")
+_COLOURS = ("#2a6fbb", "#8fb8e0", "#d1603d", "#4a9d6f", "#8a8a8a")
 _COLUMNS, _WIDTH, _BAR = 3, 340, 16
 _NAMES, _BARS = 80, 190  # where names end, and how long the longest bar is
 

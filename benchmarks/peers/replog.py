@@ -1,4 +1,7 @@
-"""replog: a controller and three brokers with their default settings, and the client of `replog_client.py`."""
+"""replog: a controller and three brokers with their default settings, and the client of `replog_client.py`.
+
+Twice: all of it over the transport that is the default, and over the other one.
+"""
 
 import contextlib
 import inspect
@@ -10,7 +13,9 @@ from benchmarks.contenders import create_in_sync
 from benchmarks.contenders.replog import Replog
 from benchmarks.peers.peer import CLIENT, PARTITIONS, Settings
 from replog.client import Producer
+from replog.rpc.transports import DEFAULT, TRANSPORTS
 
+(_OTHER,) = TRANSPORTS.keys() - {DEFAULT}
 _DEFAULTS = inspect.signature(Producer).parameters
 
 
@@ -18,15 +23,17 @@ class ReplogPeer:
     """`benchmarks.peers.peer.Peer`."""
 
     name = "replog"
+    transport = DEFAULT
     defaults = Settings(_DEFAULTS["batch_size"].default, round(_DEFAULTS["linger_ms"].default))
     warm_up_mb = 100
 
     @contextlib.asynccontextmanager
     async def running(self, home: Path) -> AsyncIterator[None]:
-        self._cluster = Replog(home)
+        self._cluster = Replog(home, self.transport)
         try:
             await self._cluster.start()
-            async with Beside.running("benchmarks.peers.replog_client", self._cluster.bootstrap) as self._client:
+            client = ("benchmarks.peers.replog_client", self._cluster.bootstrap, self.transport)
+            async with Beside.running(*client) as self._client:
                 yield
         finally:
             await self._cluster.close()
@@ -63,6 +70,11 @@ class ReplogPeer:
 
     async def consume(self, topic: str, record_bytes: int, records: int) -> float:
         return float((await self._client.order("consume", topic=topic, records=records))["seconds"])
+
+
+class OtherReplogPeer(ReplogPeer):
+    name = f"replog, {_OTHER}"
+    transport = _OTHER
 
 
 def _options(settings: Settings) -> dict[str, int]:

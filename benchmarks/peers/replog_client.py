@@ -1,4 +1,7 @@
-"""replog's client in a process of its own, for `ReplogPeer`: `python -m benchmarks.peers.replog_client BOOTSTRAP`."""
+"""replog's client in a process of its own, for `ReplogPeer`.
+
+`python -m benchmarks.peers.replog_client BOOTSTRAP TRANSPORT`
+"""
 
 import asyncio
 import os
@@ -13,20 +16,22 @@ from benchmarks.peers.peer import PARTITIONS
 from replog.client import Consumer, Producer
 from replog.client.producing.producer import Delivery
 from replog.rpc.allocator import tune_allocator
+from replog.rpc.transports import transport_named
 
-RECORDS_AT_ONCE = 100
+BYTES_AT_ONCE = 256 << 10
 
 
 class Client:
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, transport: str) -> None:
         self._bootstrap = bootstrap
+        self._transport = transport_named(transport)
 
     async def produce(self, topic: str, record_bytes: int, records: int, settings: dict[str, Any]) -> Figures:
-        values = [os.urandom(record_bytes)] * RECORDS_AT_ONCE
+        values = [os.urandom(record_bytes)] * max(1, BYTES_AT_ONCE // record_bytes)
         unsettled: deque[Delivery] = deque()  # the first of each batch
-        async with Producer(self._bootstrap, **settings) as producer:
+        async with Producer(self._bootstrap, transport=self._transport, **settings) as producer:
             started = time.perf_counter()
-            for sent in range(0, records, RECORDS_AT_ONCE):
+            for sent in range(0, records, len(values)):
                 deliveries = await producer.send_many(topic, values[: records - sent])
                 unsettled.extend(delivery for delivery in deliveries if delivery.starts_batch)
                 while unsettled and unsettled[0].done():
@@ -50,7 +55,10 @@ class Client:
             for number, due in batch:
                 waits_us[number] = round((now - due) * 1e6)
 
-        async with Producer(self._bootstrap, **settings) as producer, asyncio.TaskGroup() as answers:
+        async with (
+            Producer(self._bootstrap, transport=self._transport, **settings) as producer,
+            asyncio.TaskGroup() as answers,
+        ):
             await (await producer.send(topic, value, partition=0))  # it knows the topic
             first = time.perf_counter()
             for number in range(records):
@@ -65,7 +73,7 @@ class Client:
         return {"waits_us": waits_us[warm_up:]}
 
     async def consume(self, topic: str, records: int) -> Figures:
-        async with Consumer(self._bootstrap, auto_offset_reset="earliest") as consumer:
+        async with Consumer(self._bootstrap, transport=self._transport, auto_offset_reset="earliest") as consumer:
             started = time.perf_counter()
             consumer.assign([(topic, partition) for partition in range(PARTITIONS)])
             left = records
@@ -79,6 +87,6 @@ class Client:
 
 if __name__ == "__main__":
     tune_allocator()
-    client = Client(sys.argv[1])
+    client = Client(*sys.argv[1:])
     with asyncio.Runner(loop_factory=precise_loop) as runner:
         runner.run(answer_orders(produce=client.produce, pace=client.pace, consume=client.consume))

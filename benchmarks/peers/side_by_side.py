@@ -30,7 +30,7 @@ from benchmarks.peers.peer import CannotRun, Peer
 from benchmarks.peers.picture import picture
 from benchmarks.peers.ratios import judged
 from benchmarks.peers.raw import RawPeer
-from benchmarks.peers.replog import ReplogPeer
+from benchmarks.peers.replog import OtherReplogPeer, ReplogPeer
 from benchmarks.peers.rows import (
     BULK,
     CONSUMED,
@@ -53,6 +53,7 @@ from replog.rpc.allocator import tune_allocator
 _PACED_BY_DEFAULTS = [Pace(rate, DEFAULTS) for rate in RATES]
 PEERS: dict[type[Peer], Sequence[Row]] = {
     ReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
+    OtherReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
     KafkaPeer: (*PRODUCED, *PACED, CONSUMED),
     JetStreamPeer: (*(Produce(size, DEFAULTS) for size in RECORD_BYTES), *_PACED_BY_DEFAULTS, CONSUMED),
     RawPeer: (BULK, *_PACED_BY_DEFAULTS),

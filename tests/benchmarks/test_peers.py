@@ -121,7 +121,7 @@ def test_the_picture_has_a_panel_for_each_line():
 @pytest.mark.processes
 @pytest.mark.parametrize("kind", [kind for kind in PEERS if kind is not KafkaPeer], ids=lambda kind: kind.name)
 async def test_a_system_does_the_work_of_its_rows(kind, tmp_path, monkeypatch):
-    """Except Kafka: five JVMs on a busy machine do not keep their sessions."""
+    """Except Kafka: when the machine was busy, a record of its own client expired after two minutes."""
     monkeypatch.setattr(kind, "warm_up_mb", 1)
     told: list[str] = []
     try:
