@@ -1,5 +1,7 @@
 """Generate `replog/rpc/v1` from `proto/replog/v1`; with `--check`, say instead whether it has drifted.
 
+`--check` also refuses contracts that are not what `proto/published.txt` says; `--publish` adds to it what is new.
+
 The wire package is `replog.v1`; the Python modules live in `replog.rpc.v1`, so their imports are rewritten.
 """
 
@@ -9,27 +11,21 @@ import tempfile
 from pathlib import Path
 
 import grpc_tools
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from grpc_tools import protoc
+
+from replog.rpc.published import broken, lines
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTO = ROOT / "proto"
 TARGET = ROOT / "replog" / "rpc" / "v1"
+PUBLISHED = PROTO / "published.txt"
 
 
 def generate() -> dict[str, str]:
     """File name to content of every generated module."""
-    sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.glob("replog/v1/*.proto"))
     with tempfile.TemporaryDirectory() as directory:
-        include = Path(grpc_tools.__file__).parent / "_proto"
-        arguments = [
-            "protoc",
-            f"-I{PROTO}",
-            f"-I{include}",
-            f"--python_out={directory}",
-            f"--pyi_out={directory}",
-        ]
-        if protoc.main([*arguments, *sources]) != 0:
-            raise SystemExit("protoc failed; the message above says why")
+        _protoc(PROTO, f"--python_out={directory}", f"--pyi_out={directory}")
         files = {"__init__.py": '"""Generated from proto/replog/v1 by replog.rpc.generate; do not edit."""\n'}
         for path in sorted(Path(directory, "replog", "v1").iterdir()):
             text = re.sub(r"^from replog\.v1 import", "from replog.rpc.v1 import", path.read_text(), flags=re.M)
@@ -37,13 +33,42 @@ def generate() -> dict[str, str]:
         return files
 
 
+def contracts(root: Path) -> FileDescriptorSet:
+    """What the `.proto` files below `root` say."""
+    with tempfile.TemporaryDirectory() as directory:
+        target = Path(directory, "contracts")
+        _protoc(root, f"--descriptor_set_out={target}")
+        return FileDescriptorSet.FromString(target.read_bytes())
+
+
+def _protoc(root: Path, *arguments: str) -> None:
+    include = Path(grpc_tools.__file__).parent / "_proto"
+    sources = sorted(str(path.relative_to(root)) for path in root.rglob("*.proto"))
+    if protoc.main(["protoc", f"-I{root}", f"-I{include}", *arguments, *sources]) != 0:
+        raise SystemExit("protoc failed; the message above says why")
+
+
+def _check_published(now: FileDescriptorSet) -> None:
+    if changed := broken(PUBLISHED.read_text().splitlines(), now):
+        raise SystemExit(
+            "clients that were built from the published contracts would break; put back, or reserve number and name "
+            "of a field or value that is given up:\n" + "\n".join(changed)
+        )
+
+
 def main() -> None:
+    now = contracts(PROTO)
+    if "--publish" in sys.argv[1:]:
+        _check_published(now)
+        PUBLISHED.write_text("\n".join([*lines(now), ""]))
+        return
     wanted = generate()
     if "--check" in sys.argv[1:]:
         stored = {path.name: path.read_text() for path in TARGET.glob("*.py*") if path.is_file()}
         drifted = sorted(name for name in wanted.keys() | stored.keys() if wanted.get(name) != stored.get(name))
         if drifted:
             raise SystemExit(f"replog/rpc/v1 differs from proto/ in {', '.join(drifted)}: run 'make proto' and commit")
+        _check_published(now)
         return
     TARGET.mkdir(exist_ok=True)
     for path in TARGET.glob("*.py*"):
