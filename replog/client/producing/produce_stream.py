@@ -1,7 +1,7 @@
 """One long-lived Produce stream to one broker: everything ready for it goes out in as few requests as fit.
 
-A request costs every process on its way the same CPU, whatever it holds. So while the last one has no answer, records
-are collected for the next one. Full batches and retries do not wait; and a partition with slow replicas delays the
+A request costs every process on its way the same CPU, whatever it holds. So while the last one has no answer, batches
+are collected for the next one, until they are enough to make up for that. A partition with slow replicas delays the
 others once, for a moment.
 """
 
@@ -23,6 +23,7 @@ from replog.topic import TopicPartition
 
 MAX_IN_FLIGHT = 5  # requests per stream, Kafka's max.in.flight.requests.per.connection
 GATHER_S = 0.02  # at most
+ENOUGH_BYTES = 192 << 10  # in full batches: of a larger request the bytes cost more than the request
 
 Flight = tuple[PartitionQueue, list[ProducerBatch]]  # one partition's part of a request
 
@@ -64,12 +65,15 @@ class ProduceStream:
         self._wake = asyncio.Event()
         self._in_flight: dict[int, tuple[float, list[Flight]]] = {}  # sent at, by correlation id
         self._correlation_id = 0
+        self._full_bytes = 0  # of the full batches and retries that were ready when they were offered
         self._pressing = False  # what is ready waits for nothing to go with it
+        self._alarm: asyncio.TimerHandle | None = None  # wakes the writer when it has gathered long enough
         self._task = asyncio.create_task(self._run())
 
     def offer(self, queue: PartitionQueue) -> None:
         self._ready[queue] = None
-        self._pressing |= queue.batches[0] is not queue.open
+        self._full_bytes += sum(batch.bytes for batch in queue.batches if batch is not queue.open)
+        self._pressing |= self._full_bytes >= ENOUGH_BYTES
         self._wake.set()
 
     def oldest_s(self, now: float) -> float:
@@ -123,24 +127,24 @@ class ProduceStream:
         loop = asyncio.get_running_loop()
         while True:
             await self._wake.wait()
-            if len(self._in_flight) >= MAX_IN_FLIGHT or not self._ready or self._gathers(loop.time()):
+            if len(self._in_flight) >= MAX_IN_FLIGHT or not self._ready:
                 self._wake.clear()
+                continue
+            last = self._in_flight.get(self._correlation_id)
+            if last is not None and not self._pressing and (until := last[0] + GATHER_S) > loop.time():
+                self._wake.clear()
+                if self._alarm is None or self._alarm.when() != until:
+                    self._alarm = loop.call_at(until, self._wake.set)
                 continue
             request, flights = self._next_request()
             if not flights:
                 continue
             self._in_flight[request.head.correlation_id] = (loop.time(), flights)
-            loop.call_later(GATHER_S, self._wake.set)
             await self._stream.send(request)
             if self._sender.acks == 0:
                 del self._in_flight[request.head.correlation_id]
                 for queue, batches in flights:
                     self._sender.sent_without_answer(queue, batches)
-
-    def _gathers(self, now: float) -> bool:
-        """Whether the next request waits for more to go with it."""
-        last = self._in_flight.get(self._correlation_id)
-        return last is not None and now < last[0] + GATHER_S and not self._pressing
 
     async def _read(self) -> None:
         while True:
@@ -173,7 +177,7 @@ class ProduceStream:
     def _next_request(self) -> tuple[WithRecords[log_pb2.ProduceRequest], list[Flight]]:
         """The batches of each ready queue, the queue that waits longest first, as many as fit (at least one)."""
         self._correlation_id += 1
-        self._pressing = False
+        self._full_bytes, self._pressing = 0, False
         head = log_pb2.ProduceRequest(
             correlation_id=self._correlation_id,
             acks=self._sender.acks,

@@ -8,13 +8,14 @@ from typing import Any
 from replog.backoff import Backoff
 from replog.client.metadata import Metadata
 from replog.client.producing.accumulator import Accumulator, PartitionQueue
-from replog.client.producing.produce_stream import GATHER_S, ProduceStream
+from replog.client.producing.produce_stream import ENOUGH_BYTES, GATHER_S, ProduceStream
 from replog.client.producing.sender import Sender
 from replog.rpc.codec import WithRecords
 from replog.rpc.v1 import log_pb2
 from tests.replog.client.network import VirtualLoop
 
 BATCH_SIZE = 1000
+MAX_REQUEST_BYTES = 2 * ENOUGH_BYTES
 
 
 class Broker:
@@ -65,7 +66,7 @@ class Producing:
             Metadata(self.broker.address, transport, rng),
             Backoff(rng),
             acks=-1,
-            max_request_bytes=10 * BATCH_SIZE,
+            max_request_bytes=MAX_REQUEST_BYTES,
             request_timeout_s=30.0,
             delivery_timeout_s=120.0,
             identity=None,
@@ -75,7 +76,7 @@ class Producing:
         self.accumulator = sender.accumulator = Accumulator(
             batch_size=BATCH_SIZE,
             codec_number=0,
-            buffer_memory=1 << 20,
+            buffer_memory=1 << 24,
             linger_s=0.0,
             clock=loop.time,
             ready=stream.offer,
@@ -130,10 +131,30 @@ async def test_a_request_without_an_answer_holds_the_next_one_up_for_a_moment_an
 
 
 @in_virtual_time
-async def test_a_full_batch_waits_for_nothing(producing):
+async def test_full_batches_are_gathered_until_they_are_enough_for_a_request(producing):
     await producing.send(0)
     producing.queues[1].retrying = True
-    await producing.send(1, BATCH_SIZE)
+    for _ in range(ENOUGH_BYTES // BATCH_SIZE // 2):
+        await producing.send(1, BATCH_SIZE)
+    await producing.send(1)
+    producing.queues[1].retrying = False
+    producing.accumulator.go_on(producing.queues[1])
+    await producing.soon()
+    assert producing.broker.partitions == [[0]]
+    await producing.send(2, ENOUGH_BYTES // 2)
+    assert producing.broker.partitions == [[0]], "its batch is not known to be full"
+    await producing.send(3, ENOUGH_BYTES // 2)
+    assert producing.broker.partitions == [[0]]
+    producing.broker.answer(0)
+    await producing.soon()
+    assert set(producing.broker.partitions[1]) == {1, 2, 3}
+
+
+@in_virtual_time
+async def test_enough_in_full_batches_waits_for_nothing(producing):
+    await producing.send(0)
+    producing.queues[1].retrying = True
+    await producing.send(1, ENOUGH_BYTES)
     await producing.send(1)
     producing.queues[1].retrying = False
     producing.accumulator.go_on(producing.queues[1])
@@ -145,7 +166,7 @@ async def test_a_full_batch_waits_for_nothing(producing):
 async def test_what_is_too_much_for_one_request_goes_in_the_next_one_at_once(producing):
     await producing.send(0)
     for partition in (1, 2, 3):
-        await producing.send(partition, 5 * BATCH_SIZE)
+        await producing.send(partition, MAX_REQUEST_BYTES * 2 // 3)
     producing.broker.answer(0)
     await producing.soon()
     assert producing.broker.partitions == [[0], [1], [2], [3]]
