@@ -8,6 +8,7 @@ import pytest
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
+from replog.metadata.partition_index import PartitionIndex
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.topic import TopicPartition
 
@@ -65,3 +66,20 @@ def test_a_batch_does_what_its_changes_do_one_by_one(seed):
         batch.put()
         assert shown(together) == shown(one_by_one)
         history += new
+
+
+def test_a_new_topics_partitions_cost_nothing_one_by_one_when_they_come_into_the_image(monkeypatch):
+    """Thousands of them would block an event loop for tens of milliseconds."""
+    state = PartitionState((1, 2), (1, 2), 1, 0, 0)
+    new = [
+        Change("topic", "t", Topic("t", b"t" * 16)),
+        *(Change("partition", TopicPartition("t", number), state, b"t" * 16) for number in range(100)),
+    ]
+    image = MetadataImage()
+    batch = Batch(image, [change._replace(version=version) for version, change in enumerate(new, 1)])
+    with monkeypatch.context() as patch:
+        patch.delattr(MetadataImage, "put")
+        patch.delattr(PartitionIndex, "put")
+        batch.put()
+    assert len(image.partitions) == len(set(image.index.on_broker(2))) == 100
+    assert image.version == 101
