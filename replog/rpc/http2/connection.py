@@ -9,11 +9,12 @@ from typing import Literal
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.bounds import Bounds
+from replog.rpc.http2.control import DRAIN_DATA, PING_DATA
 from replog.rpc.http2.events import Event, Failed
 from replog.rpc.http2.fields import FieldList
 from replog.rpc.http2.frames import MAX_STREAM, PING, PREFACE, PROTOCOL_ERROR, ConnectionFailure, frame, header_frames
 from replog.rpc.http2.headers import NO_TABLE, encode_fields
-from replog.rpc.http2.receiver import DRAIN_DATA, PING_DATA, Receiver
+from replog.rpc.http2.receiver import Receiver
 from replog.rpc.http2.streams import Streams
 
 
@@ -41,7 +42,7 @@ class Connection:
         Keeps no reference to `data`. `now_ms` is any clock that does not go back; it forgives floods.
         """
         if not self._failed:
-            self._receiver.now_ms = now_ms
+            self._streams.now_ms = now_ms
             try:
                 self._feed(self._after_preface(data) if self._preface else data)
             except ConnectionFailure as failure:
@@ -99,7 +100,7 @@ class Connection:
     @property
     def max_header_list(self) -> int:
         """Bytes of a header list that the peer takes: names, values and 32 for each field (RFC 9113 6.5.2)."""
-        return self._receiver.max_header_list
+        return self._receiver.control.max_header_list
 
     def ping(self) -> None:
         """Its answer is `Pong`."""

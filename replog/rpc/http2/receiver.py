@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from replog.log.offsets import Buffer
-from replog.rpc.http2.events import Ended, GoAway, Headers, Pong, Reset, Trailers
+from replog.rpc.http2.control import Control
+from replog.rpc.http2.events import Ended, Headers, Reset, Trailers
 from replog.rpc.http2.fields import REQUEST, RESPONSE, TRAILERS, Wanted
 from replog.rpc.http2.floods import Meter
 from replog.rpc.http2.frames import (
-    ACK,
     CONTINUATION,
     END_HEADERS,
     END_STREAM,
@@ -30,22 +30,12 @@ from replog.rpc.http2.frames import (
     WITH_PRIORITY,
     ConnectionFailure,
     FrameReader,
-    frame,
     unpadded,
 )
 from replog.rpc.http2.headers import HeaderDecoder
-from replog.rpc.http2.outgoing import MAX_SENT_FRAME
-from replog.rpc.http2.settings import (
-    INITIAL_WINDOW_SIZE,
-    MAX_CONCURRENT_STREAMS,
-    MAX_FRAME_SIZE,
-    MAX_HEADER_LIST_SIZE,
-    parse_settings,
-)
 from replog.rpc.http2.stream import Stream
 from replog.rpc.http2.streams import Streams
 
-PING_DATA, DRAIN_DATA = b"replog-p", b"replog-d"
 _SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
 _OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (PRIORITY, RST_STREAM, CONTINUATION)
 
@@ -61,9 +51,6 @@ class Receiver:
         self._emit = streams.emit
         bounds = self._bounds = streams.bounds
         self.frames = FrameReader(self, bounds.max_frame, bounds.header_block)
-        self.now_ms = 0
-        self.max_header_list = MAX_STREAM  # that the peer takes: no bound
-        self._told = False  # the peer's SETTINGS have come
         self._decoder = HeaderDecoder(bounds)
         self._block = bytearray()  # of headers, so far
         self._block_flags = 0
@@ -71,19 +58,18 @@ class Receiver:
         self._data_number = self._data_flags = 0  # of the DATA frame that comes in pieces
         self._resets = Meter("streams that were reset", bounds.resets)
         self._refusals = Meter("streams over the limit", bounds.refusals)
-        self._pings = Meter("PING frames", bounds.pings)
-        self._settings = Meter("SETTINGS frames", bounds.settings)
         self._empty = Meter("empty DATA frames", bounds.empty_data)
         self._updates = Meter("WINDOW_UPDATE frames", bounds.window_updates)
         self._ignored = Meter("frames without a use", bounds.ignored)
+        self.control = Control(streams, self._ignored)
         self._handlers: dict[int, Callable[[int, int, Buffer], None]] = {
             HEADERS: self.on_headers,
             PRIORITY: self._on_ignored,
             RST_STREAM: self._on_reset,
-            SETTINGS: self._on_settings,
+            SETTINGS: self.control.on_settings,
             PUSH_PROMISE: self._on_push_promise,
-            PING: self._on_ping,
-            GOAWAY: self._on_go_away,
+            PING: self.control.on_ping,
+            GOAWAY: self.control.on_go_away,
             WINDOW_UPDATE: self._on_window_update,
             CONTINUATION: self._on_continuation,
         }
@@ -131,7 +117,7 @@ class Receiver:
             else:
                 self._on_closed(number, "DATA")
                 if not size:
-                    self._empty.count(self.now_ms)
+                    self._empty.count(self._streams.now_ms)
             return None
         if not self._incoming.arrives(stream, size):
             self._break_off(stream, FLOW_CONTROL_ERROR, f"{size} bytes of DATA are more than the stream's window has")
@@ -157,7 +143,7 @@ class Receiver:
         if flags & END_STREAM:
             self._end(stream)
         elif not payload:
-            self._empty.count(self.now_ms)
+            self._empty.count(self._streams.now_ms)
 
     def _end(self, stream: Stream) -> None:
         """The peer ends its stream, without trailers that anybody wants."""
@@ -235,12 +221,12 @@ class Receiver:
         decoded = self._decoder.decode(block, REQUEST)
         streams.last_peer = number
         if number > streams.last_taken:  # after a GOAWAY: the client knows that it was not handled
-            self._ignored.count(self.now_ms)
+            self._ignored.count(self._streams.now_ms)
         elif len(self._open) >= self._bounds.max_streams:
-            self._refusals.count(self.now_ms)
+            self._refusals.count(self._streams.now_ms)
             streams.write_reset(number, REFUSED_STREAM)
         elif decoded.code or (end and decoded.wanted.content_length):
-            self._resets.count(self.now_ms)
+            self._resets.count(self._streams.now_ms)
             streams.write_reset(number, decoded.code or PROTOCOL_ERROR)
         else:
             stream = streams.begin(number)
@@ -254,7 +240,7 @@ class Receiver:
             self._break_off(stream, PROTOCOL_ERROR, "an answer ends before it is complete")
             return
         if wanted.informational:
-            self._ignored.count(self.now_ms)
+            self._ignored.count(self._streams.now_ms)
             return
         stream.hears(wanted)
         self._emit(Headers(stream.number, fields, end))
@@ -264,7 +250,7 @@ class Receiver:
     # -- streams that end
 
     def _break_off(self, stream: Stream, code: int, text: str) -> None:
-        self._resets.count(self.now_ms)
+        self._resets.count(self._streams.now_ms)
         self._streams.break_off(stream, code, text)
 
     def _on_closed(self, number: int, what: str) -> None:
@@ -275,26 +261,26 @@ class Receiver:
         if by_peer is None:
             raise ConnectionFailure(STREAM_CLOSED, f"{what} came on stream {number}, which has ended")
         if by_peer:
-            self._resets.count(self.now_ms)
+            self._resets.count(self._streams.now_ms)
             self._streams.write_reset(number, STREAM_CLOSED)
 
     def _on_reset(self, flags: int, number: int, payload: Buffer) -> None:
         stream = self._open.get(number)
         if stream is not None:
             if not self._streams.client:
-                self._resets.count(self.now_ms)
+                self._resets.count(self._streams.now_ms)
             self._emit(Reset(number, int.from_bytes(payload, "big"), ""))
             self._streams.remember_reset(number, True)
             self._streams.close(stream, True)
         elif self._streams.is_idle(number):
             raise ConnectionFailure(PROTOCOL_ERROR, f"RST_STREAM came on stream {number}, which nobody opened")
         else:
-            self._ignored.count(self.now_ms)
+            self._ignored.count(self._streams.now_ms)
 
-    # -- windows, and the connection
+    # -- what is left
 
     def _on_window_update(self, flags: int, number: int, payload: Buffer) -> None:
-        self._updates.count(self.now_ms)
+        self._updates.count(self._streams.now_ms)
         increment = int.from_bytes(payload, "big") & MAX_STREAM
         stream = self._open.get(number)
         if stream is not None:
@@ -309,49 +295,8 @@ class Receiver:
         elif self._streams.is_idle(number):
             raise ConnectionFailure(PROTOCOL_ERROR, f"WINDOW_UPDATE came on stream {number}, which nobody opened")
 
-    def _on_settings(self, flags: int, number: int, payload: Buffer) -> None:
-        if flags & ACK:
-            if payload:
-                raise ConnectionFailure(FRAME_SIZE_ERROR, "an acknowledgement of SETTINGS has a payload")
-            self._ignored.count(self.now_ms)
-            return
-        self._settings.count(self.now_ms)
-        settings = dict(parse_settings(payload, self._streams.client))
-        if MAX_FRAME_SIZE in settings:
-            self._outgoing.max_frame = min(settings[MAX_FRAME_SIZE], MAX_SENT_FRAME)
-        if INITIAL_WINDOW_SIZE in settings:
-            self._outgoing.initial_window_becomes(settings[INITIAL_WINDOW_SIZE])
-        self.max_header_list = settings.get(MAX_HEADER_LIST_SIZE, self.max_header_list)
-        if MAX_CONCURRENT_STREAMS in settings or not self._told:
-            self._streams.allowed = settings.get(MAX_CONCURRENT_STREAMS, MAX_STREAM)
-            self._streams.may_open()
-        self._told = True
-        self._streams.write(frame(SETTINGS, ACK, 0))
-
-    def _on_ping(self, flags: int, number: int, payload: Buffer) -> None:
-        if not flags & ACK:
-            self._pings.count(self.now_ms)
-            self._streams.write(frame(PING, ACK, 0, bytes(payload)))
-        elif payload == PING_DATA:
-            self._emit(Pong())
-        elif payload == DRAIN_DATA and self._streams.last_taken == MAX_STREAM and not self._streams.usable:
-            self._streams.go_away(self._streams.last_peer, 0, "")
-
-    def _on_go_away(self, flags: int, number: int, payload: Buffer) -> None:
-        if len(payload) < 8:
-            raise ConnectionFailure(FRAME_SIZE_ERROR, f"GOAWAY has {len(payload)} bytes; at least 8 are needed")
-        self._ignored.count(self.now_ms)
-        last, code = int.from_bytes(payload[:4], "big") & MAX_STREAM, int.from_bytes(payload[4:8], "big")
-        self._streams.usable = False
-        self._emit(GoAway(last, code, bytes(payload[8:1008]).decode("utf-8", "replace")))
-        if self._streams.client:
-            for stream in [stream for stream in self._open.values() if stream.number > last]:
-                self._emit(Reset(stream.number, REFUSED_STREAM, ""))
-                self._streams.remember_reset(stream.number, False)
-                self._streams.close(stream, True)
-
     def _on_push_promise(self, flags: int, number: int, payload: Buffer) -> None:
         raise ConnectionFailure(PROTOCOL_ERROR, "PUSH_PROMISE came, and nobody pushes here")
 
     def _on_ignored(self, flags: int, number: int, payload: Buffer) -> None:
-        self._ignored.count(self.now_ms)
+        self._ignored.count(self._streams.now_ms)

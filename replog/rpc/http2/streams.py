@@ -33,6 +33,7 @@ class Streams:
     def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
         self.client = side == "client"
         self.bounds = bounds
+        self.now_ms = 0
         self.events: list[Event] = []
         self.emit = self.events.append
         self.open: dict[int, Stream] = {}
