@@ -24,14 +24,14 @@ def main() -> int:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--stored", type=Path, default=STORED, help="figures of `make bench`")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=3.0, help="about as long takes each row")
+    parser.add_argument("--seconds", type=float, default=2.0, help="about as long takes each row")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
     if not options.stored.exists():
         parser.error(f"{options.stored} is not there to compare with: run `make bench`")
     stored = guarded(json.loads(options.stored.read_text())["rounds"])
     note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
-    report = rounds_of({ReplogPeer: GUARDED_ROWS, RawPeer: GUARDED_ROWS}, options.rounds, options.seconds, note)
+    report, _ = rounds_of({ReplogPeer: GUARDED_ROWS, RawPeer: GUARDED_ROWS}, options.rounds, options.seconds, note)
     now = guarded(report)
     rows = [[name, f"{stored[name]:.3f}", f"{ratio:.3f}", f"{ratio / stored[name]:.2f}"] for name, ratio in now.items()]
     shown = table(["larger is better", "stored", "now", "now / stored"], rows)

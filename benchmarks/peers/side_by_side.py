@@ -91,11 +91,12 @@ async def _warm_up(peer: Peer, *, consuming: bool) -> None:
 
 def rounds_of(
     peers: dict[type[Peer], Sequence[Row]], rounds: int, seconds: float, note: Callable[[str], None]
-) -> Rounds:
-    """All systems in turn; one that cannot be had is left out, and said so."""
+) -> tuple[Rounds, list[str]]:
+    """All systems in turn, and what went wrong: one that cannot be had is left out, and a turn that fails is lost."""
     tune_allocator()
     kinds = list(peers)
     report: Rounds = {kind.name: [] for kind in kinds}
+    wrong: list[str] = []
     for number in range(rounds):
         for kind in kinds[number % len(kinds) :] + kinds[: number % len(kinds)]:
             if kind.name not in report:
@@ -108,11 +109,15 @@ def rounds_of(
                 try:
                     figures = runner.run(turn(kind(), peers[kind], Path(home) / "data", seconds, note))
                 except CannotRun as error:
-                    note(f"Without {kind.name}: {error}")
+                    wrong.append(f"Without {kind.name}: {error}")
                     del report[kind.name]
+                except Exception as error:  # noqa: BLE001 (whatever a system does: what the others did is kept)
+                    wrong.append(f"{kind.name} failed in round {number + 1}: {error!r}"[:500])
                 else:
                     report[kind.name].append(figures)
-    return report
+                    continue
+            note(wrong[-1])
+    return report, wrong
 
 
 def main() -> int:
@@ -127,15 +132,11 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
     peers = {kind: rows for kind, rows in PEERS.items() if not options.only or kind.name in options.only}
     note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
-    report = rounds_of(peers, options.rounds, options.seconds, note)
+    report, wrong = rounds_of(peers, options.rounds, options.seconds, note)
     if options.picture:
         options.picture.write_text(picture(report))
-    publish(
-        "peers.side_by_side",
-        f"{shown(report)}\n\n{judged(report)}",
-        {"rounds": report, "seconds": options.seconds},
-        options,
-    )
+    told = "\n\n".join([shown(report), judged(report), *wrong])
+    publish("peers.side_by_side", told, {"rounds": report, "wrong": wrong, "seconds": options.seconds}, options)
     return 0
 
 

@@ -2,6 +2,8 @@
 
 import json
 import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -9,8 +11,9 @@ from benchmarks.peers.kafka import KafkaPeer, consumed, produced
 from benchmarks.peers.peer import CLIENT, CannotRun, Settings
 from benchmarks.peers.picture import picture
 from benchmarks.peers.ratios import Medians, dropped, guarded, judged
+from benchmarks.peers.raw import RawPeer
 from benchmarks.peers.rows import BULK, DEFAULTS, KIB, LARGE, PROMPT, SMALL, Pace, Produce, resolved
-from benchmarks.peers.side_by_side import PEERS, turn
+from benchmarks.peers.side_by_side import PEERS, rounds_of, turn
 from benchmarks.peers.table import LINES, Rounds, cell, shown
 
 PRODUCER_PRINTS = """\
@@ -116,6 +119,28 @@ def test_the_picture_has_a_panel_for_each_line():
     cells = [cell for line in shown(report()).splitlines()[2:] for cell in line.split("|")[2:-1]]
     background = 1
     assert len(drawing.findall(f".//{svg}rect")) == background + sum(cell.strip() != "–" for cell in cells)
+
+
+class _Absent(RawPeer):
+    name = "absent"
+
+    def running(self, home: Path) -> NoReturn:
+        raise CannotRun("install it")
+
+
+class _Broken(RawPeer):
+    name = "broken"
+
+    def running(self, home: Path) -> NoReturn:
+        raise OSError("no disk")
+
+
+def test_a_system_that_fails_costs_its_own_turn_and_is_named():
+    figures, wrong = rounds_of({_Absent: [], _Broken: []}, rounds=2, seconds=1.0, note=lambda _: None)
+    assert figures == {"broken": []}
+    assert [told.partition(":")[0] for told in wrong] == [
+        "Without absent", "broken failed in round 1", "broken failed in round 2"
+    ]  # fmt: skip
 
 
 @pytest.mark.processes
