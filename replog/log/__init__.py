@@ -11,7 +11,7 @@
 | the indexes of a segment, and what their entries may say | `indexes/` |
 | producers: sequences, transactions, snapshots | `producers/` |
 | one cleaning of one log | `compaction/` |
-| open files, cold reads, fsync, replacement | `files/` |
+| open files, their tails in memory, cold reads, fsync, replacement | `files/` |
 | the directories of a broker: lock, identity, checkpoints, clean-shutdown marker, moves | `directories/` |
 | offline: verify, dump, rebuild | `tools/` |
 

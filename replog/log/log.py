@@ -26,10 +26,10 @@ from replog.log.errors import (
     storage_errors,
 )
 from replog.log.flushing import FlushTask
-from replog.log.formats.batch import CONTROL, HEADER_SIZE, BatchHeader
+from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker, end_transaction_marker, marker_or_none
 from replog.log.formats.required_keys import check_keys
-from replog.log.formats.validation import check_leader_batch, check_replicated_batches, epoch_starts, stamp
+from replog.log.formats.validation import check_leader_batch, check_replicated_batches, epoch_starts, stamp, with_head
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
     NO_TIMESTAMP,
@@ -197,7 +197,7 @@ class Log:
         Empty `records` change nothing. A duplicate of one of the producer's last batches is not written: the answer has
         the offsets of that batch (PS-3). A refusal leaves the log unchanged: see `check_leader_batch` and
         `ProducerStateManager.check`. ValueError if earlier batches have a higher leader epoch. The payload is read for
-        its CRC only, and not copied.
+        its CRC only. `records` belong to the log from now on: as they can be, they are stamped in place and not copied.
         """
         if not records:
             return AppendInfo.nothing(self.log_start_offset)
@@ -225,7 +225,7 @@ class Log:
             if self._segments.active.should_roll(stamped, self.config):
                 self._start_segment(stamped.base_offset)
             active = self._segments.active
-            active.write([head, memoryview(records)[HEADER_SIZE:]])  # if it cannot be opened, nothing has happened
+            active.append(with_head(head, records))  # if it cannot be opened, nothing has happened
             self._account(stamped, marker)
             active.write_indexes()
             self.log_end_offset = active.next_offset

@@ -202,6 +202,11 @@ class Segment:
         """Write the bytes of batches, added already or to be added next, behind those written before."""
         self._file_size += self.file.write(buffers, self._file_size, promised=True)
 
+    def append(self, batches: Buffer) -> None:
+        """As `write`, of what is read soon. Do not change it any more."""
+        self.file.append(batches, self._file_size)
+        self._file_size += len(batches)
+
     def write_indexes(self) -> None:
         """Write the entries of batches that are written. If a file cannot be opened for lack of descriptors, its
         entries wait for the next call."""

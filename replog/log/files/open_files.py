@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from replog.log.errors import OUT_OF_DESCRIPTORS, storage_error, storage_errors
 from replog.log.files import cold
+from replog.log.files.tail import Tail, Tails
 from replog.log.files.transfer import write_exactly
 from replog.log.offsets import Buffer
 
@@ -36,6 +37,7 @@ class OpenFiles:
         self._clean: OrderedDict[OpenFile, None] = OrderedDict()  # those open; who was used goes behind (`_unused`)
         self._unsynced: OrderedDict[OpenFile, None] = OrderedDict()  # the same of those with unsynced data
         self._let_go: dict[OpenFile, None] = {}  # closed with unsynced data
+        self.tails = Tails()
 
     def __len__(self) -> int:
         """How many are open."""
@@ -164,13 +166,14 @@ class OpenFile:
     `path` may be changed after a rename.
     """
 
-    __slots__ = ("_files", "_lock", "closing", "fd", "path", "recent", "unsynced", "users")
+    __slots__ = ("_files", "_lock", "_tail", "closing", "fd", "path", "recent", "unsynced", "users")
 
     def __init__(self, path: Path | str) -> None:
         """Nothing is opened yet."""
         self.path = str(path)
         self._files = OPEN_FILES.get()
         self._lock = self._files.lock
+        self._tail: Tail | None = None  # under the lock, too
         self.fd = -1  # this and what follows is under the lock
         self.users = 0
         self.recent = False
@@ -208,8 +211,13 @@ class OpenFile:
         with self as fd:
             return os.fstat(fd).st_size
 
-    def read(self, position: int, size: int) -> bytes | bytearray:
+    def read(self, position: int, size: int) -> Buffer:
         """`size` bytes at `position`, fewer only at the end of the file. Raises ColdRead (`cold`)."""
+        if self._tail is not None:
+            with self._lock:
+                kept = self._tail.read(position, size)
+            if kept is not None:
+                return kept
         with self as fd:
             return cold.read(fd, position, size)
 
@@ -221,8 +229,17 @@ class OpenFile:
                 self._files.wrote(self)  # not before: a thread may be syncing what was there
             return written
 
+    def append(self, buffer: Buffer, position: int) -> None:
+        """As `write` of promised data behind all others. They are read soon, and kept in memory for that (`tail`): do
+        not change the buffer."""
+        self.write([buffer], position, promised=True)
+        with self._lock:
+            self._tail = self._tail or Tail(self._files.tails)
+            self._tail.add(buffer, position)
+
     def truncate(self, size: int) -> None:
         """Cut it to `size` bytes."""
+        self._forget_tail()
         with self as fd:
             os.ftruncate(fd, size)
 
@@ -234,7 +251,13 @@ class OpenFile:
 
     def close(self) -> None:
         """Close it for good, once nobody uses it. Unsynced data are given up."""
+        self._forget_tail()
         self._files.close(self)
+
+    def _forget_tail(self) -> None:
+        if self._tail is not None:
+            with self._lock:
+                self._tail.clear()
 
 
 def sync_all(files: Iterable[OpenFile]) -> None:

@@ -99,6 +99,16 @@ def stamp(
     return stamped, HEADER.pack(*stamped)
 
 
+def with_head(head: bytes, batch: Buffer) -> Buffer:
+    """The batch with this header: itself if it can be changed, and keeps not much more memory in use than its own."""
+    view = memoryview(batch)
+    whole: bytes | bytearray = view.obj  # type: ignore[assignment]  # a view of a view has the same
+    if view.readonly or len(whole) > 2 * len(view):
+        return b"".join((head, view[HEADER_SIZE:]))
+    view[:HEADER_SIZE] = head
+    return view
+
+
 class ReplicatedBatches(NamedTuple):
     """The good batches at the front of a fetch, and why the rest is refused."""
 

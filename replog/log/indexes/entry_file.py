@@ -102,14 +102,14 @@ class EntryFile:
         self.count = count
         self.surplus = 0
 
-    def _read(self, first: int, end: int) -> bytes | bytearray:
+    def _read(self, first: int, end: int) -> bytes:
         """The bytes of the entries from slot `first` on, up to `end`. CorruptIndex if they are not there any more."""
         size = self.layout.size
         written = self.count - len(self.pending) // size
-        data: bytes | bytearray = b""
+        data = b""
         if first < written:
             wanted = (min(end, written) - first) * size
-            data = self.file.read(first * size, wanted)
+            data = bytes(self.file.read(first * size, wanted))
             if len(data) < wanted:
                 raise CorruptIndex(f"{self.path} has lost some of its {self.count} entries")
         if end > written:

@@ -1,4 +1,4 @@
-"""What is on the disk leaves the memory of the operating system."""
+"""What is on the disk leaves the memory of the operating system, and the tails that this process keeps."""
 
 import ctypes
 import errno
@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from replog.log.files.open_files import OPEN_FILES
+
 DEADLINE_S = 30.0
 _mincore = ctypes.CDLL(None, use_errno=True).mincore
 
 
 def evict(*paths: Path) -> None:
     """Skips the test where the file system cannot say what is in memory; `/dev/shm`, which is memory, cannot."""
+    forget_tails()
     for path in paths:
         fd = os.open(path, os.O_RDWR)
         try:
@@ -27,6 +30,11 @@ def evict(*paths: Path) -> None:
             raise
         finally:
             os.close(fd)
+
+
+def forget_tails() -> None:
+    for tail in tuple(OPEN_FILES.get().tails.kept):
+        tail.clear()
 
 
 def _leave(fd: int, path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from replog.log.files.tail import Tail
 from replog.rpc import methods
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, produce_request
@@ -33,21 +34,21 @@ def calls_to(name: str) -> str:
     return " > ".join(reversed(names))
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, name: str) -> set[str]:
-    """What calls `os.<name>` from now on."""
-    real, seen = getattr(os, name), set[str]()
+def watched(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> set[str]:
+    """What calls `<owner>.<name>` from now on, for an owner that is a class or `os`."""
+    real, seen = getattr(owner, name), set[str]()
 
     def called(*arguments: Any) -> Any:
-        seen.add(calls_to(name))
+        seen.add(calls_to(getattr(real, "__qualname__", name)))
         return real(*arguments)
 
-    monkeypatch.setattr(os, name, called)
+    monkeypatch.setattr(owner, name, called)
     return seen
 
 
 async def test_the_chains_of_calls_are_those_that_are_told(cluster, monkeypatch):
     """A produce while the follower's fetch waits takes all three."""
-    writes, reads = watched(monkeypatch, "pwritev"), watched(monkeypatch, "preadv")
+    writes, reads = watched(monkeypatch, os, "pwritev"), watched(monkeypatch, Tail, "read")
     await cluster.begin(2)
     tp = TopicPartition("t", 0)
     stream = cluster.to_leader(tp).open(methods.Log["produce"])

@@ -12,6 +12,7 @@ from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.replicas.budget import ROOM_WAIT_S, Share
 from replog.topic import TopicPartition
+from tests.replog.log.eviction import forget_tails
 from tests.replog.server.broker.conftest import batch, eventually, fetch_request
 
 
@@ -44,6 +45,7 @@ async def test_a_stream_that_waits_for_the_next_request_does_not_keep_the_record
     await stream.idle.wait()
     (records,) = stream.records
     stream.records.clear()
+    forget_tails()
     assert isinstance(records, bytes | bytearray)
     assert sys.getrefcount(records) == 2, "somebody besides this test has them"  # the name here, and the argument
     serving.cancel()

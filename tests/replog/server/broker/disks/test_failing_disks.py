@@ -21,6 +21,7 @@ from tests.replog.server.broker.virtual_pair import TP, VirtualPair
 def break_files(log: Log) -> None:
     """From now on the active segment can be neither read nor written, no epoch noted and no segment begun."""
     directory = os.open("/", os.O_RDONLY)
+    log._segments.active.file._forget_tail()
     with log._segments.active.file as file:
         os.dup2(directory, file)
     os.close(directory)
