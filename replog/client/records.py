@@ -193,6 +193,7 @@ def decode_fetched(
     Raises CORRUPT_MESSAGE, naming partition and offset, when a batch's header, CRC or records are wrong.
     """
     records: list[Record] = []
+    new = tuple.__new__  # what `Record(…)` comes to
     next_offset, last_epoch = fetch_offset, -1
     view = memoryview(buffer)
     base = fetch_offset
@@ -208,21 +209,24 @@ def decode_fetched(
             next_offset, last_epoch = header.next_offset, epoch
             if hidden:
                 continue
-            for record in DefaultRecordBatch(_uncompressed(view[position : position + header.size], header)):
-                if record.offset >= fetch_offset:
-                    records.append(
-                        Record(
-                            topic,
-                            partition,
-                            record.offset,
-                            record.timestamp,
-                            record.timestamp_type,
-                            record.key,
-                            record.value,
-                            record.headers,
-                            epoch,
-                        )
-                    )
+            records += [
+                new(
+                    Record,
+                    (
+                        topic,
+                        partition,
+                        record.offset,
+                        record.timestamp,
+                        record.timestamp_type,
+                        record.key,
+                        record.value,
+                        record.headers,
+                        epoch,
+                    ),
+                )
+                for record in DefaultRecordBatch(_uncompressed(view[position : position + header.size], header))
+                if record.offset >= fetch_offset
+            ]
     except (CorruptRecord, InvalidRecord, CorruptRecordException, UnicodeDecodeError, EOFError, OSError) as error:
         raise ReplogError(
             ErrorCode.CORRUPT_MESSAGE, f"{topic}-{partition}: the batch at offset {base} does not decode: {error}"
