@@ -143,15 +143,15 @@ class Housekeeping:
             hosted = self._manager.hosted.get(tp)
             if hosted is not None and _has_something_due(hosted.log):
                 self._restless.setdefault((tp, hosted.log), now_ms)
-        for (tp, log), since_ms in list(self._restless.items()):
+        async for (tp, log), since_ms in in_slices(list(self._restless.items())):
             if self._logs.get(tp) is not log or log.failure is not None:
-                del self._restless[tp, log]
+                self._restless.pop((tp, log), None)
                 continue
             due = now_ms - since_ms >= log.config.flush_ms
             up_to = log.log_end_offset if due else log.bases[1]
             if up_to > log.recovery_point:
                 self._flusher.ask(tp, log, up_to)
-            if due:
+            if due and (tp, log) in self._restless:
                 self._restless[tp, log] = now_ms
 
     async def _sync_files(self) -> None:
@@ -164,10 +164,10 @@ class Housekeeping:
         is looked at."""
         now_ms = self._manager.clock.wall_ms()
         self._expired += self._logs.take_expired(now_ms)
-        for tp, log in list(self._restless):
+        async for tp, log in in_slices(list(self._restless)):
             self._expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
             if not _has_something_due(log):
-                del self._restless[tp, log]
+                self._restless.pop((tp, log), None)
         firsts = range(0, len(self._expired), REMOVED)
         async for _ in self._manager.pace.in_slices(firsts):
             await in_thread(partial(remove, self._expired[:REMOVED]))
