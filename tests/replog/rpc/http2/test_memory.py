@@ -62,6 +62,13 @@ def test_a_message_that_cannot_be_read_costs_its_stream(payload, status):
     assert raw.hears(data(3, message(b"fine"))) == [Message(3, b"fine")]
 
 
+def test_a_message_over_the_bound_is_refused_even_if_it_came_in_one_frame():
+    raw = Raw(bounds=Bounds(max_message=1000))
+    raw.hears(headers(1))
+    assert raw.hears(data(1, message(bytes(1000)))) == [Message(1, bytes(1000))]
+    assert unreadable(raw.hears(data(1, message(bytes(1001))))) == [(1, RESOURCE_EXHAUSTED)]
+
+
 def test_a_compressed_message_that_was_announced_is_not_implemented():
     raw = Raw()
     raw.hears(headers(1, block=encode_fields([*REQUEST, (b"grpc-encoding", b"gzip")])))
