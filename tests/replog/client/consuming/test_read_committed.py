@@ -9,9 +9,8 @@ import pytest
 from crc32c import crc32c
 
 from replog.client import Consumer, Producer, Record, SyncConsumer
-from replog.client.producing.idempotence import ProducerId, stamp
 from replog.client.records import decode_fetched, encode_batch
-from replog.log.formats.batch import TRANSACTIONAL
+from replog.log.formats.batch import HEADER, HEADER_SIZE, TRANSACTIONAL, parse_header, with_crc
 from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from replog.log.offsets import AbortedTransaction, AppendOrigin
 from tests.replog.client.conftest import TP, read
@@ -20,10 +19,16 @@ from tests.replog.server.broker.conftest import InProcessCluster
 
 def transactional(producer_id: int, sequence: int, *values: bytes) -> bytes:
     """A data batch of a transaction."""
+    return numbered(producer_id, sequence, values, TRANSACTIONAL)
+
+
+def numbered(producer_id: int, sequence: int, values: Sequence[bytes], attributes: int = 0) -> bytes:
     data = encode_batch([(1000, None, value, ()) for value in values])
-    struct.pack_into(">h", data, 21, TRANSACTIONAL)
-    stamp(data, ProducerId(producer_id, 0), sequence)
-    return bytes(data)
+    header = parse_header(data, 0)._replace(
+        attributes=attributes, producer_id=producer_id, producer_epoch=0, base_sequence=sequence
+    )
+    payload = bytes(data[HEADER_SIZE:])
+    return HEADER.pack(*with_crc(header, payload)) + payload
 
 
 def marker(producer_id: int, *, committed: bool) -> bytes:
@@ -78,8 +83,7 @@ def test_an_answer_of_aborted_batches_and_markers_alone_still_moves_on():
 
 def test_a_batch_outside_of_its_producers_aborted_transaction_is_kept():
     """As Kafka's fetcher: only transactional batches are void, of any producer."""
-    plain = encode_batch([(1000, None, b"plain", ())])
-    stamp(plain, ProducerId(1, 0), 0)
+    plain = numbered(1, 0, [b"plain"])
     assert values(decode_fetched(plain, "t", 0, 0, [AbortedTransaction(1, 0)]).records) == [b"plain"]
 
 
