@@ -12,7 +12,7 @@ from replog.rpc.http2.transport import H2Transport
 from replog.rpc.transport import Transport
 
 VARIABLE = "REPLOG_RPC_TRANSPORT"
-DEFAULT = "grpcio"
+DEFAULT = "h2"
 TRANSPORTS: dict[str, Callable[[], Transport]] = {"grpcio": GrpcTransport, "h2": H2Transport}
 
 
