@@ -14,6 +14,7 @@ from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
 from tests.leader.replicas import bytes_of
 from tests.replog.log.batches import append, client_batch, files_of, open_log
+from tests.replog.log.eviction import forget_tails
 
 TP = TopicPartition("t", 0)
 PAIR = client_batch(b"a", b"b")
@@ -164,6 +165,7 @@ def test_a_copy_of_an_earlier_run_that_starts_too_late_starts_over(current, tmp_
 def test_damage_is_noted_and_not_copied(current, replica):
     """FT-11: the copy waits, and has every batch before."""
     flip(current.segments[1].path, 140)
+    forget_tails()
     notes = [progress.note for now_ms in range(0, 1000, 10) if (progress := replica.copy(10_000, now_ms)).note]
     assert 2 <= len(notes) <= 10, "every 100 ms"
     assert "refused records" in notes[0]

@@ -1,5 +1,6 @@
 """What is on the disk leaves the memory of the operating system, and the tails that this process keeps."""
 
+import contextlib
 import ctypes
 import errno
 import mmap
@@ -22,7 +23,8 @@ def evict(*paths: Path) -> None:
         fd = os.open(path, os.O_RDWR)
         try:
             os.fsync(fd)
-            os.preadv(fd, [bytearray(1)], 0, os.RWF_NOWAIT)
+            with contextlib.suppress(BlockingIOError):  # it is there no more
+                os.preadv(fd, [bytearray(1)], 0, os.RWF_NOWAIT)
             _leave(fd, path)
         except OSError as error:
             if error.errno == errno.EOPNOTSUPP:

@@ -45,6 +45,12 @@ class Refusals:
         monkeypatch.setattr(PartitionLeader, "append", appended)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full batch goes out at once, while others are under way."""
+    monkeypatch.setattr("replog.client.producing.produce_stream.ENOUGH_BYTES", 1)
+
+
 @pytest.fixture
 def leaders(monkeypatch: pytest.MonkeyPatch) -> Refusals:
     return Refusals(monkeypatch)
