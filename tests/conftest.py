@@ -13,9 +13,12 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from replog.local_cluster import ports
+from tests.replog.log.eviction import evicted_is_cold
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["evicted_is_cold"]  # for tests of any package
 
 TOGETHER = "tests/interop/"
 

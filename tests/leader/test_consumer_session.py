@@ -17,6 +17,8 @@ from tests.leader.hosts import EPOCH, SessionHost, named
 from tests.leader.replicas import NOW_MS, ONE_MIB, append_record
 from tests.replog.log.eviction import evict
 
+pytestmark = pytest.mark.usefixtures("evicted_is_cold")
+
 Answer = dict[int, int]  # bytes by partition
 
 

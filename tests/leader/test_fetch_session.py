@@ -18,6 +18,8 @@ from tests.leader.hosts import EPOCH, SessionHost, leaders_of, named
 from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, leader_of, proposed, record, state
 from tests.replog.log.eviction import evict
 
+pytestmark = pytest.mark.usefixtures("evicted_is_cold")
+
 WAIT_MS = 500
 
 
@@ -385,7 +387,6 @@ def test_a_follower_whose_records_are_on_the_disk_alone_is_heard_and_answered_in
     evict(log.segments[-1].path)
     host.ask({0: 4})
     assert host.leaders[tp].replicas[2].log_end_offset == 4, "what it has counts (ST-10)"
-    evict(log.segments[-1].path)  # the first try made the system begin to read
     host.after(WAIT_MS)
     assert host.answered() == {0: 0}, "the bounds"
     host.ask({})

@@ -18,6 +18,8 @@ from replog.log.offsets import FetchData, Isolation
 from tests.replog.log.batches import append, client_batch, open_log
 from tests.replog.log.eviction import evict
 
+pytestmark = pytest.mark.usefixtures("evicted_is_cold")
+
 T = TypeVar("T")
 VALUE = os.urandom(1000)
 BATCHES = 400
