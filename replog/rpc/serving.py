@@ -45,6 +45,14 @@ async def _only_request(stream: TimedStream) -> Any:
     return request
 
 
+def cannot_listen(address: str) -> ReplogError:
+    return ReplogError(
+        ErrorCode.INVALID_CONFIG,
+        f"cannot listen on {address}: the port is in use or the address is not this machine's; "
+        "choose another in 'listeners'",
+    )
+
+
 def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
     """The request, or the `ReplogError` that says what is wrong with it. Does not raise: the error would keep `data`
     until the next whole collection of garbage."""

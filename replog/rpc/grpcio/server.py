@@ -10,7 +10,7 @@ import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.config import parse_address
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ReplogError
 from replog.rpc.grpcio.options import SERVER_OPTIONS
 from replog.rpc.grpcio.status import STATUS_CODES
 from replog.rpc.health import SERVICE as HEALTH
@@ -18,7 +18,7 @@ from replog.rpc.health import Health
 from replog.rpc.limits import Gate
 from replog.rpc.methods import Method, methods_of
 from replog.rpc.reflection import SERVICES, Reflection
-from replog.rpc.serving import decoded, serve, status_of
+from replog.rpc.serving import cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
 
 
@@ -27,7 +27,6 @@ class GrpcServerStream:
 
     def __init__(self, context: Any) -> None:
         self._context = context
-        self.peer: str = context.peer()
 
     async def send(self, message: Any) -> None:
         await self._context.write(message)
@@ -62,17 +61,13 @@ class GrpcServer:
         names = [*self._names, *(service.full_name for service in SERVICES)]
         for service in SERVICES:
             self.add(service, Reflection(names))
-        host, port = parse_address(self._address)
+        host, _ = parse_address(self._address)
         try:
             bound = self._server.add_insecure_port(self._address)
         except RuntimeError:
             bound = 0
         if bound == 0:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG,
-                f"cannot listen on {host}:{port}: the port is in use or the address is not this machine's; "
-                "choose another in 'listeners'",
-            )
+            raise cannot_listen(self._address)
         await self._server.start()
         await self.set_serving(False)
         return f"{host}:{bound}"

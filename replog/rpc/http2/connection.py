@@ -97,11 +97,6 @@ class Connection:
         """After a GOAWAY, 0 means that the connection is drained and may be closed."""
         return len(self._open)
 
-    @property
-    def max_header_list(self) -> int:
-        """Bytes of a header list that the peer takes: names, values and 32 for each field (RFC 9113 6.5.2)."""
-        return self._receiver.control.max_header_list
-
     def ping(self) -> None:
         """Its answer is `Pong`."""
         self._write(frame(PING, 0, 0, PING_DATA))

@@ -18,7 +18,6 @@ from replog.rpc.http2.settings import (
     INITIAL_WINDOW_SIZE,
     MAX_CONCURRENT_STREAMS,
     MAX_FRAME_SIZE,
-    MAX_HEADER_LIST_SIZE,
     parse_settings,
 )
 from replog.rpc.http2.streams import Streams
@@ -35,7 +34,6 @@ class Control:
         self._pings = Meter("PING frames", streams.bounds.pings)
         self._settings = Meter("SETTINGS frames", streams.bounds.settings)
         self._told = False  # the peer's SETTINGS have come
-        self.max_header_list = MAX_STREAM  # that the peer takes: no bound
 
     def on_settings(self, flags: int, number: int, payload: Buffer) -> None:
         if flags & ACK:
@@ -49,7 +47,6 @@ class Control:
             self._streams.outgoing.max_frame = min(settings[MAX_FRAME_SIZE], MAX_SENT_FRAME)
         if INITIAL_WINDOW_SIZE in settings:
             self._streams.outgoing.initial_window_becomes(settings[INITIAL_WINDOW_SIZE])
-        self.max_header_list = settings.get(MAX_HEADER_LIST_SIZE, self.max_header_list)
         if MAX_CONCURRENT_STREAMS in settings or not self._told:
             self._streams.allowed = settings.get(MAX_CONCURRENT_STREAMS, MAX_STREAM)
             self._streams.may_open()

@@ -8,7 +8,6 @@ import socket
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.config import parse_address
-from replog.errors import ErrorCode, ReplogError
 from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health
 from replog.rpc.http2.server_wire import Route, ServerWire
@@ -16,6 +15,7 @@ from replog.rpc.http2.wire import READ_BYTES
 from replog.rpc.limits import MAX_CONNECTIONS, Gate
 from replog.rpc.methods import methods_of
 from replog.rpc.reflection import SERVICES, Reflection
+from replog.rpc.serving import cannot_listen
 
 BACKLOG = 1024  # connections that wait to be taken
 ENDING_S = 5.0  # for handlers that were cancelled
@@ -49,11 +49,7 @@ class H2Server:
         try:
             sockets = await _listeners(host, port)
         except (OSError, UnicodeError) as error:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG,
-                f"cannot listen on {host}:{port}: the port is in use or the address is not this machine's; "
-                "choose another in 'listeners'",
-            ) from error
+            raise cannot_listen(self._address) from error
         for listener in sockets:
             loop = asyncio.get_running_loop()
             self._listeners.append(await loop.create_server(self._new_wire, sock=listener, backlog=BACKLOG))
