@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -26,6 +27,7 @@ from benchmarks.contenders import CONTROLLER
 from benchmarks.contenders.replog import Replog
 from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import peak_bytes, precise_loop, reset_peak, rss_bytes
+from benchmarks.memory import page_cache_full
 from benchmarks.report import benchmark_parser, publish, table
 from replog.rpc.allocator import tune_allocator
 from replog.rpc.limits import MIB
@@ -120,7 +122,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
     tune_allocator()
     names = options.only or list(ATTACKS)
-    report = {name: run(name, options.seconds, lambda line: console.print(line, highlight=False)) for name in names}
+    note = partial(console.print, highlight=False)
+    with page_cache_full(note):
+        report = {name: run(name, options.seconds, note) for name in names}
     publish("attacks", shown(report), {"attacks": report}, options)
     return 0
 

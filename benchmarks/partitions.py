@@ -34,6 +34,7 @@ from benchmarks.contenders import Contender
 from benchmarks.contenders.kafka import Kafka
 from benchmarks.contenders.replog import Replog
 from benchmarks.measure import precise_loop
+from benchmarks.memory import page_cache_full
 from benchmarks.partition_phases import Cell
 from benchmarks.partition_table import shown
 from benchmarks.report import benchmark_parser, publish
@@ -75,7 +76,10 @@ def main() -> int:
     note = partial(console.print, highlight=False)
     # Removed at the end: ext4 looks for room past every inode that was freed in the last minutes, which made the same
     # files cost two to five times the CPU after the contender before had been removed.
-    with tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as homes:
+    with (
+        page_cache_full(note),
+        tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as homes,
+    ):
         for number in range(options.rounds):
             for count in counts:
                 for name in list(report):

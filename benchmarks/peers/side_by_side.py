@@ -24,6 +24,7 @@ from rich.console import Console
 
 from benchmarks.beside import Figures
 from benchmarks.measure import precise_loop
+from benchmarks.memory import page_cache_full
 from benchmarks.peers.jetstream import JetStreamPeer
 from benchmarks.peers.kafka import KafkaPeer
 from benchmarks.peers.peer import CannotRun, Peer
@@ -132,7 +133,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
     peers = {kind: rows for kind, rows in PEERS.items() if not options.only or kind.name in options.only}
     note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
-    report, wrong = rounds_of(peers, options.rounds, options.seconds, note)
+    with page_cache_full(note):
+        report, wrong = rounds_of(peers, options.rounds, options.seconds, note)
     if options.picture:
         options.picture.write_text(picture(report))
     told = "\n\n".join([shown(report), judged(report), *wrong])

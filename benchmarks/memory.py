@@ -1,0 +1,37 @@
+"""A machine as it is after a while: its memory in use, as page cache."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_CHUNK = 1 << 20
+_ENOUGH = 0.1  # of all memory: so much may be free
+
+
+@contextmanager
+def page_cache_full(note: Callable[[str], None]) -> Iterator[None]:
+    """Meanwhile free memory is filled with clean pages of a file without blocks; who needs some takes from them.
+
+    A virtual machine that gives free memory back to its host pays for each page that it uses again: 2 to 3 s of CPU a
+    GB, measured. The first to write would pay for all: replog acknowledged 145 MB/s then, instead of 350.
+    On a tmpfs holes take no memory, so there it does nothing.
+    """
+    free, total = _memory("MemFree"), _memory("MemTotal")
+    if free <= _ENOUGH * total:
+        yield
+        return
+    note(f"filling the page cache with {free >> 30} GiB")
+    with tempfile.TemporaryFile() as file:
+        file.truncate(free)
+        buffer = bytearray(_CHUNK)
+        while file.readinto(buffer):
+            pass
+        yield
+
+
+def _memory(name: str) -> int:
+    """Bytes, as /proc/meminfo has them."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    (kib,) = (line.split()[1] for line in lines if line.startswith(f"{name}:"))
+    return int(kib) << 10
