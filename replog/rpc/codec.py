@@ -63,7 +63,10 @@ class RecordsDecoder(Generic[M]):
         self._max_fields = max_fields
 
     def __call__(self, data: bytes) -> WithRecords[M]:
-        split = self._split(data)
+        try:
+            split = self._split(data)
+        except IndexError:
+            raise DecodeError("a varint is cut short") from None
         if split is None:
             head = self._message_type.FromString(data)
             records: bytes = head.records  # type: ignore[attr-defined]
@@ -74,15 +77,24 @@ class RecordsDecoder(Generic[M]):
         return WithRecords(head, (memoryview(data)[payload:],) if payload < len(data) else ())
 
     def _split(self, data: bytes) -> tuple[int, int] | None:
-        """Where the records field and its payload start: (len, len) if there is none, None if it is not the last."""
+        """Where the records field and its payload start: (len, len) if there is none, None if it is not the last.
+
+        Raises IndexError if `data` ends inside of a number. Most numbers have one byte, and are read without a call.
+        """
         position, end, fields, records = 0, len(data), 0, 0
         trailing = True
         while position < end:
             start = position
-            tag, position = _read_varint(data, position)
+            tag = data[position]
+            position += 1
+            if tag > 0x7F:
+                tag, position = _read_varint(data, start)
             wire_type = tag & 7
             if wire_type == 2:
-                size, position = _read_varint(data, position)
+                size = data[position]
+                position += 1
+                if size > 0x7F:
+                    size, position = _read_varint(data, position - 1)
                 if tag >> 3 == RECORDS_FIELD:
                     if position + size == end and trailing:
                         return start, position
@@ -90,7 +102,9 @@ class RecordsDecoder(Generic[M]):
                     records += size
                 position += size
             elif wire_type == 0:
-                _, position = _read_varint(data, position)
+                position += 1
+                if data[position - 1] > 0x7F:
+                    _, position = _read_varint(data, position - 1)
             elif wire_type == 1:
                 position += 8
             elif wire_type == 5:
@@ -125,16 +139,15 @@ def too_large(max_bytes: int, max_fields: int = NO_LIMIT) -> ReplogError:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if position >= len(data) or shift > 63:
-            raise DecodeError("a varint is cut short or too long")
+    """Raises IndexError if it is cut short."""
+    value = 0
+    for shift in range(0, 70, 7):
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
-        shift += 7
+    raise DecodeError("a varint is too long")
 
 
 def _varint(value: int) -> bytes:
