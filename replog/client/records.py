@@ -90,8 +90,8 @@ class BatchBuilder:
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers, most: int = sys.maxsize
     ) -> int:
-        """Bytes that the record took; 0 if it takes more than `most`, or the batch has no room for it, as it has for
-        the first record.
+        """Bytes that the record took; 0 if it takes more than `most`, and -1 if the batch has no room for it, as it has
+        for the first record.
 
         Raises TypeError or OverflowError when the record is not made of bytes, text and a 64-bit timestamp.
         """
@@ -111,9 +111,10 @@ class BatchBuilder:
         else:
             before, value_size, size = _frame(delta, others, len(value))
         total = self._size + size
-        if size > most or (total > self._batch_size and count):
+        full = total > self._batch_size and count
+        if full or size > most:
             self._pieces = [b"".join(self._pieces)]  # nothing waits in small pieces
-            return 0
+            return -1 if full else 0
         self._pieces += (before, offset, between, value_size, value, after)
         self._size = total
         if timestamp_ms > self._max_timestamp:

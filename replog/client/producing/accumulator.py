@@ -47,7 +47,7 @@ class DeliveryFailed(ReplogError):
 class Outcome:
     """What becomes of a batch. Its deliveries keep this, not the batch."""
 
-    __slots__ = ("_settled", "append_time_ms", "base_offset", "error", "partition", "settled")
+    __slots__ = ("_waiters", "append_time_ms", "base_offset", "error", "partition", "settled")
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -55,21 +55,26 @@ class Outcome:
         self.base_offset = -1
         self.append_time_ms = -1
         self.error: DeliveryFailed | None = None
-        self._settled: asyncio.Event | None = None  # while somebody waits
+        self._waiters: list[asyncio.Future[None]] = []
 
     def settle(self) -> None:
         self.settled = True
-        if self._settled is not None:
-            self._settled.set()
-            self._settled = None
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
 
-    async def wait(self) -> None:
+    def __await__(self) -> Generator[object, None, None]:
         """Until it is settled."""
         if self.settled:
             return
-        if self._settled is None:
-            self._settled = asyncio.Event()
-        await self._settled.wait()
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            yield from waiter
+        finally:
+            if not self.settled:
+                self._waiters.remove(waiter)
 
 
 @dataclass(slots=True, eq=False)
@@ -144,8 +149,7 @@ class Delivery:
         return RecordMetadata(*outcome.partition, offset, timestamp)
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
-        if not self._outcome.settled:
-            yield from self._outcome.wait().__await__()
+        yield from self._outcome.__await__()
         return self.result()
 
 
@@ -164,12 +168,6 @@ class PartitionQueue:
     retrying: bool = False  # a timer will make it ready again
     scheduled: bool = False  # handed to the sender
 
-    @property
-    def sendable(self) -> bool:
-        if not self.batches or self.retrying or self.scheduled:
-            return False
-        return self.admits(self.batches[0], self.flying[0] if self.flying else None)
-
     def admits(self, batch: ProducerBatch, oldest: ProducerBatch | None) -> bool:
         """Whether the batch may go out while `oldest`, and what came after it, has no outcome yet."""
         if self.sequences is None:
@@ -179,7 +177,9 @@ class PartitionQueue:
         return oldest is None or (self.sequences.continuing and batch.number - oldest.number < MAX_OUTSTANDING)
 
     def numbered(self) -> list[ProducerBatch]:
-        """Those that wait to be sent again under their numbers."""
+        """Those that wait to be sent again under their numbers: they are before all others."""
+        if not self.batches or self.batches[0].sequence is None:
+            return []
         return [batch for batch in self.batches if batch.sequence is not None and not batch.settled]
 
 
@@ -249,13 +249,19 @@ class Accumulator:
     def append_to_open(
         self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> Delivery | None:
-        """Add a record to the queue's open batch; None when there is none, or no room in it or in the buffer."""
+        """Add a record to the queue's open batch; None when there is none, or no room in it or in the buffer.
+
+        A batch without room for a record is full, and waits for no other.
+        """
         batch = queue.open
         if batch is None or self._waiters:
             return None
         records = batch.records
         size = records.append(timestamp_ms, key, value, headers, self._buffer_memory - self.used_bytes)
-        if size == 0:
+        if size <= 0:
+            if size < 0:
+                queue.open = None
+                self._offer_due(queue)
             return None
         batch.bytes += size
         self.used_bytes += size
@@ -265,29 +271,32 @@ class Accumulator:
         self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> Delivery:
         """Add a record to the queue's open batch, or else to a new one."""
-        delivery = self.append_to_open(queue, timestamp_ms, key, value, headers)
-        if delivery is not None:
-            return delivery
+        if queue.open is not None:
+            delivery = self.append_to_open(queue, timestamp_ms, key, value, headers)
+            if delivery is not None:
+                return delivery
         records = BatchBuilder(queue.batch_size, self._codec)
-        batch = ProducerBatch(Outcome(queue.partition), queue.opened, records, self._clock())
+        size = records.append(timestamp_ms, key, value, headers)
+        batch = ProducerBatch(Outcome(queue.partition), queue.opened, records, self._clock(), bytes=size)
         queue.opened += 1
-        batch.bytes = batch.records.append(timestamp_ms, key, value, headers)
-        self.used_bytes += batch.bytes
+        self.used_bytes += size
         queue.batches.append(batch)
         self._busy[queue] = None
         queue.open = batch
-        self._offer_due(queue)
+        if not queue.scheduled:
+            self._offer_due(queue)
         if self._linger_s > 0:
             self._later(self._linger_s, lambda: self._offer(queue))
         return Delivery(batch.outcome, 0, timestamp_ms)
 
     def settle(self, batch: ProducerBatch) -> None:
         """The batch has its outcome, which is set on it; its bytes are free and waiters are woken."""
-        if batch.settled:
+        if batch.outcome.settled:
             return
         batch.outcome.settle()
         self.used_bytes -= batch.bytes
-        self._wake_waiter()
+        if self._waiters:
+            self._wake_waiter()
 
     def take(self, queue: PartitionQueue, room: int) -> list[ProducerBatch]:
         """The queue's oldest batches that may go now, within `room` bytes but at least one; closed and in flight.
@@ -297,9 +306,9 @@ class Accumulator:
         queue.scheduled = False
         taken: list[ProducerBatch] = []
         size = 0
+        oldest = queue.flying[0] if queue.flying else None
         for batch in queue.batches:
             size += batch.bytes + BATCH_OVERHEAD
-            oldest = next(iter(queue.flying or taken), None)
             if not queue.admits(batch, oldest) or (taken and (size > room or not self._due(queue, batch))):
                 break
             again = batch.sequence is not None
@@ -307,8 +316,8 @@ class Accumulator:
                 if not queue.sequences.named:
                     break
                 batch.take_number(*queue.sequences.take(batch.records.count))
-            if not (queue.flying or taken):
-                queue.resending = again
+            if oldest is None:
+                oldest, queue.resending = batch, again
                 for known in queue.numbered():
                     known.refused = False  # another leader may take it
             taken.append(batch)
@@ -317,14 +326,15 @@ class Accumulator:
             if batch is queue.open:
                 queue.open = None
         queue.flying += taken
-        self._offer_due(queue)
+        if queue.batches:
+            self._offer_due(queue)
         return taken
 
     def land(self, queue: PartitionQueue, landed: list[ProducerBatch]) -> None:
         """These are in flight no more; those without an outcome wait again, in their place. Then call `go_on`."""
-        gone = set(landed)
-        queue.flying = [batch for batch in queue.flying if batch not in gone]
-        again = [batch for batch in landed if not batch.settled]
+        for batch in landed:
+            queue.flying.remove(batch)
+        again = [batch for batch in landed if not batch.outcome.settled]
         if again or not queue.flying:
             queue.resending = False
         if again:
@@ -334,11 +344,12 @@ class Accumulator:
         """Take settled batches off the front, and offer the queue if the next one is due."""
         if queue.sequences is not None and not queue.flying:
             self._settle_sequences(queue, queue.sequences)
-        while queue.batches and queue.batches[0].settled:
+        while queue.batches and queue.batches[0].outcome.settled:
             queue.batches.popleft()
-        if not queue.batches and not queue.flying:
+        if queue.batches:
+            self._offer_due(queue)
+        elif not queue.flying:
             self._busy.pop(queue, None)
-        self._offer_due(queue)
 
     def _settle_sequences(self, queue: PartitionQueue, sequences: Sequences) -> None:
         """With nothing in flight, the log's answers about the batches' numbers are final.
@@ -358,7 +369,7 @@ class Accumulator:
                 sequences.broken = True
                 for batch in numbered:
                     batch.number_anew()
-        if not queue.numbered():
+        if sequences.broken and not queue.numbered():
             sequences.mend()
 
     def unsettled(self) -> list[ProducerBatch]:
@@ -375,6 +386,7 @@ class Accumulator:
             self._offer(queue)
 
     def _due(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Whether the batch has waited long enough for more records."""
         if batch is not queue.open or self.flushing:
             return True
         if self._linger_s <= 0:
@@ -382,11 +394,15 @@ class Accumulator:
         return self._clock() - batch.created >= self._linger_s
 
     def _offer_due(self, queue: PartitionQueue) -> None:
-        if queue.batches and self._due(queue, queue.batches[0]):
+        """Offer the queue, which has batches, if the first one is due."""
+        if self._due(queue, queue.batches[0]):
             self._offer(queue)
 
     def _offer(self, queue: PartitionQueue) -> None:
-        if queue.sendable:
+        batches, flying = queue.batches, queue.flying
+        if not batches or queue.retrying or queue.scheduled:
+            return
+        if queue.admits(batches[0], flying[0] if flying else None):
             queue.scheduled = True
             self._ready(queue)
 

@@ -76,8 +76,8 @@ class Sequences:
         return self.known and not self.broken and self.producer == self._identity.current
 
     def mend(self) -> None:
-        """Nothing numbered is left without an outcome: after a hole, start again."""
-        if self.broken and self.producer is not None:
+        """Nothing numbered is left without an outcome: start again after the hole."""
+        if self.producer is not None:
             self._identity.renew(self.producer)
         self.broken = False
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from replog.client.metadata import Metadata
 from replog.client.producing.accumulator import BATCH_OVERHEAD, Accumulator, PartitionQueue, ProducerBatch
+from replog.client.producing.idempotence import MAX_OUTSTANDING
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.codec import WithRecords
@@ -72,8 +73,10 @@ class ProduceStream:
 
     def offer(self, queue: PartitionQueue) -> None:
         self._ready[queue] = None
-        self._full_bytes += sum(batch.bytes for batch in queue.batches if batch is not queue.open)
-        self._pressing |= self._full_bytes >= ENOUGH_BYTES
+        if self._in_flight:
+            first = islice(queue.batches, MAX_OUTSTANDING)
+            self._full_bytes += sum(batch.bytes for batch in first if batch is not queue.open)
+            self._pressing |= self._full_bytes >= ENOUGH_BYTES
         self._wake.set()
 
     def oldest_s(self, now: float) -> float:

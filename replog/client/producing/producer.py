@@ -169,7 +169,7 @@ class Producer:
         try:
             self._accumulator.send_open_batches()
             for batch in self._accumulator.unsettled():
-                await batch.outcome.wait()
+                await batch.outcome
         finally:
             self._accumulator.flushing -= 1
 
@@ -196,7 +196,8 @@ class Producer:
 
     async def _room_in(self, topic: str, key: bytes | None, partition: int | None, size: int) -> PartitionQueue:
         """Where the record goes, once the buffer has room for it: it takes up to `size` bytes."""
-        await self.start()
+        if not self._running:
+            await self.start()
         if size > self._max_request_bytes or size > self._buffer_memory:
             raise ReplogError(
                 ErrorCode.MESSAGE_TOO_LARGE,

@@ -123,7 +123,8 @@ def _check_start(buffer: Buffer, position: int) -> None:
 
 def with_crc(header: BatchHeader, payload: Buffer) -> BatchHeader:
     """The header with the CRC-32C that is right for it and its records section."""
-    return header._replace(crc=crc32c(payload, crc32c(HEADER.pack(*header)[CRC_START:])))
+    crc = crc32c(payload, crc32c(HEADER.pack(*header)[CRC_START:]))
+    return _new(BatchHeader, (*header[:4], crc, *header[5:]))
 
 
 def validate_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:

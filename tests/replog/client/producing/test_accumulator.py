@@ -143,6 +143,13 @@ def test_a_batch_that_began_while_another_was_in_flight_lingers_from_its_own_fir
     assert values(harness.take()) == [b"b"]
 
 
+def test_a_batch_that_had_no_room_for_a_record_does_not_linger_though_that_record_went_elsewhere():
+    harness = Harness(linger_s=10, batch_size=200)
+    append(harness, b"x" * 100)
+    assert harness.accumulator.append_to_open(harness.queue, 5, None, b"y" * 100, ()) is None
+    assert values(harness.take()) == [b"x" * 100]
+
+
 def test_a_batch_that_is_full_does_not_linger():
     harness = Harness(linger_s=10, batch_size=200)
     append(harness, b"x" * 100)
