@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, diverges
-from replog.log.files.cold import NOTHING, WaitingFor
+from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, parting
 from replog.log.log import Log
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
@@ -77,10 +76,8 @@ def _available_bytes(
 ) -> int | None:
     if check_leader_epoch(request.current_leader_epoch, reader.leader_epoch) is not ErrorCode.NONE:
         return None  # E: a new leader term
-    if request.last_fetched_epoch is not None:
-        end = reader.log.end_offset_for_epoch(request.last_fetched_epoch)
-        if end.end_offset < 0 or diverges(end, request.last_fetched_epoch, request.fetch_offset):
-            return None  # H
+    if parting(reader.log, request) is not None:
+        return None  # H
     if start is None:
         return 0
     if reader.log.log_end_offset < start.offset:
@@ -89,8 +86,7 @@ def _available_bytes(
         return 0  # F4, before the places are compared: an old bound may still name the segment before a roll
     if is_throttled:
         return 0  # whatever F2 and F3 would bring
-    with WaitingFor(NOTHING):
-        bound = reader.log.bound(isolation)
+    bound = reader.log.bound(isolation)
     if start.message_only or bound.message_only:
         return 0  # F5: the place of the bound, or of the reader, is unknown (LG-1)
     if start.segment_base != bound.segment_base:

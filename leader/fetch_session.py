@@ -159,10 +159,11 @@ class FetchSession(ABC, Generic[R]):
         rows = self._read(now_ms, room)
         min_bytes = max(self.least_bytes, min(request.min_bytes, self._limit))
         wait_ms = request.max_wait_ms
-        if any(row.answer.cold is not None for row in rows):
+        answers = [row.answer for row in rows]
+        if self._cold_wait_ms and any(answer.cold is not None for answer in answers):
             wait_ms = max(wait_ms, self._cold_wait_ms)
         cannot_wait = wait_ms <= 0 or not self._named or (self._due and not room)
-        if cannot_wait or is_enough((row.answer for row in rows), min_bytes):
+        if cannot_wait or is_enough(answers, min_bytes):
             return self._response(rows, now_ms)
         self._park(rows, min_bytes, now_ms + min(wait_ms, self._max_wait_ms), now_ms)
         return None

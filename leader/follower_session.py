@@ -144,9 +144,10 @@ class FollowerSession(FetchSession[PartitionLeader]):
     @property
     def next_wake_ms(self) -> int | None:
         """When `on_time` is next needed."""
-        if self.deadline_ms is None or self._push_ms is None:
-            return self.deadline_ms
-        return min(self._push_ms, self.deadline_ms)
+        if self._parked is None:
+            return None
+        deadline_ms = self._parked.deadline_ms
+        return deadline_ms if self._push_ms is None else min(self._push_ms, deadline_ms)
 
     def on_time(self, now_ms: int) -> None:
         if self.deadline_ms is None:
@@ -160,7 +161,9 @@ class FollowerSession(FetchSession[PartitionLeader]):
 
     def _goes_on_waiting(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
         """Send these high watermarks soon, because it has nothing to read (divergence 6)."""
-        self._unpushed.update((tp, None) for tp in partitions if tp in self._due)
+        for tp in partitions:
+            if tp in self._due:
+                self._unpushed[tp] = None
         if self._unpushed and self._push_ms is None:
             self._push_ms = now_ms + PUSH_DELAY_MS
         self._on_wake()

@@ -100,6 +100,16 @@ def diverges(end: EpochEndOffset, last_fetched_epoch: int, fetch_offset: int) ->
     return end.epoch < last_fetched_epoch or end.end_offset < fetch_offset
 
 
+def parting(log: Log, request: FetchPartition) -> EpochEndOffset | None:
+    """Where the log ends the epoch of the reader's last record, if the reader must truncate (FE-5): undefined if the
+    log does not know it. None: the reader agrees, or does not say."""
+    epoch, offset = request.last_fetched_epoch, request.fetch_offset
+    if epoch is None or (epoch == log.latest_epoch and offset <= log.log_end_offset):
+        return None
+    end = log.end_offset_for_epoch(epoch)
+    return end if end.end_offset < 0 or diverges(end, epoch, offset) else None
+
+
 class Reading(TypedDict):
     """How much of a log a fetch may read, the first batch whole if `min_one`; and where it may wait for the disk:
     anywhere, if that is not said."""
@@ -120,16 +130,13 @@ def read_log(
 ) -> FetchAnswer:
     """Validate the epoch and the offset, then read (FE-4 to FE-7), waiting for the disk at `wait_for` alone. Errors are
     in the answer, never raised."""
-    offset = request.fetch_offset
-    in_range = log.log_start_offset <= offset <= log.log_end_offset
-    if request.last_fetched_epoch is not None:
-        end = log.end_offset_for_epoch(request.last_fetched_epoch)
-        if end.end_offset < 0 or offset < log.log_start_offset:
-            in_range = False
-        elif diverges(end, request.last_fetched_epoch, offset):
-            return answer_of(log)._replace(diverging=end)
-    if not in_range:
+    offset, end = request.fetch_offset, parting(log, request)
+    if end is not None and end.end_offset >= 0 and offset >= log.log_start_offset:
+        return answer_of(log)._replace(diverging=end)
+    if end is not None or not log.log_start_offset <= offset <= log.log_end_offset:
         return answer_of(log, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if offset == log.log_end_offset and log.failure is None:  # as nearly always: nothing is read
+        return answer_of(log, place=log.bound(Isolation.LOG_END))
     try:
         with WaitingFor(wait_for):
             data = log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
@@ -148,6 +155,7 @@ def read_log(
     )
 
 
-def answer_of(log: Log, error: ErrorCode = ErrorCode.NONE) -> FetchAnswer:
+def answer_of(log: Log, error: ErrorCode = ErrorCode.NONE, place: OffsetMetadata | None = None) -> FetchAnswer:
     """An answer with the log's offsets as they are now, and without records."""
-    return FetchAnswer(error, log.high_watermark, log.last_stable_offset, log.log_start_offset, log.log_end_offset)
+    high_watermark, last_stable = log.high_watermark, log.last_stable_offset
+    return FetchAnswer(error, high_watermark, last_stable, log.log_start_offset, log.log_end_offset, place=place)

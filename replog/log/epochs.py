@@ -50,6 +50,7 @@ class LeaderEpochCache:
     def __init__(self, path: Path, entries: Iterable[EpochEntry] = ()) -> None:
         self.path = path
         self._entries = list(entries)  # replaced, never changed
+        self.latest_epoch = self._entries[-1][0] if self._entries else None
         self._saved = self._entries  # what the file has
         self._begun: Entries | None = None  # in the temporary file
         self._placed: Entries | None = None  # under its name, maybe not durably
@@ -134,6 +135,7 @@ class LeaderEpochCache:
         taken = list(entries)
         if taken != self._entries:
             self._entries = taken
+            self.latest_epoch = taken[-1][0] if taken else None
             self.on_unsaved()
 
     def truncate_from_end(self, offset: int) -> None:

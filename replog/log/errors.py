@@ -161,6 +161,8 @@ class DiskWork:
             raise LogStorageError(f"{trouble}; then restart the broker") from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            return
         if isinstance(error, LogStorageError):
             self.fail(error)
         elif isinstance(error, OSError):

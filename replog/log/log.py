@@ -25,6 +25,7 @@ from replog.log.errors import (
     OffsetOutOfRange,
     storage_errors,
 )
+from replog.log.files.cold import NOTHING, WaitingFor
 from replog.log.flushing import FlushTask
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker, end_transaction_marker, marker_or_none
@@ -56,7 +57,7 @@ class Log:
     """Open one with `Log.open`; offsets obey logStart ≤ LSO ≤ HW ≤ LEO at all times."""
 
     # the simulator's checks see each assignment of these
-    WATCHED: ClassVar = frozenset({"_high_watermark", "log_end_offset", "log_start_offset"})
+    WATCHED: ClassVar = frozenset({"high_watermark", "log_end_offset", "log_start_offset"})
 
     def __init__(self, directory: Path, config: TopicConfig, loaded: LoadedLog) -> None:
         self.directory = directory
@@ -72,8 +73,8 @@ class Log:
         self.deleted = loaded.segments.deleted  # files that wait for `file.delete.delay.ms` (LG-15)
         self._segments = loaded.segments
         self._snapshots = loaded.snapshots
-        self._high_watermark = OffsetMetadata(self.log_start_offset)
-        self._last_stable = OffsetMetadata(-1)  # with its place, as last found
+        self.high_watermark = self.log_start_offset
+        self._places: dict[Isolation, OffsetMetadata] = {}  # of the bounds below the log end, as last found
         self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # gets every disk error
         self._working = DiskWork(directory, lambda failure: self.on_failure(failure))
         self.on_flush_due: Callable[[], None] = self.flush_now  # or have a `flush_task` run soon
@@ -117,20 +118,16 @@ class Log:
     # -- what it holds
 
     @property
-    def high_watermark(self) -> int:
-        return self._high_watermark.offset
-
-    @property
     def last_stable_offset(self) -> int:
         """Up to where every transaction is decided, the high watermark at most (PS-5)."""
         unstable = self.producers.first_unstable_offset
         if unstable is None:
-            return self._high_watermark.offset
-        return min(max(unstable, self.log_start_offset), self._high_watermark.offset)
+            return self.high_watermark
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     @property
     def latest_epoch(self) -> int | None:
-        return latest[0] if (latest := self.epochs.latest) else None
+        return self.epochs.latest_epoch
 
     @property
     def size(self) -> int:
@@ -169,8 +166,11 @@ class Log:
         return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
 
     def bound(self, isolation: Isolation) -> OffsetMetadata:
-        """As `limit`, with its place (LG-0), or without if damage hides that (5.6). Raises ColdRead (`files.cold`)."""
-        with self._working:
+        """As `limit`, with its place (LG-0), or without if damage hides that (5.6). It does not wait for the disk:
+        raises ColdRead (`files.cold`)."""
+        if self.limit(isolation) == self.log_end_offset:
+            return self._segments.end()
+        with self._working, WaitingFor(NOTHING):
             try:
                 return self._bound(isolation)
             except CorruptRecord:
@@ -222,11 +222,9 @@ class Log:
             )
             if self.epochs.assign(leader_epoch, stamped.base_offset):
                 self.epochs.save()
-            if self._segments.active.should_roll(stamped, self.config):
-                self._start_segment(stamped.base_offset)
-            active = self._segments.active
+            active = self._active_for(stamped)
             active.append(with_head(head, records))  # if it cannot be opened, nothing has happened
-            self._account(stamped, marker)
+            self._account(active, stamped, marker)
             active.write_indexes()
             self.log_end_offset = active.next_offset
             self.ask_for_flush()
@@ -234,7 +232,7 @@ class Log:
         time = NO_TIMESTAMP if append_time is None else append_time
         return AppendInfo(first, last, greatest, time, self.log_start_offset, stamped.size)
 
-    def append_as_follower(self, records: Buffer) -> AppendInfo:
+    def append_as_follower(self, records: Buffer) -> None:
         """Append replicated batches unchanged (2.8); a trailing part of a batch is dropped.
 
         The batches must continue the log, without a hole unless compaction may have left it (CL-8), and with leader
@@ -251,7 +249,6 @@ class Log:
                 self.ask_for_flush()
         if checked.fault is not None:
             raise checked.fault
-        return checked.info(self.log_start_offset)
 
     def _write_replicated(self, records: memoryview, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Add the batches that follow each other in `records`, with one write a segment. They roll as on the leader, so
@@ -260,29 +257,34 @@ class Log:
         try:
             while first < len(batches):
                 start, header = batches[first]
-                if self._segments.active.should_roll(header, self.config):
-                    self._start_segment(header.base_offset)
-                active, after = self._segments.active, first
+                active, after = self._active_for(header), first
                 with active.file:
                     for position, header in batches[first:]:
                         if after > first and active.should_roll(header, self.config):
                             break
-                        self._account(header, marker_or_none(records, header, position))
+                        self._account(active, header, marker_or_none(records, header, position))
                         after, end = after + 1, position + header.size
                     active.write([records[start:end]])
                     active.write_indexes()
                 first, self.log_end_offset = after, active.next_offset
         finally:
-            self.epochs.assign_all(epoch_starts(batches[:first], log_end))
+            if first and batches[first - 1][1].leader_epoch != self.latest_epoch:  # they only rise
+                self.epochs.assign_all(epoch_starts(batches[:first], log_end))
 
-    def _account(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+    def _active_for(self, header: BatchHeader) -> Segment:
+        """The segment that takes this batch: a new one if it is time (SG-6)."""
+        if self._segments.active.should_roll(header, self.config):
+            self._start_segment(header.base_offset)
+        return self._segments.active
+
+    def _account(self, active: Segment, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
         """Note what a batch of the active segment changes. `marker` is its content if it ends a transaction. An aborted
         transaction is noted in the segment that holds its marker (IX-19)."""
-        self._segments.active.add(header, self.config.index_interval_bytes)
+        active.add(header, self.config.index_interval_bytes)
         if header.producer_id >= 0:
             aborted = self.producers.update(header, marker)
             if aborted is not None:
-                self._segments.active.transaction_index.append(aborted)
+                active.transaction_index.append(aborted)
 
     def _start_segment(self, base_offset: int) -> None:
         """Go on in a new segment, with a snapshot of the producers next to it (LG-5)."""
@@ -322,8 +324,8 @@ class Log:
     def update_high_watermark(self, offset: int) -> int:
         """Set it, clamped to [log start, log end]; it may go back (5.6). Returns the result."""
         clamped = min(max(offset, self.log_start_offset), self.log_end_offset)
-        if clamped != self._high_watermark.offset:
-            self._high_watermark = OffsetMetadata(clamped)
+        if clamped != self.high_watermark:
+            self.high_watermark = clamped
         self.producers.replicated_to(clamped)
         return clamped
 
@@ -331,9 +333,9 @@ class Log:
         """Raise it to `offset` if that is higher (a leader's way). ValueError if that is beyond the log end."""
         if offset > self.log_end_offset:
             raise ValueError(f"high watermark {offset} would be beyond log end offset {self.log_end_offset}")
-        if offset <= self._high_watermark.offset:
+        if offset <= self.high_watermark:
             return False
-        self._high_watermark = OffsetMetadata(offset)
+        self.high_watermark = offset
         self.producers.replicated_to(offset)
         return True
 
@@ -398,7 +400,7 @@ class Log:
             self._segments.replace_all(offset)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self._ended_at(offset)
-        self._high_watermark = self._segments.end()
+        self.high_watermark = offset
         self.epochs.clear()
         self.producers.clear()
         if was_empty:
@@ -414,8 +416,8 @@ class Log:
     def _ended_at(self, offset: int) -> None:
         self.log_end_offset = offset
         self.recovery_point = min(self.recovery_point, offset)
-        self._high_watermark = OffsetMetadata(min(self.high_watermark, offset))
-        self._last_stable = OffsetMetadata(-1)
+        self.high_watermark = min(self.high_watermark, offset)
+        self._places.clear()
 
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
@@ -559,8 +561,7 @@ class Log:
         """Put it into their place. False if a truncation or a removal has discarded it meanwhile."""
         with self._working:
             finished = self._segments.finish_swap(swap)
-        self._high_watermark = OffsetMetadata(self.high_watermark)  # where the bounds lie is found again
-        self._last_stable = OffsetMetadata(-1)
+        self._places.clear()
         return finished
 
     # -- closing, moving
@@ -617,14 +618,9 @@ class Log:
 
     def _bound(self, isolation: Isolation) -> OffsetMetadata:
         """As `bound`, but raises CorruptRecord. The place is found once: the batch that holds the offset (LG-6)."""
-        if isolation is Isolation.LOG_END:
+        offset, place = self.limit(isolation), self._places.get(isolation)
+        if offset == self.log_end_offset:
             return self._segments.end()
-        if isolation is Isolation.TXN_COMMITTED and self.last_stable_offset < self.high_watermark:
-            if self._last_stable.offset != self.last_stable_offset:
-                self._last_stable = self._segments.locate(self.last_stable_offset)
-            return self._last_stable
-        if self._high_watermark.offset == self.log_end_offset:
-            return self._segments.end()
-        if self._high_watermark.message_only:
-            self._high_watermark = self._segments.locate(self._high_watermark.offset)
-        return self._high_watermark
+        if place is None or place.offset != offset:
+            place = self._places[isolation] = self._segments.locate(offset)
+        return place

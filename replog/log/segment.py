@@ -9,7 +9,6 @@ segment keeps it, empty: the segment before it ends there, although it may go on
 """
 
 import os
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -46,10 +45,6 @@ MAX_RECENT = (
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 Headers = Callable[[int], Iterator[tuple[int, BatchHeader]]]  # of the log, from a position on
-
-
-def _last_offset(batch: tuple[int, BatchHeader]) -> int:
-    return batch[1].last_offset
 
 
 class Segment:
@@ -264,8 +259,12 @@ class Segment:
         Raises CorruptRecord if the batches contradict each other: damage must not look like a hole.
         """
         if self.recent and offset >= self.recent[0][1].base_offset:
-            slot = bisect_left(self.recent, offset, key=_last_offset)
-            return self.recent[slot] if slot < len(self.recent) else None
+            holder = None
+            for batch in reversed(self.recent):  # most readers are near the end
+                if batch[1].last_offset < offset:
+                    break
+                holder = batch
+            return holder
         next_offset = self.base_offset
         batches = self._batches_near(offset)
         for position, header in batches:

@@ -68,7 +68,7 @@ class Segments:
 
     def since(self, offset: int) -> list[Segment]:
         """The segment with the greatest base offset up to `offset` (the first one, if none), and those after it."""
-        if offset >= self.active.base_offset:
+        if offset >= self._segments[-1].base_offset:
             return self._segments[-1:]
         return self._segments[max(bisect_right(self._segments, offset, key=_base) - 1, 0) :]
 
@@ -82,7 +82,8 @@ class Segments:
 
     def end(self) -> OffsetMetadata:
         """The log end."""
-        return OffsetMetadata(self.active.next_offset, self.active.base_offset, self.active.size)
+        active = self._segments[-1]
+        return OffsetMetadata(active.next_offset, active.base_offset, active.size)
 
     def read(self, offset: int, max_bytes: int, bound: OffsetMetadata, *, min_one_message: bool) -> FetchData:
         """Whole batches from the one that holds `offset`, below `bound`, whose place is known (LG-7). At or past the

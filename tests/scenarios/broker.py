@@ -94,7 +94,7 @@ class Broker(ReplicaManager):
 
     def settle(self) -> bool:
         """Do what the last events set off; whether there was anything."""
-        anything = bool(self._moved or self._marked)
+        anything = bool(self._advanced or self._marked)
         self._drain()
         for session in tuple(self._marked):
             self._tell(session)

@@ -190,7 +190,7 @@ class OpenFile:
         return self._files.open(self)
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
-        if isinstance(error, cold.ColdRead):
+        if error is not None and isinstance(error, cold.ColdRead):
             error.path = self.path
         with self._lock:
             self.users -= 1

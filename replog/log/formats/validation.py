@@ -31,7 +31,7 @@ from replog.log.formats.batch import (
     validate_crc,
     with_crc,
 )
-from replog.log.offsets import NO_TIMESTAMP, AppendInfo, AppendOrigin, Buffer
+from replog.log.offsets import AppendOrigin, Buffer
 
 
 def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> BatchHeader:
@@ -115,20 +115,6 @@ class ReplicatedBatches(NamedTuple):
     batches: list[tuple[int, BatchHeader]]
     fault: ReplogError | None
 
-    def info(self, log_start_offset: int) -> AppendInfo:
-        """What their append did."""
-        if not self.batches:
-            return AppendInfo.nothing(log_start_offset)
-        position, last = self.batches[-1]
-        return AppendInfo(
-            self.batches[0][1].base_offset,
-            last.last_offset,
-            max(header.max_timestamp for _, header in self.batches),
-            NO_TIMESTAMP,
-            log_start_offset,
-            position + last.size,
-        )
-
 
 def check_replicated_batches(
     records: Buffer, log_end_offset: int, latest_epoch: int, *, holes: bool
@@ -143,15 +129,15 @@ def check_replicated_batches(
     next_offset, epoch = log_end_offset, max(latest_epoch, 0)
     try:
         for position, header in iterate_batches(records):
-            if not good and not continues(header, next_offset, holes=holes):
-                raise UnexpectedAppendOffset(
-                    f"batch {header.base_offset} to {header.last_offset} does not begin at log end {next_offset}",
-                    header.base_offset,
-                    header.last_offset,
-                )
-            as_usual = header.base_offset == next_offset and header.leader_epoch >= epoch
-            if not as_usual and (fault := fault_of(header, next_offset, epoch, holes=holes)):
-                raise OffsetsOutOfOrder(fault)
+            if header.base_offset != next_offset or header.leader_epoch < epoch:
+                if not good and not continues(header, next_offset, holes=holes):
+                    raise UnexpectedAppendOffset(
+                        f"batch {header.base_offset} to {header.last_offset} does not begin at log end {next_offset}",
+                        header.base_offset,
+                        header.last_offset,
+                    )
+                if fault := fault_of(header, next_offset, epoch, holes=holes):
+                    raise OffsetsOutOfOrder(fault)
             if not validate_crc(records, position, header):
                 raise CorruptRecord(f"the CRC of replicated batch {header.base_offset} is not {header.crc:08x}")
             good.append((position, header))

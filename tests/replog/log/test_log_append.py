@@ -49,8 +49,8 @@ def test_a_leader_refuses_a_bad_batch_and_stays_as_it_was(tmp_path, records, cod
 def test_nothing_is_appended_for_no_bytes(tmp_path):
     log = open_log(tmp_path)
     assert log.append_as_leader(b"", leader_epoch=0, now_ms=0).last_offset == -1
-    assert log.append_as_follower(b"").first_offset == -1
-    assert log.append_as_follower(leader_batch(0, 0, b"a")[:-1]).last_offset == -1
+    log.append_as_follower(b"")
+    log.append_as_follower(leader_batch(0, 0, b"a")[:-1])
     assert (log.log_end_offset, log.epochs.entries) == (0, ())
 
 

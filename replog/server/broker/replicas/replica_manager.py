@@ -69,7 +69,7 @@ class ReplicaManager:
         self.follower_quota = ReplicationQuota(config.follower_replication_throttled_rate, windows, window_ms)
         self.on_storage_error = on_storage_error
         self._submit_proposal = submit_proposal
-        self._moved: dict[TopicPartition, bool] = {}  # touched since the last drain; whether the HW advanced
+        self._advanced: dict[TopicPartition, None] = {}  # the HW advanced since the last drain
         self._sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}
         self._consumed = 0  # partitions of consumers' sessions
         self._marked: dict[FetchSession[Any], None] = {}  # these will look at their partitions
@@ -109,10 +109,11 @@ class ReplicaManager:
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         """The leader that this fetch asks, or the first error of the fetch (FE-1)."""
         hosted = self.hosted.get(tp)
-        if hosted is not None and _is_other_topic(hosted, fetch):
-            return ErrorCode.INCONSISTENT_TOPIC_ID
-        if hosted is not None and hosted.leader is not None and not hosted.is_offline:
-            return hosted.leader
+        if hosted is not None:
+            if _is_other_topic(hosted, fetch):
+                return ErrorCode.INCONSISTENT_TOPIC_ID
+            if hosted.leader is not None and not hosted.is_offline:
+                return hosted.leader
         return self.leader_for_epoch(tp, fetch.current_leader_epoch)
 
     def reader_for_fetch(
@@ -173,9 +174,10 @@ class ReplicaManager:
 
         Sessions are marked at once: before that, their requests mean that nothing has changed.
         """
-        if not self._moved:
-            self._drain_soon()
-        self._moved[tp] = self._moved.get(tp, False) or high_watermark_advanced
+        if high_watermark_advanced:
+            if not self._advanced:
+                self._drain_soon()
+            self._advanced[tp] = None
         self._not_level[tp] = self.stirred[tp] = None
         for session in self._sessions.get(tp, ()):
             session.mark(tp)
@@ -246,8 +248,7 @@ class ReplicaManager:
                 self.hearing.listen_anew(now_ms)  # a leader that must stay may ask again, but not at every look
 
     def _drain(self) -> None:
-        moved, self._moved = self._moved, {}
-        advanced = [tp for tp, high_watermark_advanced in moved.items() if high_watermark_advanced]
+        advanced, self._advanced = self._advanced, {}
         self._check(advanced)
 
     def _check(self, advanced: Collection[TopicPartition]) -> None:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from replog.log.offsets import OffsetMetadata
 from replog.metadata.values import NO_LEADER
 from tests.leader.replicas import state
 from tests.replog.simulator.checks.tiny import TinyWorld, violates
@@ -166,7 +165,7 @@ def test_what_a_leader_exposes_is_committed_batch_by_batch_whatever_its_log_star
     world = TinyWorld(tmp_path)
     world.record(state(isr=(1,)))
     log = world.start(1, "0:7-9")
-    log._high_watermark = OffsetMetadata(7)
+    log.high_watermark = 7
     world.partition.highest_start = 7  # a leader's
     world.lead(1, state(isr=(1,)))
     assert (world.partition.committed_end, str(world.partition.committed)) == (10, "0:7-9")

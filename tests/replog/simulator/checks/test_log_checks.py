@@ -6,7 +6,6 @@ import pytest
 
 from replog.log.formats.batch import parse_header
 from replog.log.log import Log
-from replog.log.offsets import OffsetMetadata
 from replog.simulator.checks.chain import Chain, KnownBatch
 from replog.simulator.checks.headers import all_headers, headers_from
 from tests.leader.replicas import append_record, log_of, state
@@ -106,7 +105,7 @@ def _write(log: Log, batch: bytes) -> None:
 
 BROKEN = {
     "a high watermark beyond the log end": (
-        lambda log: setattr(log, "_high_watermark", OffsetMetadata(6)),
+        lambda log: setattr(log, "high_watermark", 6),
         ("INV-1", "high watermark 6 <= log end 5"),
     ),
     "an epoch in the cache that its broker does not know": (

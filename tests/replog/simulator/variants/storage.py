@@ -26,7 +26,11 @@ def _trust_any_stop(self: LogDirectory, *arguments: Any) -> Any:
 
 def _epochs_in_memory(self: LeaderEpochCache, entries: Any) -> None:
     """They are lost with the process."""
-    self._entries = self._saved = list(entries)
+    _replace_epochs(self, entries)
+    self._saved = self._entries
+
+
+_replace_epochs = LeaderEpochCache.replace
 
 
 def _no_epochs(path: Any) -> LeaderEpochCache:
