@@ -24,10 +24,16 @@ class Connection:
     def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
         """`to_send` begins with the preface and SETTINGS."""
         self._streams = Streams(side, bounds)
+        self.unheard: Sequence[Event] = self._streams.events  # that `events` would give
+        self._events = self._streams.events
         self._open = self._streams.open
         self._outgoing = self._streams.outgoing
         self._incoming = self._streams.incoming
         self._write = self._streams.write
+        # what is called for each message goes straight to the part that does it, and says there what it promises
+        self.to_send = self._outgoing.to_send
+        self.send_message, self.waiting = self._outgoing.send_message, self._outgoing.waiting
+        self.took = self._incoming.took
         self._receiver = Receiver(self._streams)
         self._feed = self._receiver.frames.feed
         self._preface = PREFACE if side == "server" else b""  # what is still to come of it
@@ -49,7 +55,9 @@ class Connection:
                 self._failed = True
                 self._streams.fail(failure)
                 self._streams.emit(Failed(failure.code, failure.text))
-        return self.events()
+        came = self._events[:]
+        self._events.clear()
+        return came
 
     def _after_preface(self, data: Buffer) -> Buffer:
         begin = bytes(data[: len(self._preface)])
@@ -58,24 +66,17 @@ class Connection:
         self._preface = self._preface[len(begin) :]
         return data[len(begin) :]
 
-    def to_send(self, most: int = 1 << 20) -> list[Buffer]:
-        """What to write now, in order: headers of frames and pieces of messages, not joined.
-
-        With a lot to send, little more than `most` bytes, streams taking turns: ask again once they are written.
-        Empty if there is nothing more to write until the peer or a call changes that.
-        """
-        return self._outgoing.take(most)
-
     @property
     def has_to_send(self) -> bool:
         """Whether `to_send` gives something now."""
-        return self._outgoing.any
+        outgoing = self._outgoing
+        return bool(outgoing.frames or (outgoing.turns and outgoing.window > 0))
 
     def events(self) -> list[Event]:
         """What came about outside of `receive`: `Writable` by `to_send`, `Unreadable` by `took`, `Opened` by calls."""
-        events = self._streams.events[:]
-        self._streams.events.clear()
-        return events
+        came = self._events[:]
+        self._events.clear()
+        return came
 
     # -- the connection
 
@@ -140,15 +141,6 @@ class Connection:
             self._write(header_frames(stream, self._table + block, False, self._outgoing.max_frame))
             self._table = b""
 
-    def send_message(self, stream: int, pieces: Sequence[Buffer], end: bool = False) -> None:
-        """Send one gRPC message, joined from `pieces` of bytes, with its prefix; with `end`, the last one (client).
-
-        What the windows do not let through waits, and keeps the pieces: see `waiting`.
-        """
-        known = self._open.get(stream)
-        if known is not None:
-            self._outgoing.message(known, pieces, end)
-
     def end(self, stream: int) -> None:
         """Send no more messages (client), after what waits. As `send_message(…, end=True)`, which costs no frame."""
         known = self._open.get(stream)
@@ -171,15 +163,3 @@ class Connection:
         known = self._open.get(stream)
         if known is not None:
             self._streams.reset(known, code)
-
-    def took(self, stream: int, size: int) -> None:
-        """The reader has a message of `size` bytes: credit goes back to the peer.
-
-        Once for every `Message`, also of streams that have ended. After a reset, by either side, it does nothing.
-        """
-        self._incoming.took(stream, size)
-
-    def waiting(self, stream: int) -> int:
-        """Bytes of messages that wait for a window or for `to_send`; 0 for a stream that is gone."""
-        known = self._open.get(stream)
-        return 0 if known is None else known.queued

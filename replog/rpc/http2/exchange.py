@@ -27,7 +27,9 @@ class Exchange:
 
     def on_message(self, payload: bytes) -> None:
         self._came.append(payload)
-        _wake(self._reading)
+        reading = self._reading
+        if reading is not None and not reading.done():
+            reading.set_result(None)
 
     def on_over(self, failure: ReplogError | None = None) -> None:
         """Nothing more comes, and why if that is wrong. The first word counts."""
@@ -46,23 +48,15 @@ class Exchange:
                 if (failure := self.failure) is not None:
                     raise ReplogError(failure.code, failure.message)  # a new one, which keeps no frames of others
                 return None
-            await self._news(timeout_s)
+            self._reading = asyncio.get_running_loop().create_future()
+            if timeout_s is None:
+                await self._reading
+            else:
+                await _within(timeout_s, self._reading)
         payload = self._came.popleft()
-        self._connection.took(self.stream, len(payload))
-        if self._connection.has_to_send:
+        if self._connection.took(self.stream, len(payload)):
             self._write_soon()
         return payload
-
-    async def _news(self, timeout_s: float | None) -> None:
-        loop = asyncio.get_running_loop()
-        self._reading = loop.create_future()
-        timer = None if timeout_s is None else loop.call_later(timeout_s, _expire, self._reading)
-        try:
-            await self._reading
-        finally:
-            self._reading = None
-            if timer is not None:
-                timer.cancel()
 
     def send(self, pieces: Sequence[Buffer], end: bool = False) -> None:
         """What does not go out yet waits: see `room`."""
@@ -84,8 +78,8 @@ class Exchange:
     def drop(self) -> None:
         """Nobody reads here any more."""
         while self._came:
-            self._connection.took(self.stream, len(self._came.popleft()))
-        self._write_soon()
+            if self._connection.took(self.stream, len(self._came.popleft())):
+                self._write_soon()
 
     def give_up(self, failure: ReplogError | None, code: int = CANCEL) -> None:
         """Close the stream now, on both sides."""
@@ -97,6 +91,14 @@ class Exchange:
 def _wake(waiting: asyncio.Future[None] | None) -> None:
     if waiting is not None and not waiting.done():
         waiting.set_result(None)
+
+
+async def _within(timeout_s: float, waiting: asyncio.Future[None]) -> None:
+    timer = asyncio.get_running_loop().call_later(timeout_s, _expire, waiting)
+    try:
+        await waiting
+    finally:
+        timer.cancel()
 
 
 def _expire(waiting: asyncio.Future[None]) -> None:

@@ -6,7 +6,7 @@ from typing import Protocol
 from replog.log.offsets import Buffer
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HEADER_BYTES = 9
+HEADER_BYTES, PREFIX_BYTES = 9, 5  # of a frame; of a gRPC message
 MIN_MAX_FRAME, MAX_MAX_FRAME = 1 << 14, (1 << 24) - 1
 MAX_WINDOW = MAX_STREAM = (1 << 31) - 1
 DEFAULT_WINDOW = 65_535
@@ -18,7 +18,10 @@ END_HEADERS, PADDED, WITH_PRIORITY = 0x4, 0x8, 0x20
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR, SETTINGS_TIMEOUT, STREAM_CLOSED = range(6)
 FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, CONNECT_ERROR, ENHANCE_YOUR_CALM = range(6, 12)
 
+_SMALL = 4096  # slices of so few bytes are cheaper copied
+
 _HEADER = struct.Struct(">BHBBL")
+_PREFIX = struct.Struct(">BL")
 _DATA_AND_PREFIX = struct.Struct(">BHBBLBL")
 _WINDOW_UPDATE = struct.Struct(">BHBBLL")
 
@@ -40,10 +43,14 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     return frame_header(len(payload), kind, flags, stream) + payload
 
 
-def data_header(size: int, flags: int, stream: int) -> bytes:
-    """Of a DATA frame that holds one whole message of `size` bytes: the frame's header and the message's prefix."""
-    length = size + 5
-    return _DATA_AND_PREFIX.pack(length >> 16, length & 0xFFFF, DATA, flags, stream, 0, size)
+def prefix(size: int) -> bytes:
+    """Of a gRPC message of `size` bytes."""
+    return _PREFIX.pack(0, size)
+
+
+def message_header(length: int, flags: int, stream: int) -> bytes:
+    """Of a DATA frame of `length` bytes that is one whole message: the frame's header and the message's prefix."""
+    return _DATA_AND_PREFIX.pack(length >> 16, length & 0xFFFF, DATA, flags, stream, 0, length - PREFIX_BYTES)
 
 
 def window_update(stream: int, increment: int) -> bytes:
@@ -105,9 +112,8 @@ class FrameReader:
 
     def feed(self, data: Buffer) -> None:
         """Raises ConnectionFailure, also those of the handler."""
-        if type(data) is not bytes or len(data) > 4096:
-            data = memoryview(data)  # slices of a few bytes are cheaper copied
         position, end = 0, len(data)
+        data = bytes(data) if end <= _SMALL else memoryview(data)
         while position < end:
             if self._data_left:
                 piece = data[position : position + self._data_left]

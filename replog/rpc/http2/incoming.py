@@ -14,10 +14,10 @@ from collections.abc import Callable
 from replog.log.offsets import Buffer
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.events import Event, Message, Unreadable
-from replog.rpc.http2.frames import DEFAULT_WINDOW, FLOW_CONTROL_ERROR, ConnectionFailure, window_update
+from replog.rpc.http2.frames import DEFAULT_WINDOW, FLOW_CONTROL_ERROR, PREFIX_BYTES, ConnectionFailure, window_update
 from replog.rpc.http2.stream import NOTHING, Stream
 
-PREFIX_BYTES = 5
+_new = tuple.__new__  # a named tuple's own takes two calls
 _PREFIX = struct.Struct(">BL")
 _SMALL = 4096  # a message up to here is handed over as bytes
 
@@ -35,6 +35,7 @@ class Incoming:
         self._max_message = bounds.max_message
         self._max_untaken = bounds.untaken
         self._memory = bounds.connection_memory
+        self._window = bounds.window
         self._batch = min(1 << 20, self._memory // 2)  # credit that is worth a frame
         self._room = self._memory  # that the peer may still send; all of it at once
         self._credit = 0  # that the peer does not know of yet
@@ -94,7 +95,7 @@ class Incoming:
         stream.untaken_bytes += size
         stream.untaken += 1
         self._untaken += 1
-        self._emit(Message(stream.number, bytes(data[PREFIX_BYTES:])))
+        self._emit(_new(Message, (stream.number, bytes(data[PREFIX_BYTES:]))))
         return True
 
     def take_in(self, stream: Stream, data: Buffer) -> None:
@@ -186,24 +187,43 @@ class Incoming:
             victim = max(incomplete, key=lambda stream: (not stream.admitted, self._lacks(stream)))
             self.refuse(victim, RESOURCE_EXHAUSTED, text)
 
-    def took(self, number: int, size: int) -> None:
+    def took(self, number: int, size: int) -> bool:
+        """The reader has a message of `size` bytes: credit goes back to the peer. Returns whether any may be due now,
+        or an event.
+
+        Once for every `Message`, also of streams that have ended. After a reset, by either side, it does nothing.
+        """
         size += PREFIX_BYTES
         stream = self._streams.get(number)
-        if stream is not None:
-            if not stream.untaken:
-                return
-            stream.untaken -= 1
-            stream.untaken_bytes -= size
-            stream.held -= size
-            self._untaken -= 1
-            self._release(size)
-            self._credit_stream(stream)
-        elif number in self._late:
-            count, held = self._late.pop(number)
-            if count > 1:
-                self._late[number] = (count - 1, held - size)
-            self._untaken -= 1
-            self._release(size)
+        if stream is None:
+            return self._took_late(number, size)
+        if not stream.untaken:
+            return False
+        stream.untaken -= 1
+        stream.untaken_bytes -= size
+        stream.held -= size
+        self._untaken -= 1
+        if (
+            self._credit + size < self._batch <= self._room
+            and (stream.room + stream.held) * 2 > self._window
+            and stream.size < 0
+            and not self._waiting
+        ):
+            self._credit += size  # and neither is due
+            return False
+        self._release(size)
+        self._credit_stream(stream)
+        return True
+
+    def _took_late(self, number: int, size: int) -> bool:
+        if number not in self._late:
+            return False
+        count, held = self._late.pop(number)
+        if count > 1:
+            self._late[number] = (count - 1, held - size)
+        self._untaken -= 1
+        self._release(size)
+        return True
 
     def refuse(self, stream: Stream, status: int, text: str) -> None:
         """No more messages of this stream, except those that are whole."""

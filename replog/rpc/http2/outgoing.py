@@ -12,10 +12,12 @@ from replog.rpc.http2.frames import (
     FLOW_CONTROL_ERROR,
     MAX_WINDOW,
     MIN_MAX_FRAME,
+    PREFIX_BYTES,
     ConnectionFailure,
-    data_header,
     frame_header,
     header_frames,
+    message_header,
+    prefix,
 )
 from replog.rpc.http2.stream import Stream
 
@@ -30,54 +32,63 @@ class Outgoing:
         self._streams = streams
         self._emit = emit
         self._ended = ended  # called when END_STREAM has gone out
-        self._frames: list[Buffer] = []
+        self.frames: list[Buffer] = []
         self._size = 0  # of messages in `frames`
-        self._turns: deque[Stream] = deque()  # streams with something to send, and a window for it
-        self.write = self._frames.append  # a frame without flow control
+        self.turns: deque[Stream] = deque()  # streams with something to send, and a window for it
+        self.write = self.frames.append  # a frame without flow control
         self.window = DEFAULT_WINDOW  # of the connection
         self.initial_window = DEFAULT_WINDOW  # of a new stream
         self.max_frame = MIN_MAX_FRAME
 
-    @property
-    def any(self) -> bool:
-        """Whether `take` gives something."""
-        return bool(self._frames or (self._turns and self.window > 0))
+    def to_send(self, most: int = 1 << 20) -> list[Buffer]:
+        """What to write now, in order: headers of frames and pieces of messages, not joined.
 
-    def take(self, most: int) -> list[Buffer]:
-        while self._turns and self.window > 0 and self._size < most:
-            self._send_turn(self._turns.popleft())
-        frames = self._frames[:]
-        self._frames.clear()
+        With a lot to send, little more than `most` bytes, streams taking turns: ask again once they are written.
+        Empty if there is nothing more to write until the peer or a call changes that.
+        """
+        while self.turns and self.window > 0 and self._size < most:
+            self._send_turn(self.turns.popleft())
+        frames = self.frames[:]
+        self.frames.clear()
         self._size = 0
         return frames
 
-    def message(self, stream: Stream, pieces: Sequence[Buffer], end: bool) -> None:
-        size = 0
+    def send_message(self, number: int, pieces: Sequence[Buffer], end: bool = False) -> None:
+        """Send one gRPC message, joined from `pieces` of bytes, with its prefix; with `end`, the last one (client).
+
+        What the windows do not let through waits, and keeps the pieces: see `waiting`.
+        """
+        stream = self._streams.get(number)
+        if stream is None:
+            return
+        size = PREFIX_BYTES
         for piece in pieces:
             size += len(piece)
-        header = data_header(size, END_STREAM if end else 0, stream.number)
-        framed = size + 5
         if (
-            framed <= stream.send_window
-            and framed <= self.window
-            and framed <= self.max_frame
-            and not self._turns
+            size <= stream.send_window
+            and size <= self.window
+            and size <= self.max_frame
+            and not self.turns
             and not stream.queue
             and self._size < _AHEAD
         ):
-            stream.send_window -= framed
-            self.window -= framed
-            self._size += framed
-            self._frames.append(header)
-            self._frames.extend(pieces)
+            stream.send_window -= size
+            self.window -= size
+            self._size += size
+            self.frames += (message_header(size, END_STREAM if end else 0, number), *pieces)
             if end:
                 self._done(stream)
             return
-        stream.queue.append(header[-5:])
+        stream.queue.append(prefix(size - PREFIX_BYTES))
         stream.queue.extend(piece for piece in pieces if len(piece))
-        stream.queued += framed
+        stream.queued += size
         stream.ending = end
         self._wants_turn(stream)
+
+    def waiting(self, number: int) -> int:
+        """Bytes of messages that wait for a window or for `to_send`; 0 for a stream that is gone."""
+        stream = self._streams.get(number)
+        return 0 if stream is None else stream.queued
 
     def end(self, stream: Stream) -> None:
         if stream.queue:
@@ -98,7 +109,7 @@ class Outgoing:
         stream.queue.clear()
         stream.queued = 0
         if stream.turn:
-            self._turns.remove(stream)
+            self.turns.remove(stream)
 
     def window_grows(self, stream: Stream | None, increment: int) -> bool:
         """By a WINDOW_UPDATE. Returns whether the stream's window is still one. Raises ConnectionFailure."""
@@ -126,7 +137,7 @@ class Outgoing:
     def _wants_turn(self, stream: Stream) -> None:
         if stream.queue and not stream.turn and stream.send_window > 0:
             stream.turn = True
-            self._turns.append(stream)
+            self.turns.append(stream)
 
     def _send_turn(self, stream: Stream) -> None:
         stream.turn = False
@@ -138,7 +149,7 @@ class Outgoing:
         self._size += size
         stream.queued -= size
         last = not stream.queued and stream.ending
-        self._frames.append(frame_header(size, DATA, END_STREAM if last else 0, stream.number))
+        self.frames.append(frame_header(size, DATA, END_STREAM if last else 0, stream.number))
         queue = stream.queue
         while size:
             piece = queue.popleft()
@@ -146,7 +157,7 @@ class Outgoing:
                 view = memoryview(piece)
                 queue.appendleft(view[size:])
                 piece = view[:size]
-            self._frames.append(piece)
+            self.frames.append(piece)
             size -= len(piece)
         if stream.queued:
             self._wants_turn(stream)

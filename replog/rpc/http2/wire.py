@@ -1,7 +1,8 @@
 """One connection on an event loop: what its socket brings and takes, and whether its peer lives.
 
-The first write of a turn of the loop goes out at once, what comes later in it together at its end. While the socket
-takes no more, everything waits where it is, uncopied.
+The first write after a read goes out at once, what comes later together at the end of that turn of the loop: most
+often there is no other, so nothing has to be called at the end of a turn. While the socket takes no more, everything
+waits where it is, uncopied.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ class Wire(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._descriptor = -1
         self._full = False  # the socket takes no more
-        self._wrote = self._will_write = False  # in this turn; at its end
+        self._wrote = self._will_write = False  # since a read, or the end of a turn; at the end of this turn
         self._why = "the connection was closed"
         self._heard = self._look_due = self._loop.time()
         self._closed = asyncio.Event()
@@ -47,7 +48,6 @@ class Wire(asyncio.BufferedProtocol):
         self._look: asyncio.TimerHandle | None = None
         self._on: dict[type[Any], Callable[[Any], None]] = {
             events.Headers: self.on_headers,
-            events.Message: self._on_message,
             events.Ended: self.on_ended,
             events.Trailers: self.on_trailers,
             events.Unreadable: self.on_unreadable,
@@ -100,9 +100,10 @@ class Wire(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._heard = now = self._loop.time()
         self._asked = None
-        came = self.connection.receive(self._buffer[:nbytes], int(now * 1000))
-        self._handle(came)
-        if self.connection.has_to_send:  # settings, pings, credit
+        self._wrote = False
+        connection = self.connection
+        self._handle(connection.receive(self._buffer[:nbytes], int(now * 1000)))
+        if connection.has_to_send:  # settings, pings, credit
             self.write_soon()  # after what the tasks write that wake now
 
     def pause_writing(self) -> None:
@@ -120,14 +121,15 @@ class Wire(asyncio.BufferedProtocol):
 
     def _handle(self, came: Sequence[events.Event]) -> None:
         for event in came:
-            self._on[type(event)](event)
-
-    def _on_message(self, event: events.Message) -> None:
-        exchange = self.exchanges.get(event.stream)
-        if exchange is None:  # given up
-            self.connection.took(event.stream, len(event.payload))
-        else:
-            exchange.on_message(cast(bytes, event.payload))  # which protobuf parses as well if it is a bytearray
+            if type(event) is not events.Message:
+                self._on[type(event)](event)
+                continue
+            stream, payload = event
+            exchange = self.exchanges.get(stream)
+            if exchange is not None:
+                exchange.on_message(payload)  # type: ignore[arg-type]  # protobuf parses a bytearray as well
+            else:  # given up
+                self.connection.took(stream, len(payload))
 
     def _on_writable(self, event: events.Writable) -> None:
         if (exchange := self.exchanges.get(event.stream)) is not None:
@@ -140,10 +142,11 @@ class Wire(asyncio.BufferedProtocol):
     # -- what leaves
 
     def write(self) -> None:
-        """What there is to send: at once, or at the end of this turn of the loop if something was written in it."""
-        if not self._wrote:
-            self._wrote = True
+        """What there is to send: at once, or at the end of this turn of the loop if it is the second time."""
+        if self._wrote:
             self.write_soon()
+        else:
+            self._wrote = True
             self._write()
 
     def write_soon(self) -> None:
@@ -154,20 +157,21 @@ class Wire(asyncio.BufferedProtocol):
 
     def _end_of_turn(self) -> None:
         self._wrote = self._will_write = False
-        if self.connection.has_to_send:
-            self._write()
+        self._write()
 
     def _write(self) -> None:
-        while not self._full and not self.lost and (pieces := self.connection.to_send(WRITE_BYTES)):
+        connection = self.connection
+        while not self._full and not self.lost and (pieces := connection.to_send(WRITE_BYTES)):
             if self._put(pieces) < WRITE_BYTES:
                 break
-        if came := self.connection.events():
-            self._handle(came)
+        if connection.unheard:
+            self._handle(connection.events())
 
     def _put(self, pieces: list[Buffer]) -> int:
         """The bytes taken, by the socket or by its transport for later."""
-        size = sum(map(len, pieces))
-        sent = 0
+        size = sent = 0
+        for piece in pieces:
+            size += len(piece)
         try:
             sent = os.writev(self._descriptor, pieces[:MAX_PIECES])
         except (BlockingIOError, InterruptedError):

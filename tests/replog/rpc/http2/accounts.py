@@ -21,7 +21,7 @@ def check_accounts(connection: Connection) -> None:
             assert stream.held == stream.untaken_bytes + begun, "what a stream holds is its messages"
         assert (stream.number in incoming._waiting) <= (stream.size > incoming._bounds.window - 5)
         assert stream.queued == sum(map(len, stream.queue))
-        assert stream.turn == (stream in outgoing._turns)
+        assert stream.turn == (stream in outgoing.turns)
         assert stream.turn or not stream.queue or stream.send_window <= 0, "a stream that could send has no turn"
     assert set(incoming._waiting) <= set(connection._open)
-    assert all(stream.number in connection._open for stream in outgoing._turns)
+    assert all(stream.number in connection._open for stream in outgoing.turns)
