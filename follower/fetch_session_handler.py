@@ -158,12 +158,12 @@ class FetchSessionHandler:
             self._throttled[replica.topic_partition] = None
             return None
         try:
-            fetch = follower.next_fetch(now_ms, self._config.replica_fetch_max_bytes)
+            fetch = follower.next_fetch(now_ms, self._config.replica_fetch_max_bytes, replica.topic_id)
         except Exception as error:  # noqa: BLE001
             self._failed(replica, follower, error)
             return None
         if fetch is not None:
-            return fetch._replace(topic_id=replica.topic_id)
+            return fetch
         if follower.next_retry_ms is not None:
             heapq.heappush(self._delayed, (follower.next_retry_ms, replica.topic_partition))
         return None

@@ -94,7 +94,7 @@ class PartitionFollower:
 
     # Asking
 
-    def next_fetch(self, now_ms: int, max_bytes: int) -> FetchPartition | None:
+    def next_fetch(self, now_ms: int, max_bytes: int, topic_id: bytes = b"") -> FetchPartition | None:
         """The fetch to send (FT-6), or None without a leader, after a failure, during a delay, or while a truncation is
         being settled (LG-10).
 
@@ -123,6 +123,7 @@ class PartitionFollower:
             current_leader_epoch=self.leader_epoch,
             last_fetched_epoch=self.log.latest_epoch,
             log_start_offset=self.log.log_start_offset,
+            topic_id=topic_id,
             unflushed=self.log.log_end_offset - self.log.promised_offset,
         )
 
@@ -219,11 +220,13 @@ class PartitionFollower:
                 return FollowerProgress(bounds_moved=True)
         self.lag = max(0, answer.high_watermark - self.log.log_end_offset)  # FT-10
         before = self.log.high_watermark
-        moved = answer.high_watermark >= 0 and self._update_high_watermark(answer.high_watermark)
-        fell = self.log.high_watermark < before
+        if answer.high_watermark >= 0:
+            self.log.update_high_watermark(answer.high_watermark)  # clamps to [log start, log end]; not max-ed (HW-9)
+        after = self.log.high_watermark
+        moved = after != before
         if answer.log_start_offset > self.log.log_start_offset:
             moved |= self.log.maybe_increment_log_start_offset(answer.log_start_offset)
-        return FollowerProgress(len(answer.records), bounds_moved=moved, high_watermark_fell=fell)
+        return FollowerProgress(len(answer.records), moved, after < before)
 
     def _append(self, records: Buffer, leader_log_start: int) -> None:
         """Append nothing if the log must be settled first."""

@@ -66,46 +66,48 @@ def _common_wait_ms(max_wait_ms: int, now_ms: int) -> int:
 
 
 def _fetch_partition(named: pb.ReplicaFetchPartition) -> FetchPartition:
-    if min(named.fetch_offset, named.partition_max_bytes) < 0 or not 0 <= named.unflushed <= named.fetch_offset:
+    fetch_offset, max_bytes, unflushed = named.fetch_offset, named.partition_max_bytes, named.unflushed
+    if max_bytes < 0 or not 0 <= unflushed <= fetch_offset:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST,
-            f"{named.topic}-{named.partition}: fetch offset {named.fetch_offset}, {named.unflushed} before it not "
-            f"flushed, {named.partition_max_bytes} bytes; none may be negative, nor more unflushed than there are",
+            f"{named.topic}-{named.partition}: fetch offset {fetch_offset}, {unflushed} before it not flushed, "
+            f"{max_bytes} bytes; none may be negative, nor more unflushed than there are",
         )
+    epoch, last_epoch = named.current_leader_epoch, named.last_fetched_epoch
     return FetchPartition(
-        fetch_offset=named.fetch_offset,
-        max_bytes=named.partition_max_bytes,
-        current_leader_epoch=named.current_leader_epoch,
-        last_fetched_epoch=named.last_fetched_epoch if named.last_fetched_epoch >= 0 else None,
-        log_start_offset=named.log_start_offset,
-        topic_id=named.topic_id,
-        unflushed=named.unflushed,
+        fetch_offset,
+        max_bytes,
+        epoch,
+        last_epoch if last_epoch >= 0 else None,
+        named.log_start_offset,
+        named.topic_id,
+        unflushed,
     )
 
 
 def _wire_response(response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:
-    head = pb.ReplicaFetchResponse(pushed=response.pushed, partitions=[_wire_result(row) for row in response.rows])
+    head = pb.ReplicaFetchResponse(pushed=response.pushed)
+    for row in response.rows:
+        _wire_result(head.partitions.add(), row)
     return WithRecords(head, [row.answer.records for row in response.rows if row.answer.records])
 
 
-def _wire_result(row: SessionRow) -> pb.ReplicaFetchPartitionResult:
+def _wire_result(result: pb.ReplicaFetchPartitionResult, row: SessionRow) -> None:
+    """Fields that are set one by one take less time than arguments."""
     tp, request, answer = row
-    result = pb.ReplicaFetchPartitionResult(
-        topic=tp.topic,
-        partition=tp.partition,
-        error_code=wire_code(answer.error),
-        fetch_offset=request.fetch_offset,
-        leader_epoch=request.current_leader_epoch,
-        high_watermark=answer.high_watermark,
-        log_start_offset=answer.log_start_offset,
-        log_end_offset=answer.log_end_offset,
-        records_size=len(answer.records),
-        topic_id=request.topic_id,
-    )
+    result.topic, result.partition = tp
+    result.topic_id = request.topic_id
+    result.fetch_offset = request.fetch_offset
+    if request.current_leader_epoch is not None:
+        result.leader_epoch = request.current_leader_epoch
+    result.high_watermark = answer.high_watermark
+    result.log_start_offset = answer.log_start_offset
+    result.log_end_offset = answer.log_end_offset
+    result.records_size = len(answer.records)
+    if answer.error is not ErrorCode.NONE:
+        result.error_code = wire_code(answer.error)
     if answer.diverging is not None:
-        result.diverging_epoch.epoch = answer.diverging.epoch
-        result.diverging_epoch.end_offset = answer.diverging.end_offset
-    return result
+        result.diverging_epoch.epoch, result.diverging_epoch.end_offset = answer.diverging
 
 
 class ReplicaService:
