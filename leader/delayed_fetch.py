@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, parting
+from replog.log.errors import LogStorageError
 from replog.log.log import Log
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
@@ -63,32 +64,25 @@ def available_bytes(
     """
     if isinstance(reader, ErrorCode) or reader.log.failure is not None:
         return None  # A to D: this broker does not serve it any longer
-    try:
-        return _available_bytes(reader, request, start, isolation, is_throttled)
-    except ReplogError as error:
-        if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
-            raise
-        return None  # D: its disk has failed, and the answer says so
-
-
-def _available_bytes(
-    reader: Reader, request: FetchPartition, start: OffsetMetadata | None, isolation: Isolation, is_throttled: bool
-) -> int | None:
+    log = reader.log
     if check_leader_epoch(request.current_leader_epoch, reader.leader_epoch) is not ErrorCode.NONE:
         return None  # E: a new leader term
-    if parting(reader.log, request) is not None:
+    if parting(log, request) is not None:
         return None  # H
     if start is None:
         return 0
-    if reader.log.log_end_offset < start.offset:
+    if log.log_end_offset < start.offset:
         return None  # F1: the log was truncated
-    if reader.log.limit(isolation) <= start.offset:
+    if log.limit(isolation) <= start.offset:
         return 0  # F4, before the places are compared: an old bound may still name the segment before a roll
     if is_throttled:
         return 0  # whatever F2 and F3 would bring
-    bound = reader.log.bound(isolation)
-    if start.message_only or bound.message_only:
-        return 0  # F5: the place of the bound, or of the reader, is unknown (LG-1)
-    if start.segment_base != bound.segment_base:
-        return None  # F2: a segment has rolled, or the reader is far behind; or the log is a copy by now (7.7)
-    return min(bound.position - start.position, request.max_bytes)  # F3
+    try:
+        bound = log.bound(isolation)
+    except LogStorageError:
+        return None  # D: its disk has failed, and the answer says so
+    if start.segment_base == bound.segment_base:
+        return min(bound.position - start.position, request.max_bytes)  # F3
+    # F5: the place of the bound, or of the reader, is unknown (LG-1)
+    # F2: a segment has rolled, or the reader is far behind; or the log is a copy by now (7.7)
+    return 0 if start.message_only or bound.message_only else None

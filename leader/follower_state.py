@@ -41,8 +41,14 @@ class FollowerState(NamedTuple):
         """The same state, apart from the requests that come later."""
         if self.asker is None:
             return self
-        last_fetch_ms = max(self.last_fetch_ms, self.asker.asked_ms)
-        return self._replace(last_fetch_ms=last_fetch_ms, last_caught_up_ms=self.caught_up_ms, asker=None)
+        return FollowerState(
+            self.log_start_offset,
+            self.log_end_offset,
+            self.last_fetch_leader_end_offset,
+            max(self.last_fetch_ms, self.asker.asked_ms),
+            self.caught_up_ms,
+            self.broker_epoch,
+        )
 
     def withdrawn(self) -> "FollowerState":
         """The state after the controller has taken it out of the ISR: no leader waits for it until it asks again."""

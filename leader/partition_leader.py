@@ -174,7 +174,8 @@ class PartitionLeader:
         info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
         if self.log.log_end_offset > end_before:
             for replica_id, follower in self.replicas.items():
-                self.replicas[replica_id] = follower.settled()
+                if follower.asker is not None:
+                    self.replicas[replica_id] = follower.settled()
         return LeaderAppend(info, info.last_offset + 1, self.leader_epoch, self.advance_high_watermark(now_ms))
 
     # Fetch

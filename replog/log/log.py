@@ -168,7 +168,7 @@ class Log:
     def bound(self, isolation: Isolation) -> OffsetMetadata:
         """As `limit`, with its place (LG-0), or without if damage hides that (5.6). It does not wait for the disk:
         raises ColdRead (`files.cold`)."""
-        if self.limit(isolation) == self.log_end_offset:
+        if isolation is Isolation.LOG_END:
             return self._segments.end()
         with self._working, WaitingFor(NOTHING):
             try:

@@ -317,13 +317,14 @@ class Segment:
             return None
         position, header = batch
         metadata = OffsetMetadata(offset, self.base_offset, position)
-        limit = max(max_bytes, header.size) if min_one_message else max_bytes
+        size = header.size
+        limit = max(max_bytes, size) if min_one_message else max_bytes
         if limit == 0 or max_position is None:
             return FetchData(metadata, b"")
         length = min(max_position - position, limit)
         if length <= 0:
             return FetchData(metadata, b"")
-        return FetchData(metadata, self.file.read(position, length), limit < header.size)
+        return FetchData(metadata, self.file.read(position, length), limit < size)
 
     def largest_timestamp(self) -> int:
         """The greatest timestamp, or else the time of the last write, in ms (SG-7)."""

@@ -106,10 +106,11 @@ def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
             _check_start(buffer, position)
             return
         header = parse_header(buffer, position)
-        if position + header.size > end:
+        after = position + header.size
+        if after > end:
             return
         yield position, header
-        position += header.size
+        position = after
 
 
 def _check_start(buffer: Buffer, position: int) -> None:
