@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, ProducerId, Sequences
@@ -174,13 +174,12 @@ class PartitionQueue:
             return not self.flying
         if batch.sequence is not None:
             return oldest is None or (self.resending and self.sequences.known)
-        return oldest is None or (self.sequences.continuing and batch.number - oldest.number < MAX_OUTSTANDING)
+        return oldest is None or (batch.number - oldest.number < MAX_OUTSTANDING and self.sequences.continuing)
 
     def numbered(self) -> list[ProducerBatch]:
         """Those that wait to be sent again under their numbers: they are before all others."""
-        if not self.batches or self.batches[0].sequence is None:
-            return []
-        return [batch for batch in self.batches if batch.sequence is not None and not batch.settled]
+        first = takewhile(lambda batch: batch.sequence is not None, self.batches)
+        return [batch for batch in first if not batch.settled]
 
 
 class Accumulator:
@@ -312,14 +311,14 @@ class Accumulator:
             if not queue.admits(batch, oldest) or (taken and (size > room or not self._due(queue, batch))):
                 break
             again = batch.sequence is not None
-            if queue.sequences is not None and not again:
-                if not queue.sequences.named:
-                    break
-                batch.take_number(*queue.sequences.take(batch.records.count))
             if oldest is None:
                 oldest, queue.resending = batch, again
                 for known in queue.numbered():
                     known.refused = False  # another leader may take it
+            if queue.sequences is not None and not again:
+                if not queue.sequences.named:
+                    break
+                batch.take_number(*queue.sequences.take(batch.records.count))
             taken.append(batch)
         for batch in taken:
             queue.batches.popleft()

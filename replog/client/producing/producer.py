@@ -21,6 +21,7 @@ from replog.rpc.transports import transport_named
 __all__ = ["Delivery", "DeliveryFailed", "Producer", "RecordMetadata"]
 
 MAX_BATCH_SIZE = 1 << 20
+_BYTES_A_TURN = 256 << 10
 _ACKS = {"all": -1, "1": 1, "0": 0, "-1": -1}
 
 
@@ -73,6 +74,7 @@ class Producer:
         self._max_request_bytes = max_request_bytes
         self._buffer_memory = buffer_memory
         self._max_block_s = max_block_ms / 1000
+        self._batches_a_turn = max(1, _BYTES_A_TURN // batch_size)  # of one call
         self._wall_ms = wall_clock_ms
         self._sticky = StickyPartitioner(rng)
         self._metadata = Metadata(bootstrap, transport or transport_named(), rng)
@@ -152,10 +154,13 @@ class Producer:
         """`send` each value, in order, for less CPU; once this returns all of them are in batches."""
         accumulator, deliveries = self._accumulator, list[Delivery]()
         queue, timestamp_ms = self._current(topic, key, partition), self._wall_ms()
+        begun = 0
         for value in values:
             delivery = None if queue is None else accumulator.append_to_open(queue, timestamp_ms, key, value, ())
             if delivery is None:
-                await asyncio.sleep(0)  # as above, with a batch that is full
+                begun += 1
+                if begun % self._batches_a_turn == 0:
+                    await asyncio.sleep(0)  # as above
                 queue = await self._room_in(topic, key, partition, largest_batch_of(key, value, ()))
                 timestamp_ms = self._wall_ms()
                 delivery = accumulator.append(queue, timestamp_ms, key, value, ())
