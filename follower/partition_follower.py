@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, Unpack
 
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, Reading, check_leader_epoch, read_log
+from replog.fetch import ANY_TOPIC, FetchAnswer, FetchPartition, Reading, check_leader_epoch, read_log
 from replog.log.errors import TooManyOpenFiles, UnexpectedAppendOffset
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
@@ -82,7 +82,7 @@ class PartitionFollower:
         if state.leader_epoch <= self.leader_epoch:
             return False
         self.leader_epoch = state.leader_epoch
-        has_epochs = self.log.latest_epoch is not None
+        has_epochs = self.log.epochs.latest_epoch is not None
         self.fetch_state = FetchState.FETCHING if has_epochs else FetchState.TRUNCATING
         self.failure = None
         self.lag = None
@@ -94,7 +94,7 @@ class PartitionFollower:
 
     # Asking
 
-    def next_fetch(self, now_ms: int, max_bytes: int, topic_id: bytes = b"") -> FetchPartition | None:
+    def next_fetch(self, now_ms: int, max_bytes: int, topic_id: bytes = ANY_TOPIC) -> FetchPartition | None:
         """The fetch to send (FT-6), or None without a leader, after a failure, during a delay, or while a truncation is
         being settled (LG-10).
 
@@ -121,7 +121,7 @@ class PartitionFollower:
             fetch_offset=self.log.log_end_offset,
             max_bytes=max_bytes,
             current_leader_epoch=self.leader_epoch,
-            last_fetched_epoch=self.log.latest_epoch,
+            last_fetched_epoch=self.log.epochs.latest_epoch,
             log_start_offset=self.log.log_start_offset,
             topic_id=topic_id,
             unflushed=self.log.log_end_offset - self.log.promised_offset,
@@ -198,7 +198,7 @@ class PartitionFollower:
             self.fetch_state is FetchState.FETCHING
             and request.current_leader_epoch == self.leader_epoch
             and request.fetch_offset == self.log.log_end_offset
-            and request.last_fetched_epoch == self.log.latest_epoch
+            and request.last_fetched_epoch == self.log.epochs.latest_epoch
         )
 
     def _take(self, answer: FetchAnswer, now_ms: int) -> FollowerProgress:
@@ -232,7 +232,7 @@ class PartitionFollower:
         """Append nothing if the log must be settled first."""
         if self.log.log_end_offset == leader_log_start and not self.log.hides_all:
             _, first = next(iterate_batches(records), (0, None))  # none: there was room for the start of one batch
-            if first is not None and first.leader_epoch != self.log.latest_epoch and self.log.size:
+            if first is not None and first.leader_epoch != self.log.epochs.latest_epoch and self.log.size:
                 # The leader has nothing, no epoch either, from before this offset: it cannot compare this log there.
                 # So no reader may see those records any more, not after a crash either (INV-13).
                 self.log.hide_all()
@@ -259,10 +259,10 @@ class PartitionFollower:
 
     def _truncate(self, leader: EpochEndOffset, now_ms: int) -> FollowerProgress:
         """One round of 7.4. The rest of a diverging answer is ignored, its high watermark too (FT-9)."""
-        end_before, epoch_before = self.log.log_end_offset, self.log.latest_epoch
+        end_before, epoch_before = self.log.log_end_offset, self.log.epochs.latest_epoch
         target = truncation_target(leader, self.log.end_offset_for_epoch(leader.epoch), end_before)
         progress = self._truncate_to(target)
-        if (self.log.log_end_offset, self.log.latest_epoch) == (end_before, epoch_before):
+        if (self.log.log_end_offset, self.log.epochs.latest_epoch) == (end_before, epoch_before):
             if self.log.size and self.log.log_start_offset == end_before:
                 # All records here are hidden, and the last ones are not the leader's (INV-14).
                 self.log.truncate_fully_and_start_at(end_before)
@@ -304,7 +304,8 @@ class PartitionFollower:
             return NO_PROGRESS
         return FollowerProgress(
             note=f"{self._rounds_out_of_range} times out of range at {self.log.log_end_offset}, although the leader "
-            f"has {start} to {end}: it lacks leader epoch {self.log.latest_epoch}; its epoch cache must be rebuilt",
+            f"has {start} to {end}: it lacks leader epoch {self.log.epochs.latest_epoch}; its epoch cache must be "
+            "rebuilt",
             alarm=True,
         )
 

@@ -49,7 +49,9 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         max_wait_ms: int,
         cold_wait_ms: int = 0,
     ) -> None:
-        super().__init__(host, max_bytes=max_bytes, max_wait_ms=max_wait_ms, cold_wait_ms=cold_wait_ms)
+        super().__init__(
+            host, host.leader_for_fetch, max_bytes=max_bytes, max_wait_ms=max_wait_ms, cold_wait_ms=cold_wait_ms
+        )
         self._host = host
         self._on_ready = on_ready
         self._rack: str | None = None
@@ -60,13 +62,10 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         terms = request.isolation, request.rack
         if terms != (self.isolation, self._rack) or self._host.misses_controller():
             self.isolation, self._rack = terms
+            self.reader = self._host.leader_for_fetch if self._rack is None else self._host.reader_for_fetch
             for tp in self._named:
                 self.mark(tp)
         self._change(request)
-
-    def reader(self, tp: TopicPartition, fetch: FetchPartition) -> ConsumerReader | ErrorCode:
-        host = self._host
-        return host.leader_for_fetch(tp, fetch) if self._rack is None else host.reader_for_fetch(tp, fetch)
 
     def _fetch(
         self,

@@ -11,7 +11,7 @@ looks at as many. The rest follows soon if the request waits, otherwise with the
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar, Unpack
@@ -78,8 +78,18 @@ class FetchSession(ABC, Generic[R]):
     most_looks = MAX_LOOKS
     is_bounded = False  # the broker bounds the partitions of all such sessions together
 
-    def __init__(self, host: Host, *, max_bytes: int, max_wait_ms: int, cold_wait_ms: int = 0) -> None:
-        """While bytes are brought from the disk, a request waits at least `cold_wait_ms`, whatever it names."""
+    def __init__(
+        self,
+        host: Host,
+        reader: Callable[[TopicPartition, FetchPartition], R | ErrorCode],
+        *,
+        max_bytes: int,
+        max_wait_ms: int,
+        cold_wait_ms: int = 0,
+    ) -> None:
+        """`reader` says which role serves a fetch, or the first error (FE-1). While bytes are brought from the disk, a
+        request waits at least `cold_wait_ms`, whatever it names."""
+        self.reader = reader
         self._watching = host
         self._max_bytes = max_bytes
         self._max_wait_ms = max_wait_ms
@@ -106,10 +116,6 @@ class FetchSession(ABC, Generic[R]):
         return self._parked
 
     # Who reads
-
-    @abstractmethod
-    def reader(self, tp: TopicPartition, fetch: FetchPartition) -> R | ErrorCode:
-        """The role that serves it, or the first error (FE-1)."""
 
     @abstractmethod
     def _fetch(
@@ -206,7 +212,7 @@ class FetchSession(ABC, Generic[R]):
         """One pass over the due partitions, within `room` and the request's limits (FE-8, FE-9), and its results."""
         left = limit = min(self._limit, room)
         rows: list[SessionRow] = []
-        for tp in self._turn():
+        for tp in tuple(self._due) if len(self._due) <= self.most_looks else self._turn():
             named = self._named[tp]
             if left <= 0 < limit and not named.fresh:
                 continue
@@ -221,9 +227,8 @@ class FetchSession(ABC, Generic[R]):
         return rows
 
     def _turn(self) -> Collection[TopicPartition]:
-        """The partitions that one pass looks at: first those that were named, then the others as they queue."""
-        if len(self._due) <= self.most_looks:
-            return tuple(self._due)
+        """The partitions that one pass looks at, of too many: first those that were named, then the others as they
+        queue."""
         chosen = set(islice(self._first, self.most_looks))
         others = (tp for tp in self._due if tp not in self._first)
         chosen.update(islice(others, self.most_looks - len(chosen)))

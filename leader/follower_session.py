@@ -48,7 +48,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         max_bytes: int,
         max_wait_ms: int,
     ) -> None:
-        super().__init__(host, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+        super().__init__(host, host.leader_for_fetch, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
         self._host = host
         self._send = send
         self._on_wake = on_wake
@@ -91,9 +91,6 @@ class FollowerSession(FetchSession[PartitionLeader]):
 
     # What it may read
 
-    def reader(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
-        return self._host.leader_for_fetch(tp, fetch)
-
     def _fetch(
         self,
         tp: TopicPartition,
@@ -116,10 +113,10 @@ class FollowerSession(FetchSession[PartitionLeader]):
         return answer.log_end_offset <= fetch.fetch_offset and self._is_in_sync(reader)
 
     def _is_level(self, reader: PartitionLeader) -> bool:
-        return self._asker is not None and reader.is_level(self._asker) and self._is_in_sync(reader)
+        return self._asker is not None and reader.is_level(self._asker)
 
     def _is_in_sync(self, leader: PartitionLeader) -> bool:
-        return self._asker is not None and self._asker.replica_id in leader.isr
+        return self._asker is not None and self._asker.replica_id in leader.state.isr
 
     def _is_throttled(self, tp: TopicPartition, leader: PartitionLeader, now_ms: int) -> bool:
         """A follower that is in sync is never throttled (FE-23)."""

@@ -155,7 +155,7 @@ class PartitionLeader:
         transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what the log refuses;
         nothing is appended then.
         """
-        if (self.log.latest_epoch or 0) > self.leader_epoch or not self.log.settled:
+        if (self.log.epochs.latest_epoch or 0) > self.leader_epoch or not self.log.settled:
             # the start of an epoch is noted, and must stay the log end (ST-13), or a truncation is being settled
             raise ReplogError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is about to begin another epoch; retry"
@@ -262,9 +262,14 @@ class PartitionLeader:
         return advanced or after.log_start_offset != before.log_start_offset
 
     def is_level(self, asker: Asker) -> bool:
-        """Whether it has all, by its last fetch: there is nothing for it to read."""
+        """Whether it is in sync and has all, by its last fetch: there is nothing for it to read."""
         follower = self.replicas.get(asker.replica_id)
-        return follower is not None and follower.asker is asker and follower.log_end_offset == self.log.log_end_offset
+        return (
+            follower is not None
+            and follower.asker is asker
+            and follower.log_end_offset == self.log.log_end_offset
+            and asker.replica_id in self.state.isr
+        )
 
     def stops_asking(self, asker: Asker) -> None:
         """Its requests do not count for this partition any more."""

@@ -10,6 +10,7 @@ from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset, Isola
 from replog.topic import TopicPartition
 
 CONSUMER = -1  # the replica id of a client that is none
+ANY_TOPIC = b""  # the id of a fetch that takes any topic of the name (FE-1)
 
 
 # What is made for every partition of a fetch is a tuple: to make one takes a third of what a data class does.
@@ -23,7 +24,7 @@ class FetchPartition(NamedTuple):
     current_leader_epoch: int | None = None  # None: not fenced (FE-2)
     last_fetched_epoch: int | None = None  # None: not validated (FE-5)
     log_start_offset: int = -1  # the follower's own (ST-7)
-    topic_id: bytes = b""  # empty: any topic of that name (FE-1)
+    topic_id: bytes = ANY_TOPIC
     unflushed: int = 0  # a follower's last records that its flush setting does not count yet (LG-18)
 
 
@@ -104,7 +105,7 @@ def parting(log: Log, request: FetchPartition) -> EpochEndOffset | None:
     """Where the log ends the epoch of the reader's last record, if the reader must truncate (FE-5): undefined if the
     log does not know it. None: the reader agrees, or does not say."""
     epoch, offset = request.last_fetched_epoch, request.fetch_offset
-    if epoch is None or (epoch == log.latest_epoch and offset <= log.log_end_offset):
+    if epoch is None or (epoch == log.epochs.latest_epoch and offset <= log.log_end_offset):
         return None
     end = log.end_offset_for_epoch(epoch)
     return end if end.end_offset < 0 or diverges(end, epoch, offset) else None

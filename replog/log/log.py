@@ -126,10 +126,6 @@ class Log:
         return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     @property
-    def latest_epoch(self) -> int | None:
-        return self.epochs.latest_epoch
-
-    @property
     def size(self) -> int:
         """Bytes of all segments' `.log` files."""
         return self._segments.size
@@ -201,9 +197,9 @@ class Log:
         """
         if not records:
             return AppendInfo.nothing(self.log_start_offset)
-        if leader_epoch < (self.latest_epoch or 0):
+        if leader_epoch < (self.epochs.latest_epoch or 0):
             raise ValueError(
-                f"leader epoch {leader_epoch} is below {self.latest_epoch}, which {self.directory} has seen"
+                f"leader epoch {leader_epoch} is below {self.epochs.latest_epoch}, which {self.directory} has seen"
             )
         with self._working:
             header = check_leader_batch(records, self.config, origin)
@@ -241,7 +237,7 @@ class Log:
         if the first does not begin at the log end (FT-13).
         """
         checked = check_replicated_batches(
-            records, self.log_end_offset, self.latest_epoch or 0, holes=self.config.compacted
+            records, self.log_end_offset, self.epochs.latest_epoch or 0, holes=self.config.compacted
         )
         if checked.batches:
             with self._working:
@@ -268,7 +264,7 @@ class Log:
                     active.write_indexes()
                 first, self.log_end_offset = after, active.next_offset
         finally:
-            if first and batches[first - 1][1].leader_epoch != self.latest_epoch:  # they only rise
+            if first and batches[first - 1][1].leader_epoch != self.epochs.latest_epoch:  # they only rise
                 self.epochs.assign_all(epoch_starts(batches[:first], log_end))
 
     def _active_for(self, header: BatchHeader) -> Segment:

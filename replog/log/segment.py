@@ -151,12 +151,12 @@ class Segment:
 
     def should_roll(self, header: BatchHeader, config: TopicConfig) -> bool:
         """Whether this batch begins a new segment (SG-6), by bytes, batch timestamps, index space and offsets alone."""
-        if header.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+        if header.base_offset + header.last_offset_delta - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         if self.size == 0:
             return False
         return (
-            self.size > config.segment_bytes - header.size
+            self.size > config.segment_bytes - header.length - LOG_OVERHEAD
             or (self.first_timestamp >= 0 and header.max_timestamp - self.first_timestamp > config.roll_ms)
             or self.index.count >= config.segment_index_bytes // OffsetIndex.layout.size
             or self.time_index.count >= config.segment_index_bytes // TimeIndex.layout.size - 1  # IX-14

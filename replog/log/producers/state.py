@@ -58,18 +58,13 @@ class ProducerState:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
-    def begin(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
-
     def add(self, header: BatchHeader) -> None:
-        last_sequence = sequence_of_last(header)
-        first, last = header.base_offset, header.last_offset
-        self.batches.append(BatchMetadata(header.base_sequence, last_sequence, first, last, header.max_timestamp))
+        last_sequence, time = sequence_of_last(header), header.max_timestamp
+        first, last = header.base_offset, header.base_offset + header.last_offset_delta
+        self.batches.append(BatchMetadata(header.base_sequence, last_sequence, first, last, time))
         if len(self.batches) > MAX_BATCHES:
             del self.batches[0]
-        self.last_timestamp = header.max_timestamp
+        self.last_timestamp = time
 
     def snapshot_entry(self) -> ProducerSnapshotEntry:
         sequence, offset, delta = NO_SEQUENCE, NO_OFFSET, 0
@@ -188,7 +183,9 @@ class ProducerStateManager:
         state = self._producers.get(header.producer_id)
         if state is None:
             state = self._producers[header.producer_id] = ProducerState(header.producer_id, header.producer_epoch)
-        state.begin(header.producer_epoch)
+        if state.epoch != header.producer_epoch:
+            state.epoch = header.producer_epoch
+            state.batches.clear()
         state.silent_since_ms = None
         if marker is not None:
             return self._end_transaction(state, header, marker)

@@ -150,7 +150,7 @@ class _Request:
         if isinstance(leader, ErrorCode) or len(leader.isr) < leader.min_insync_replicas:
             return None
         epoch, log = leader.leader_epoch, leader.log
-        if (log.latest_epoch or 0) > epoch or not log.settled:
+        if (log.epochs.latest_epoch or 0) > epoch or not log.settled:
             return None
         try:
             now_ms, wall_ms = manager.clock.monotonic_ms(), manager.clock.wall_ms()

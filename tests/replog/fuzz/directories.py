@@ -162,7 +162,7 @@ def use(log: Log) -> None:
             offset_for_timestamp(log, timestamp)
     for epoch in (-1, 0, 2, 9):
         log.end_offset_for_epoch(epoch)
-    epoch = log.latest_epoch or 0
+    epoch = log.epochs.latest_epoch or 0
     with suppress(ReplogError):
         log.append_as_leader(client_batch((b"k", b"more")), leader_epoch=epoch, now_ms=2000)
         log.append_as_leader(batch(0, 99, pid=1), leader_epoch=epoch, now_ms=2000)

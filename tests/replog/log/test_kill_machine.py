@@ -20,7 +20,7 @@ class KilledHistories(Histories):
     def be_killed_and_start(self, what: str, calls: int, place: tuple[str, float]) -> None:
         """Between any two changes of files: the log is what it was, or will be, or on the way there; no batch else."""
         model, log, offset = self.model, self.log, self.offset(place)
-        epoch = max(self.leader_epoch, log.latest_epoch or 0)
+        epoch = max(self.leader_epoch, log.epochs.latest_epoch or 0)
         new = [leader_batch(model.log_end + number, epoch, b"k" * 60, timestamps=[1000]) for number in range(5)]
         retained = log.config.model_copy(update={"retention_bytes": 0})
         least = {"truncate": offset, "truncate fully": 0, "retain": model.log_end}.get(what, model.log_end)

@@ -109,7 +109,7 @@ class Histories(RuleBasedStateMachine):
             self.lead_one(content, raised, codec)
 
     def lead_one(self, content: list[tuple[int, int]], raised: int, codec: int) -> None:
-        epoch = self.leader_epoch = max(self.leader_epoch, self.log.latest_epoch or 0) + raised
+        epoch = self.leader_epoch = max(self.leader_epoch, self.log.epochs.latest_epoch or 0) + raised
         sent = client_batch(
             *[b"v" * size for size, _ in content], timestamps=[time for _, time in content], codec=codec
         )
@@ -132,7 +132,7 @@ class Histories(RuleBasedStateMachine):
         fault=st.sampled_from([None, None, "crc", "offset", "epoch", "magic"]),
     )
     def follow(self, fetched: list[tuple[list[tuple[int, int]], int]], tail: int, fault: str | None) -> None:
-        base, epoch = self.model.log_end, max(self.log.latest_epoch or 0, self.leader_epoch)
+        base, epoch = self.model.log_end, max(self.log.epochs.latest_epoch or 0, self.leader_epoch)
         good: list[Batch] = []
         for content, raised in fetched:
             epoch += raised
@@ -158,7 +158,7 @@ class Histories(RuleBasedStateMachine):
         base = self.model.log_end + gap
         if base >= 0:
             with pytest.raises(UnexpectedAppendOffset):
-                self.log.append_as_follower(leader_batch(base, self.log.latest_epoch or 0, b"x"))
+                self.log.append_as_follower(leader_batch(base, self.log.epochs.latest_epoch or 0, b"x"))
 
     def appended(self) -> None:
         if self.log.log_end_offset - self.model.recovery_point >= self.model.config.flush_messages:
@@ -166,9 +166,9 @@ class Histories(RuleBasedStateMachine):
 
     @rule(raised=st.integers(0, 2))
     def become_leader(self, raised: int) -> None:
-        self.leader_epoch = max(self.leader_epoch, self.log.latest_epoch or 0) + raised
+        self.leader_epoch = max(self.leader_epoch, self.log.epochs.latest_epoch or 0) + raised
         self.log.assign_epoch_start(self.leader_epoch)
-        assert self.log.latest_epoch == self.leader_epoch
+        assert self.log.epochs.latest_epoch == self.leader_epoch
 
     # -- truncation, rolling, retention
 

@@ -43,7 +43,7 @@ class ProducerHistories(Histories):
 
     def append(self, data: bytes, *, as_leader: bool, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
         """As the only leader, or as its follower, which gets the same bytes."""
-        self.leader_epoch = max(self.leader_epoch, self.log.latest_epoch or 0)
+        self.leader_epoch = max(self.leader_epoch, self.log.epochs.latest_epoch or 0)
         batch = stamped(data, self.model.log_end, self.leader_epoch)
         if as_leader:
             self.log.append_as_leader(data, leader_epoch=self.leader_epoch, now_ms=self.now_ms, origin=origin)
@@ -90,7 +90,7 @@ class ProducerHistories(Histories):
         batch = state.batches[-1 - back]
         count = batch.last_offset - batch.first_offset + 1
         data = producers.batch(state.epoch, batch.first_sequence, count, pid=pid, transactional=False)
-        info = self.log.append_as_leader(data, leader_epoch=self.log.latest_epoch or 0, now_ms=self.now_ms)
+        info = self.log.append_as_leader(data, leader_epoch=self.log.epochs.latest_epoch or 0, now_ms=self.now_ms)
         assert (info.first_offset, info.last_offset) == (batch.first_offset, batch.last_offset)
 
     @rule(pid=pids, how=st.sampled_from(["gap", "old epoch", "outside"]))
@@ -112,7 +112,7 @@ class ProducerHistories(Histories):
             return
         data = producers.batch(epoch, sequence, 1, pid=pid, transactional=False)
         with pytest.raises(error):
-            self.log.append_as_leader(data, leader_epoch=self.log.latest_epoch or 0, now_ms=self.now_ms)
+            self.log.append_as_leader(data, leader_epoch=self.log.epochs.latest_epoch or 0, now_ms=self.now_ms)
 
     # -- what a truncation or a start may forget
 

@@ -20,7 +20,7 @@ from leader.partition_leader import PartitionLeader
 from leader.resignation import should_resign, silence_ms
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchPartition
+from replog.fetch import ANY_TOPIC, FetchPartition
 from replog.log.files.cold import ColdRead
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_HEIRS, PartitionState
@@ -110,8 +110,8 @@ class ReplicaManager:
         """The leader that this fetch asks, or the first error of the fetch (FE-1)."""
         hosted = self.hosted.get(tp)
         if hosted is not None:
-            if _is_other_topic(hosted, fetch):
-                return ErrorCode.INCONSISTENT_TOPIC_ID
+            if fetch.topic_id not in (hosted.topic_id, ANY_TOPIC):
+                return ErrorCode.INCONSISTENT_TOPIC_ID  # of a topic of the same name, with other epochs
             if hosted.leader is not None and not hosted.is_offline:
                 return hosted.leader
         return self.leader_for_epoch(tp, fetch.current_leader_epoch)
@@ -121,9 +121,9 @@ class ReplicaManager:
     ) -> PartitionLeader | PartitionFollower | ErrorCode:
         """As `leader_for_fetch`, for a consumer that may be sent to followers (FE-20)."""
         hosted = self.hosted.get(tp)
-        if hosted is None or hosted.follower is None or hosted.is_offline or _is_other_topic(hosted, fetch):
+        if hosted is None or hosted.follower is None or hosted.is_offline:
             return self.leader_for_fetch(tp, fetch)
-        return hosted.follower
+        return hosted.follower if fetch.topic_id in (hosted.topic_id, ANY_TOPIC) else ErrorCode.INCONSISTENT_TOPIC_ID
 
     def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
         """The quota for copies of this replica, if it is listed (FE-23)."""
@@ -289,8 +289,3 @@ class ReplicaManager:
     def role_changed(self, tp: TopicPartition) -> None:
         """Answer waiting requests now, not at their timeout: this broker leads no more (§2.3 step 6)."""
         self.touched(tp, high_watermark_advanced=True)
-
-
-def _is_other_topic(hosted: HostedPartition, fetch: FetchPartition) -> bool:
-    """Whether the fetch means another topic of the same name, with other epochs."""
-    return fetch.topic_id not in (b"", hosted.topic_id)

@@ -170,7 +170,7 @@ def test_cl_9_a_swap_that_was_never_finished_is_called_off_by_the_next_one(tmp_p
     append(log, client_batch((b"a", b"new")), epoch=7)
     log.abandon()
     again = open_log(tmp_path, cleanup_policy="compact", segment_bytes=200, clean=False)
-    assert (again.latest_epoch, records_of(again)[-1].value) == (7, b"new")
+    assert (again.epochs.latest_epoch, records_of(again)[-1].value) == (7, b"new")
 
 
 # -- LD-1, LD-2

@@ -238,7 +238,7 @@ def test_an_append_that_finds_no_descriptor_is_refused_with_nothing_done(log):
     failures: list[object] = []
     log.on_failure = failures.append
     with no_descriptors_left():
-        for epoch in (log.latest_epoch or 0, 90):  # the second one has to be noted first
+        for epoch in (log.epochs.latest_epoch or 0, 90):  # the second one has to be noted first
             with pytest.raises(TooManyOpenFiles):
                 append(log, client_batch(b"refused"), epoch=epoch)
         with pytest.raises(TooManyOpenFiles):

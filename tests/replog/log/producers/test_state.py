@@ -53,7 +53,7 @@ def refused(log: Log, error: type[ReplogError], *rows: tuple[int, int, int]) -> 
             log.append_as_leader(batch(epoch, sequence, count), leader_epoch=9, now_ms=0)
         after = files_of(log.directory), log.log_end_offset, log.producers.snapshot_entries()
         assert after == (before, end_offset, states), (epoch, sequence, count)
-        assert log.latest_epoch == 0, "a refused append leaves no epoch behind"
+        assert log.epochs.latest_epoch == 0, "a refused append leaves no epoch behind"
 
 
 def test_a_run_of_sequences(log):

@@ -42,7 +42,7 @@ def _unvalidated(fetch: FetchPartition | None) -> FetchPartition | None:
 
 
 def _accepts_unvalidated(self: PartitionFollower, request: FetchPartition) -> bool:
-    return _is_current(self, request._replace(last_fetched_epoch=self.log.latest_epoch))
+    return _is_current(self, request._replace(last_fetched_epoch=self.log.epochs.latest_epoch))
 
 
 # truncate-to-hw

@@ -185,9 +185,9 @@ async def test_a_truncation_of_the_replica_cuts_the_copy_too(cluster, monkeypatc
     target, _ = await under_way(cluster, 1)
     log = cluster.log(1, TP)
     log.truncate_to(8)
-    log.append_as_leader(batch(b"rewritten", b"in the same epoch"), leader_epoch=log.latest_epoch or 0, now_ms=0)
+    log.append_as_leader(batch(b"rewritten", b"in the same epoch"), leader_epoch=log.epochs.latest_epoch or 0, now_ms=0)
     for _ in range(10):
-        log.append_as_leader(batch(b"more", b"more"), leader_epoch=log.latest_epoch or 0, now_ms=0)
+        log.append_as_leader(batch(b"more", b"more"), leader_epoch=log.epochs.latest_epoch or 0, now_ms=0)
     go_on()
     await eventually(lambda: place(cluster, 1) == target)
     moved = cluster.log(1, TP)
