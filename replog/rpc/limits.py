@@ -4,8 +4,7 @@ Each method has its own room, so idle streams of clients cannot block heartbeats
 THROTTLING_QUOTA_EXCEEDED, which may pass; a request that is too large with INVALID_REQUEST.
 """
 
-import contextlib
-from collections.abc import Iterator, Sized
+from collections.abc import Sized
 from dataclasses import dataclass
 
 from replog.config import MAX_BATCH_BYTES
@@ -91,23 +90,21 @@ def check_fits(size: int, max_bytes: int) -> None:
 
 
 class Gate:
-    """The calls of one method that are under way on one server."""
+    """The calls of one method that are under way on one server: each does its work inside of `with gate`."""
 
     def __init__(self, path: str, limit: Limit) -> None:
         self._path = path
         self._limit = limit
         self._under_way = 0
 
-    @contextlib.contextmanager
-    def passed(self) -> Iterator[None]:
-        """For the time of one call. Raises THROTTLING_QUOTA_EXCEEDED when there are too many."""
+    def __enter__(self) -> None:
+        """Raises THROTTLING_QUOTA_EXCEEDED when there are too many."""
         if self._under_way >= self._limit.calls:
             raise ReplogError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED,
                 f"{self._under_way} calls of {self._path} are under way here, and no more are taken; try again later",
             )
         self._under_way += 1
-        try:
-            yield
-        finally:
-            self._under_way -= 1
+
+    def __exit__(self, *_: object) -> None:
+        self._under_way -= 1

@@ -3,13 +3,14 @@
 import contextlib
 import logging
 from collections.abc import Callable
+from inspect import isasyncgen
 from typing import Any, Protocol
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.limits import Gate
 from replog.rpc.methods import Method
 from replog.rpc.status import CallStatus, to_status
-from replog.rpc.transport import ServerStream, answers
+from replog.rpc.transport import ServerStream
 
 logger = logging.getLogger(__name__)
 
@@ -24,14 +25,18 @@ class TimedStream(ServerStream, Protocol):
 async def serve(method: Method, handler: Callable[..., Any], gate: Gate, stream: TimedStream) -> None:
     """Every method is served as a stream both ways, which is the same on the wire. So a call passes the gate before its
     request is received, and the handler knows when a single answer was taken, too."""
-    with gate.passed():
+    with gate:
         if method.client_streaming:
             await handler(stream)
             return
         request = await _only_request(stream)
-        async with contextlib.aclosing(answers(handler(request))) as messages:
-            async for message in messages:
-                await stream.send(message)
+        handled = handler(request)
+        if isasyncgen(handled):
+            async with contextlib.aclosing(handled) as messages:
+                async for message in messages:
+                    await stream.send(message)
+        else:
+            await stream.send(await handled)
 
 
 async def _only_request(stream: TimedStream) -> Any:

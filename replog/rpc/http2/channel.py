@@ -59,9 +59,9 @@ class H2Stream:
                 ErrorCode.NETWORK_EXCEPTION if failure is None else failure.code,
                 f"{self._channel.address}: the stream has ended" if failure is None else failure.message,
             )
-        exchange.send(pieces_of(self._method.encode_request, message))
+        much = exchange.send(pieces_of(self._method.encode_request, message))
         self._wire.write()
-        if exchange.must_wait:
+        if much:
             await exchange.room()
 
     async def receive(self, timeout_s: float | None = None) -> Any | None:

@@ -58,16 +58,14 @@ class Exchange:
             self._write_soon()
         return payload
 
-    def send(self, pieces: Sequence[Buffer], end: bool = False) -> None:
-        """What does not go out yet waits: see `room`."""
-        self._connection.send_message(self.stream, pieces, end)
-
-    @property
-    def must_wait(self) -> bool:
-        return self._connection.waiting(self.stream) > MAX_WAITING
+    def send(self, pieces: Sequence[Buffer], end: bool = False) -> bool:
+        """Returns whether more waits than a sender may leave: it writes what can be written, and calls `room`."""
+        return self._connection.send_message(self.stream, pieces, end) > MAX_WAITING
 
     async def room(self) -> None:
-        """Until all that was sent has gone out, or cannot any more."""
+        """Until all that was sent has gone out, or cannot any more; at once if little waits."""
+        if self._connection.waiting(self.stream) <= MAX_WAITING:
+            return
         while self._connection.waiting(self.stream):
             self._sending = asyncio.get_running_loop().create_future()
             try:

@@ -22,7 +22,7 @@ _SMALL = 4096  # slices of so few bytes are cheaper copied
 
 _HEADER = struct.Struct(">BHBBL")
 _PREFIX = struct.Struct(">BL")
-_DATA_AND_PREFIX = struct.Struct(">BHBBLBL")
+WHOLE_MESSAGE = struct.Struct(">BHBBLBL")  # the header of a DATA frame that is one whole message, and its prefix
 _WINDOW_UPDATE = struct.Struct(">BHBBLL")
 
 
@@ -46,11 +46,6 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 def prefix(size: int) -> bytes:
     """Of a gRPC message of `size` bytes."""
     return _PREFIX.pack(0, size)
-
-
-def message_header(length: int, flags: int, stream: int) -> bytes:
-    """Of a DATA frame of `length` bytes that is one whole message: the frame's header and the message's prefix."""
-    return _DATA_AND_PREFIX.pack(length >> 16, length & 0xFFFF, DATA, flags, stream, 0, length - PREFIX_BYTES)
 
 
 def window_update(stream: int, increment: int) -> bytes:

@@ -203,17 +203,11 @@ class Incoming:
         stream.untaken_bytes -= size
         stream.held -= size
         self._untaken -= 1
-        if (
-            self._credit + size < self._batch <= self._room
-            and (stream.room + stream.held) * 2 > self._window
-            and stream.size < 0
-            and not self._waiting
-        ):
-            self._credit += size  # and neither is due
-            return False
-        self._release(size)
-        self._credit_stream(stream)
-        return True
+        due = self._release(size)
+        if (stream.room + stream.held) * 2 <= self._window or stream.size >= 0:
+            self._credit_stream(stream)
+            return True
+        return due
 
     def _took_late(self, number: int, size: int) -> bool:
         if number not in self._late:
@@ -222,8 +216,7 @@ class Incoming:
         if count > 1:
             self._late[number] = (count - 1, held - size)
         self._untaken -= 1
-        self._release(size)
-        return True
+        return self._release(size)
 
     def refuse(self, stream: Stream, status: int, text: str) -> None:
         """No more messages of this stream, except those that are whole."""
@@ -267,14 +260,18 @@ class Incoming:
 
     # -- credit
 
-    def _release(self, size: int) -> None:
+    def _release(self, size: int) -> bool:
+        """Returns whether something may have come of it."""
         self._credit += size
-        if self._credit >= self._batch or (self._credit and self._room < self._batch):
+        due = self._credit >= self._batch or (self._credit > 0 and self._room < self._batch)
+        if due:
             self._write(window_update(0, self._credit))
             self._room += self._credit
             self._credit = 0
         if self._waiting:
             self._relieve()
+            return True
+        return due
 
     def _credit_stream(self, stream: Stream) -> None:
         """Give credit for what is no longer held, in halves of the window, or as a message needs it to go on."""

@@ -13,16 +13,17 @@ from replog.rpc.http2.frames import (
     MAX_WINDOW,
     MIN_MAX_FRAME,
     PREFIX_BYTES,
+    WHOLE_MESSAGE,
     ConnectionFailure,
     frame_header,
     header_frames,
-    message_header,
     prefix,
 )
 from replog.rpc.http2.stream import Stream
 
 MAX_SENT_FRAME = 256 << 10  # whatever the peer takes: after a frame others get their turn
 _AHEAD = 1 << 20  # bytes of messages that are framed before anybody asks for them
+_pack_header = WHOLE_MESSAGE.pack
 
 
 class Outgoing:
@@ -53,14 +54,14 @@ class Outgoing:
         self._size = 0
         return frames
 
-    def send_message(self, number: int, pieces: Sequence[Buffer], end: bool = False) -> None:
+    def send_message(self, number: int, pieces: Sequence[Buffer], end: bool = False) -> int:
         """Send one gRPC message, joined from `pieces` of bytes, with its prefix; with `end`, the last one (client).
 
-        What the windows do not let through waits, and keeps the pieces: see `waiting`.
+        What the windows do not let through waits, and keeps the pieces. Returns what is `waiting` now.
         """
         stream = self._streams.get(number)
         if stream is None:
-            return
+            return 0
         size = PREFIX_BYTES
         for piece in pieces:
             size += len(piece)
@@ -75,15 +76,18 @@ class Outgoing:
             stream.send_window -= size
             self.window -= size
             self._size += size
-            self.frames += (message_header(size, END_STREAM if end else 0, number), *pieces)
+            flags = END_STREAM if end else 0
+            self.frames.append(_pack_header(size >> 16, size & 0xFFFF, DATA, flags, number, 0, size - PREFIX_BYTES))
+            self.frames += pieces
             if end:
                 self._done(stream)
-            return
+            return 0
         stream.queue.append(prefix(size - PREFIX_BYTES))
         stream.queue.extend(piece for piece in pieces if len(piece))
         stream.queued += size
         stream.ending = end
         self._wants_turn(stream)
+        return stream.queued
 
     def waiting(self, number: int) -> int:
         """Bytes of messages that wait for a window or for `to_send`; 0 for a stream that is gone."""

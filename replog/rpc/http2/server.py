@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import inspect
 import socket
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -38,7 +39,8 @@ class H2Server:
     def add(self, service: ServiceDescriptor, handlers: object) -> None:
         for method in methods_of(service).values():
             handler = getattr(handlers, method.handler_name)
-            self._routes[method.path] = Route(method, handler, Gate(method.path, method.limit))
+            ends_with_answer = not method.client_streaming and inspect.iscoroutinefunction(handler)
+            self._routes[method.path] = Route(method, handler, Gate(method.path, method.limit), ends_with_answer)
         self._names.append(service.full_name)
 
     async def start(self) -> str:

@@ -31,6 +31,7 @@ class Route(NamedTuple):
     method: Method
     handler: Callable[..., Any]
     gate: Gate
+    ends_with_answer: bool  # the handler does nothing after its one answer
 
 
 class ServerCall:
@@ -58,12 +59,12 @@ class ServerCall:
         if not self._answered:
             self._answered = True
             wire.connection.send_headers(exchange.stream, ANSWER)
-        exchange.send(pieces_of(self._route.method.encode_response, message))
-        if self._route.method.server_streaming:
+        much = exchange.send(pieces_of(self._route.method.encode_response, message))
+        if much or self._route.method.server_streaming:
             wire.write()
-        else:
-            wire.write_soon()  # with the trailers, which mostly follow at once
-        if exchange.must_wait:
+        elif not self._route.ends_with_answer:  # whose trailers follow at once
+            wire.write_soon()
+        if much:
             await exchange.room()
 
     async def run(self) -> None:

@@ -96,7 +96,7 @@ async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_
 async def test_a_place_is_free_again_when_its_call_is_over():
     gate = limits.Gate("/x/y", limits.Limit(1, 1))
     for _ in range(3):
-        with gate.passed(), pytest.raises(ReplogError, match="/x/y"), gate.passed():
+        with gate, pytest.raises(ReplogError, match="/x/y"), gate:
             raise AssertionError("not reached")
 
 
