@@ -13,7 +13,7 @@ from replog.rpc.codec import pieces_of
 from replog.rpc.http2.calls import request_fields, timeout_ms
 from replog.rpc.http2.client_wire import ClientWire
 from replog.rpc.http2.exchange import Exchange
-from replog.rpc.http2.wire import READ_BYTES
+from replog.rpc.http2.reads import Reads
 from replog.rpc.methods import Method
 
 CONNECT_S = 3.0  # for one attempt: to connect, and to hear the server's first word
@@ -115,7 +115,7 @@ class H2Channel:
         self._failures = 0  # to connect, in a row
         self._refused = ReplogError(ErrorCode.NETWORK_EXCEPTION, "")  # the last of them
         self._again_at = 0.0
-        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._reads = Reads()
 
     # -- calls
 
@@ -231,7 +231,7 @@ class H2Channel:
             if sys.platform == "linux":
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, ACKNOWLEDGED_MS)
             await loop.sock_connect(connection, place)
-            _, wire = await loop.create_connection(lambda: ClientWire(self.address, self._buffer), sock=connection)
+            _, wire = await loop.create_connection(lambda: ClientWire(self.address, self._reads), sock=connection)
         except BaseException:
             connection.close()
             raise

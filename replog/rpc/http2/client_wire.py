@@ -13,6 +13,7 @@ from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.fields import FieldList
 from replog.rpc.http2.frames import CANCEL, ENHANCE_YOUR_CALM, NO_ERROR, REFUSED_STREAM
+from replog.rpc.http2.reads import Reads
 from replog.rpc.http2.wire import Wire
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.status import CallStatus, from_status
@@ -27,8 +28,8 @@ _OF_RESETS = {
 
 
 class ClientWire(Wire):
-    def __init__(self, address: str, buffer: memoryview) -> None:
-        super().__init__(Connection("client", Bounds(MAX_ANSWER_BYTES)), address, SILENCE_S, buffer)
+    def __init__(self, address: str, reads: Reads) -> None:
+        super().__init__(Connection("client", Bounds(MAX_ANSWER_BYTES)), address, SILENCE_S, reads)
         self.ready: asyncio.Future[None] = self._loop.create_future()  # once the server has spoken
         self.untouched = ReplogError(  # of a call that the server did not begin to handle: it may be sent again
             ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: it takes no more calls on this connection"

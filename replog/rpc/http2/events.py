@@ -16,7 +16,7 @@ class Message(NamedTuple):
     """One whole gRPC message, without its prefix. Every one has to be given back by `Connection.took`."""
 
     stream: int
-    payload: bytes | bytearray  # large ones are bytearrays, and nobody else's
+    payload: bytes
 
 
 class Ended(NamedTuple):

@@ -15,11 +15,11 @@ from replog.log.offsets import Buffer
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.events import Event, Message, Unreadable
 from replog.rpc.http2.frames import DEFAULT_WINDOW, FLOW_CONTROL_ERROR, PREFIX_BYTES, ConnectionFailure, window_update
-from replog.rpc.http2.stream import NOTHING, Stream
+from replog.rpc.http2.stream import Stream
 
 _new = tuple.__new__  # a named tuple's own takes two calls
 _PREFIX = struct.Struct(">BL")
-_SMALL = 4096  # a message up to here is handed over as bytes
+_PIECE = 64 << 10  # a shorter piece of a message grows; one that large is not copied until all are joined
 
 RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 8, 12, 13  # gRPC's numbers
 
@@ -121,21 +121,26 @@ class Incoming:
                     position += size
                 else:
                     stream.size = size
-                    stream.partial = bytearray(data[position:end])
+                    stream.pieces = [bytearray(data[position:end])]
+                    stream.lacks = size - (end - position)
                     position = end
                     self._begin(stream)
             else:
-                piece = data[position : position + stream.size - len(stream.partial)]
+                piece = data[position : position + stream.lacks]
                 position += len(piece)
-                stream.partial += piece
+                stream.lacks -= len(piece)
+                if len(stream.pieces[-1]) < _PIECE:
+                    stream.pieces[-1] += piece
+                else:
+                    stream.pieces.append(bytearray(piece))
                 if stream.admitted:
                     self._promised -= len(piece)
-                if len(stream.partial) == stream.size:
-                    partial = stream.partial
+                if not stream.lacks:
+                    payload = b"".join(stream.pieces)
                     self._forget_partial(stream)
-                    self._complete(stream, partial if len(partial) > _SMALL else bytes(partial))
+                    self._complete(stream, payload)
 
-    def _complete(self, stream: Stream, payload: bytes | bytearray) -> None:
+    def _complete(self, stream: Stream, payload: bytes) -> None:
         stream.untaken += 1
         stream.untaken_bytes += len(payload) + PREFIX_BYTES
         self._untaken += 1
@@ -162,19 +167,16 @@ class Incoming:
         else:
             self._credit_stream(stream)
 
-    def _lacks(self, stream: Stream) -> int:
-        return stream.size - len(stream.partial)
-
     def _relieve(self) -> None:
         """Admit what fits. With nothing left to take, refuse what stands in the way of all."""
         while self._waiting:
-            stream = min(self._waiting.values(), key=self._lacks)
+            stream = min(self._waiting.values(), key=lambda stream: stream.lacks)
             windows = len(self._streams) * self._bounds.window if self._promised else 0
-            if self._room + self._credit - self._promised - windows < self._lacks(stream):
+            if self._room + self._credit - self._promised - windows < stream.lacks:
                 break
             del self._waiting[stream.number]
             stream.admitted = True
-            self._promised += self._lacks(stream)
+            self._promised += stream.lacks
             self._credit_stream(stream)
         if self._untaken:
             return
@@ -184,7 +186,7 @@ class Incoming:
             if not incomplete or (not full and any(stream.number not in self._waiting for stream in incomplete)):
                 return
             text = f"incomplete messages fill the {self._memory} bytes of this connection; send fewer at once"
-            victim = max(incomplete, key=lambda stream: (not stream.admitted, self._lacks(stream)))
+            victim = max(incomplete, key=lambda stream: (not stream.admitted, stream.lacks))
             self.refuse(victim, RESOURCE_EXHAUSTED, text)
 
     def took(self, number: int, size: int) -> bool:
@@ -245,7 +247,7 @@ class Incoming:
 
     def _drop_partial(self, stream: Stream) -> None:
         if stream.admitted:
-            self._promised -= self._lacks(stream)
+            self._promised -= stream.lacks
         self._forget_partial(stream)
         size = stream.held - stream.untaken_bytes
         stream.held -= size
@@ -253,7 +255,8 @@ class Incoming:
 
     def _forget_partial(self, stream: Stream) -> None:
         self._waiting.pop(stream.number, None)
-        stream.partial = NOTHING
+        stream.pieces = []
+        stream.lacks = 0
         stream.prefix = b""
         stream.size = -1
         stream.admitted = False
@@ -279,6 +282,6 @@ class Incoming:
             return
         window = self._bounds.window
         credit = window + (stream.size if stream.admitted else 0) - stream.room - stream.held
-        if credit * 2 >= window or (credit > 0 and stream.size >= 0 and stream.room < self._lacks(stream)):
+        if credit * 2 >= window or (credit > 0 and stream.size >= 0 and stream.room < stream.lacks):
             stream.room += credit
             self._write(window_update(stream.number, credit))

@@ -11,8 +11,8 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.config import parse_address
 from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health
+from replog.rpc.http2.reads import Reads
 from replog.rpc.http2.server_wire import Route, ServerWire
-from replog.rpc.http2.wire import READ_BYTES
 from replog.rpc.limits import MAX_CONNECTIONS, Gate
 from replog.rpc.methods import methods_of
 from replog.rpc.reflection import SERVICES, Reflection
@@ -32,7 +32,7 @@ class H2Server:
         self._names: list[str] = []
         self._wires: set[ServerWire] = set()
         self._listeners: list[asyncio.Server] = []
-        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._reads = Reads()
         self._health = Health()
         self.add(HEALTH, self._health)
 
@@ -59,7 +59,7 @@ class H2Server:
         return f"{host}:{sockets[0].getsockname()[1]}"
 
     def _new_wire(self) -> ServerWire:
-        return ServerWire(self._routes, self._buffer, self._takes, self._wires.discard)
+        return ServerWire(self._routes, self._reads, self._takes, self._wires.discard)
 
     def _takes(self, wire: ServerWire) -> bool:
         if len(self._wires) >= MAX_CONNECTIONS:

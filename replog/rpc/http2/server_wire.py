@@ -14,6 +14,7 @@ from replog.rpc.http2.calls import ANSWER, OK_TRAILERS, Asked, Refused, parse_re
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.fields import FieldList
+from replog.rpc.http2.reads import Reads
 from replog.rpc.http2.wire import Wire
 from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS, Gate
 from replog.rpc.methods import Method
@@ -90,13 +91,13 @@ class ServerWire(Wire):
     def __init__(
         self,
         routes: Mapping[str, Route],
-        buffer: memoryview,
+        reads: Reads,
         takes: Callable[["ServerWire"], bool],
         on_closed: Callable[["ServerWire"], None],
     ) -> None:
         """`takes` says whether there is a place for one more connection."""
         bounds = Bounds(MAX_REQUEST_BYTES, max_streams=MAX_STREAMS)
-        super().__init__(Connection("server", bounds), "the client", SILENCE_S, buffer)
+        super().__init__(Connection("server", bounds), "the client", SILENCE_S, reads)
         self.calls: dict[int, ServerCall] = {}
         self._routes = routes
         self._last_headers: FieldList | None = None

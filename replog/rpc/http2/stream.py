@@ -5,8 +5,6 @@ from collections import deque
 from replog.log.offsets import Buffer
 from replog.rpc.http2.fields import Wanted
 
-NOTHING = bytearray()  # never changed
-
 
 class Stream:
     """Bytes on the wire count: messages with their prefixes, padding."""
@@ -19,9 +17,10 @@ class Stream:
         "deaf",
         "ending",
         "held",
+        "lacks",
         "local_done",
         "number",
-        "partial",
+        "pieces",
         "prefix",
         "queue",
         "queued",
@@ -45,7 +44,8 @@ class Stream:
         self.untaken_bytes = 0  # of them; all else that is held is of a message that is not whole
         self.prefix = b""  # of a message, not whole
         self.size = -1  # of the message that is coming; -1: none is
-        self.partial = NOTHING  # of it
+        self.pieces: list[bytearray] = []  # of it
+        self.lacks = 0  # bytes of it that are still to come
         self.admitted = False  # a message larger than the window has its place in memory, and may come
         self.answered = False  # headers of a request, or of its answer, have come
         self.compressed = False  # the peer said that messages are, in a way unknown here

@@ -15,8 +15,8 @@ from replog.log.offsets import Buffer
 from replog.rpc.http2 import events
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.exchange import Exchange
+from replog.rpc.http2.reads import Reads
 
-READ_BYTES = 256 << 10
 WRITE_BYTES = 1 << 20  # that are taken from the connection at once
 MAX_PIECES = 1024  # of one writev (IOV_MAX)
 ANSWER_S = 30.0  # in which the peer's process answers a ping, or says anything; it may be busy, or paused for a while
@@ -27,15 +27,14 @@ LATE_S = 1.0  # a look that comes so late says that this process was held up, no
 class Wire(asyncio.BufferedProtocol):
     """What both sides do. `peer` names the other one."""
 
-    def __init__(self, connection: Connection, peer: str, silence_s: float, buffer: memoryview) -> None:
-        """After `silence_s` the peer is asked whether it lives. `buffer` is for one read at a time, so all wires of a
-        loop may share it."""
+    def __init__(self, connection: Connection, peer: str, silence_s: float, reads: Reads) -> None:
+        """After `silence_s` the peer is asked whether it lives."""
         self.connection = connection
         self.peer = peer
         self.exchanges: dict[int, Exchange] = {}
         self.lost = False  # for good
         self._silence_s = silence_s
-        self._buffer = buffer
+        self._reads = reads
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._descriptor = -1
@@ -95,14 +94,17 @@ class Wire(asyncio.BufferedProtocol):
         self.write()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer
+        return self._reads.room
 
     def buffer_updated(self, nbytes: int) -> None:
         self._heard = now = self._loop.time()
         self._asked = None
         self._wrote = False
-        connection = self.connection
-        self._handle(connection.receive(self._buffer[:nbytes], int(now * 1000)))
+        connection, reads = self.connection, self._reads
+        came = connection.receive(reads.room[:nbytes], int(now * 1000))
+        if nbytes >= reads.much:
+            reads.brought_much(self._transport)
+        self._handle(came)
         if connection.has_to_send:  # settings, pings, credit
             self.write_soon()  # after what the tasks write that wake now
 
@@ -127,7 +129,7 @@ class Wire(asyncio.BufferedProtocol):
             stream, payload = event
             exchange = self.exchanges.get(stream)
             if exchange is not None:
-                exchange.on_message(payload)  # type: ignore[arg-type]  # protobuf parses a bytearray as well
+                exchange.on_message(payload)
             else:  # given up
                 self.connection.took(stream, len(payload))
 

@@ -11,11 +11,12 @@ def check_accounts(connection: Connection) -> None:
     assert incoming._room + incoming._credit + held == incoming._memory, "the connection's window"
     assert incoming._room >= 0
     assert incoming._untaken == sum(stream.untaken for stream in streams) + sum(count for count, _ in late)
-    assert incoming._promised == sum(stream.size - len(stream.partial) for stream in streams if stream.admitted)
+    assert incoming._promised == sum(stream.lacks for stream in streams if stream.admitted)
     for stream in streams:
         assert stream.held >= stream.untaken_bytes
+        assert stream.lacks == max(stream.size, 0) - sum(map(len, stream.pieces))
         if not stream.deaf:
-            begun = 5 + len(stream.partial) if stream.size >= 0 else len(stream.prefix)
+            begun = 5 + sum(map(len, stream.pieces)) if stream.size >= 0 else len(stream.prefix)
             if stream.number == receiver._data_number:
                 begun += receiver.frames._data_left
             assert stream.held == stream.untaken_bytes + begun, "what a stream holds is its messages"

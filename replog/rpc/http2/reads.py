@@ -1,0 +1,47 @@
+"""What the sockets of an event loop are read into, one at a time, and which of them have to wait for their next turn.
+
+The loop reads once from every socket that has something. Of thirty that have a lot, each would wait for megabytes of
+the others, and so would all small messages beside them. So those that bring much stand in line, and in one turn of the
+loop one of them is read. All others are read in every turn.
+"""
+
+import asyncio
+from collections import deque
+
+READ_BYTES = 256 << 10  # of one read
+MUCH_BYTES = 64 << 10
+LITTLE_BYTES = 16 << 10  # of one read, once somebody brought much in this turn
+
+
+class Reads:
+    def __init__(self) -> None:
+        self._all = memoryview(bytearray(READ_BYTES))
+        self._little = self._all[:LITTLE_BYTES]
+        self.room = self._all  # for the next read
+        self.much = MUCH_BYTES
+        self._line: deque[asyncio.Transport] = deque()  # not read from meanwhile
+        self._counting = False
+        self._last: asyncio.Transport | None = None  # that brought much; alone it does not wait
+
+    def brought_much(self, transport: asyncio.Transport) -> None:
+        """The last read had `much` bytes or more."""
+        if transport is self._last and not self._line:
+            return
+        self._last = transport
+        self._line.append(transport)
+        transport.pause_reading()
+        self.room, self.much = self._little, LITTLE_BYTES
+        self._count_turns()
+
+    def _count_turns(self) -> None:
+        if not self._counting:
+            self._counting = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._counting = False
+        self.room, self.much = self._all, MUCH_BYTES
+        if self._line:
+            self._line.popleft().resume_reading()
+        if self._line:
+            self._count_turns()
