@@ -2,7 +2,7 @@
 
 from follower.partition_follower import NO_PROGRESS, FollowerProgress, PartitionFollower
 from replog.errors import ErrorCode
-from replog.fetch import read_log
+from replog.fetch import Reading, read_log
 from replog.log.files.cold import ANYTHING, Stretch
 from replog.log.log import Log
 from replog.log.offsets import Isolation
@@ -63,9 +63,8 @@ class FutureReplica:
         request = self._follower.next_fetch(now_ms, max_bytes)
         if request is None:
             return NO_PROGRESS
-        answer = read_log(
-            self._current, request, Isolation.LOG_END, max_bytes=max_bytes, min_one=True, wait_for=wait_for
-        )
+        how = Reading(max_bytes, min_one=True, wait_for=wait_for)
+        answer = read_log(self._current, request, Isolation.LOG_END, how)
         if answer.cold is not None:
             raise answer.cold
         progress = self._follower.on_answer(request, answer, now_ms)

@@ -11,7 +11,7 @@ raced with a truncation or with an election does not fit any longer, and is drop
 """
 
 from enum import Enum
-from typing import ClassVar, NamedTuple, Unpack
+from typing import ClassVar, NamedTuple
 
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
@@ -132,7 +132,7 @@ class PartitionFollower:
         error = check_leader_epoch(current_leader_epoch, self.leader_epoch)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if error is ErrorCode.NONE else error
 
-    def fetch_as_consumer(self, request: FetchPartition, isolation: Isolation, **how: Unpack[Reading]) -> FetchAnswer:
+    def fetch_as_consumer(self, request: FetchPartition, isolation: Isolation, how: Reading) -> FetchAnswer:
         """Answer a consumer that the leader sent here, up to the bound that this replica knows (FE-20, FE-21).
 
         Errors are in the answer, never raised; they say nothing about the partition, only about this copy of it.
@@ -140,7 +140,7 @@ class PartitionFollower:
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is not ErrorCode.NONE:
             return FetchAnswer(error)
-        return read_log(self.log, request, isolation, **how)
+        return read_log(self.log, request, isolation, how)
 
     # Answers
 

@@ -1,7 +1,7 @@
 """A consumer's fetch session: it reads what is committed, from a leader or, if allowed, a follower (FE-7, FE-20)."""
 
 from collections.abc import Callable
-from typing import Protocol, Unpack
+from typing import Protocol
 
 from leader.delayed_fetch import Reader
 from leader.fetch_session import FetchSession, Host
@@ -15,9 +15,7 @@ from replog.topic import TopicPartition
 class ConsumerReader(Reader, Protocol):
     """The leader's role, or a follower's."""
 
-    def fetch_as_consumer(
-        self, request: FetchPartition, isolation: Isolation, **how: Unpack[Reading]
-    ) -> FetchAnswer: ...
+    def fetch_as_consumer(self, request: FetchPartition, isolation: Isolation, how: Reading) -> FetchAnswer: ...
 
 
 class ConsumerHost(Host, Protocol):
@@ -72,15 +70,15 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         tp: TopicPartition,
         fetch: FetchPartition,
         reader: ConsumerReader,
+        how: Reading,
         now_ms: int,
         *,
         counts: bool,
-        **how: Unpack[Reading],
     ) -> FetchAnswer:
         if not isinstance(reader, PartitionLeader):
-            return reader.fetch_as_consumer(fetch, self.isolation, **how)
+            return reader.fetch_as_consumer(fetch, self.isolation, how)
         alone = self._host.is_alone(reader)
-        return reader.fetch_as_consumer(fetch, self.isolation, client_rack=self._rack or "", alone=alone, **how)
+        return reader.fetch_as_consumer(fetch, self.isolation, how, client_rack=self._rack or "", alone=alone)
 
     def _has_all(self, _reader: ConsumerReader, fetch: FetchPartition, answer: FetchAnswer) -> bool:
         committed_only = self.isolation is Isolation.TXN_COMMITTED

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, Protocol, TypeVar, Unpack
+from typing import Generic, Protocol, TypeVar
 
 from leader.delayed_fetch import AwaitedBytes, Reader, available_bytes, is_enough
 from replog.errors import ErrorCode, ReplogError
@@ -119,7 +119,7 @@ class FetchSession(ABC, Generic[R]):
 
     @abstractmethod
     def _fetch(
-        self, tp: TopicPartition, fetch: FetchPartition, reader: R, now_ms: int, *, counts: bool, **how: Unpack[Reading]
+        self, tp: TopicPartition, fetch: FetchPartition, reader: R, how: Reading, now_ms: int, *, counts: bool
     ) -> FetchAnswer:
         """Read one partition. `counts`: the first read for a request, not one after it has waited (ST-9)."""
 
@@ -254,8 +254,8 @@ class FetchSession(ABC, Generic[R]):
             return None
         if throttled:
             max_bytes, min_one = 0, False
-        how = Reading(max_bytes=max_bytes, min_one=min_one, wait_for=named.brought)
-        answer = self._fetch(tp, named.request, reader, now_ms, counts=counts, **how)
+        how = Reading(max_bytes, min_one, named.brought)
+        answer = self._fetch(tp, named.request, reader, how, now_ms, counts=counts)
         named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
         named.lacks, named.brought = None, NOTHING
         if answer.cold is not None:

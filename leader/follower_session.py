@@ -6,7 +6,7 @@ While it waits with nothing to read, new high watermarks are pushed to it (diver
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Protocol, Unpack
+from typing import Protocol
 
 from leader.fetch_session import FetchSession, Host
 from leader.follower_state import Asker
@@ -96,13 +96,13 @@ class FollowerSession(FetchSession[PartitionLeader]):
         tp: TopicPartition,
         fetch: FetchPartition,
         reader: PartitionLeader,
+        how: Reading,
         now_ms: int,
         *,
         counts: bool,
-        **how: Unpack[Reading],
     ) -> FetchAnswer:
         assert self._asker is not None
-        answer = reader.fetch_as_follower(self._asker, fetch, **how)
+        answer = reader.fetch_as_follower(self._asker, fetch, how)
         if counts:
             moved = reader.on_fetched(self._asker, fetch, answer, now_ms)
             self._host.on_fetched(tp, reader, moved=moved)

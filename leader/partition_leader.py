@@ -180,7 +180,7 @@ class PartitionLeader:
 
     # Fetch
 
-    def fetch_as_follower(self, asker: Asker, request: FetchPartition, **how: Unpack[Reading]) -> FetchAnswer:
+    def fetch_as_follower(self, asker: Asker, request: FetchPartition, how: Reading) -> FetchAnswer:
         """Answer a follower, up to the log end. Errors are in the answer, never raised.
 
         OFFSET_OUT_OF_RANGE comes with the log's start and end: the follower needs no more to recover.
@@ -194,16 +194,16 @@ class PartitionLeader:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not ErrorCode.NONE:
             return FetchAnswer(error)
-        return read_log(self.log, request, Isolation.LOG_END, **how)
+        return read_log(self.log, request, Isolation.LOG_END, how)
 
     def fetch_as_consumer(
         self,
         request: FetchPartition,
         isolation: Isolation,
+        how: Reading,
         *,
         client_rack: str = "",
         alone: bool = False,
-        **how: Unpack[Reading],
     ) -> FetchAnswer:
         """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised.
 
@@ -216,7 +216,7 @@ class PartitionLeader:
         preferred = self._read_replica(client_rack, request.fetch_offset) if client_rack else self.broker_id
         if preferred != self.broker_id:
             return answer_of(self.log)._replace(preferred_read_replica=preferred)
-        answer = read_log(self.log, request, isolation, **how)
+        answer = read_log(self.log, request, isolation, how)
         if alone and answer.error is ErrorCode.NONE and request.fetch_offset >= self.log.limit(isolation):
             return FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return answer

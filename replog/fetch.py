@@ -1,7 +1,7 @@
 """What a fetch of one partition asks and what it is answered, as both roles see it (§4, §7)."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.files.cold import ANYTHING, ColdRead, Stretch, WaitingFor
@@ -111,26 +111,16 @@ def parting(log: Log, request: FetchPartition) -> EpochEndOffset | None:
     return end if end.end_offset < 0 or diverges(end, epoch, offset) else None
 
 
-class Reading(TypedDict):
-    """How much of a log a fetch may read, the first batch whole if `min_one`; and where it may wait for the disk:
-    anywhere, if that is not said."""
+class Reading(NamedTuple):
+    """How much of a log a fetch may read, the first batch whole if `min_one`; and where it may wait for the disk."""
 
     max_bytes: int
     min_one: bool
-    wait_for: NotRequired[Stretch]
+    wait_for: Stretch = ANYTHING
 
 
-def read_log(
-    log: Log,
-    request: FetchPartition,
-    isolation: Isolation,
-    *,
-    max_bytes: int,
-    min_one: bool,
-    wait_for: Stretch = ANYTHING,
-) -> FetchAnswer:
-    """Validate the epoch and the offset, then read (FE-4 to FE-7), waiting for the disk at `wait_for` alone. Errors are
-    in the answer, never raised."""
+def read_log(log: Log, request: FetchPartition, isolation: Isolation, how: Reading) -> FetchAnswer:
+    """Validate the epoch and the offset, then read (FE-4 to FE-7). Errors are in the answer, never raised."""
     offset, end = request.fetch_offset, parting(log, request)
     if end is not None and end.end_offset >= 0 and offset >= log.log_start_offset:
         return answer_of(log)._replace(diverging=end)
@@ -139,8 +129,8 @@ def read_log(
     if offset == log.log_end_offset and log.failure is None:  # as nearly always: nothing is read
         return answer_of(log, place=log.bound(Isolation.LOG_END))
     try:
-        with WaitingFor(wait_for):
-            data = log.read(offset, min(request.max_bytes, max_bytes), isolation, min_one_message=min_one)
+        with WaitingFor(how.wait_for):
+            data = log.read(offset, min(request.max_bytes, how.max_bytes), isolation, min_one_message=how.min_one)
     except ColdRead as cold:
         return answer_of(log)._replace(cold=cold)
     except ReplogError as error:

@@ -7,7 +7,7 @@ import pytest
 from follower.partition_follower import PartitionFollower
 from leader.delayed_fetch import Reader, available_bytes
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import Isolation
 from tests.leader.replicas import NOW_MS, ONE_MIB, TP, leader_of, log_of, outcome, state
@@ -28,7 +28,7 @@ def consume(
     follower: PartitionFollower, offset: int, epoch: int | None = EPOCH, last_epoch: int | None = None
 ) -> FetchAnswer:
     request = FetchPartition(offset, ONE_MIB, epoch, last_epoch)
-    return follower.fetch_as_consumer(request, Isolation.HIGH_WATERMARK, max_bytes=ONE_MIB, min_one=True)
+    return follower.fetch_as_consumer(request, Isolation.HIGH_WATERMARK, Reading(ONE_MIB, min_one=True))
 
 
 def waiting_bytes(serving: Reader | ErrorCode, answer: FetchAnswer, offset: int) -> int | None:

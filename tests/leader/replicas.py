@@ -13,7 +13,7 @@ from leader.follower_state import Asker
 from leader.isr import IsrProposal
 from leader.partition_leader import LeaderAppend, PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import Isolation
@@ -134,7 +134,7 @@ def fetch(
         changes.get("log_start_offset", 0),
     )
     asker = Asker(replica_id, changes.get("broker_epoch", 100 + replica_id))
-    answer = leader.fetch_as_follower(asker, request, max_bytes=ONE_MIB, min_one=True)
+    answer = leader.fetch_as_follower(asker, request, Reading(ONE_MIB, min_one=True))
     leader.on_fetched(asker, request, answer, now_ms)
     return answer
 
@@ -169,7 +169,7 @@ class LeaderFollowerPair:
         request = self.follower.next_fetch(self.now_ms, ONE_MIB)
         assert request is not None, f"nothing to fetch: {self.follower.fetch_state} {self.follower.failure}"
         asker = Asker(self.replica_id, 100 + self.replica_id)
-        answer = self.leader.fetch_as_follower(asker, request, max_bytes=ONE_MIB, min_one=True)
+        answer = self.leader.fetch_as_follower(asker, request, Reading(ONE_MIB, min_one=True))
         self.leader.on_fetched(asker, request, answer, self.now_ms)
         self.rounds.append((request.fetch_offset, request.last_fetched_epoch, outcome(answer)))
         return self.follower.on_answer(request, answer, self.now_ms)

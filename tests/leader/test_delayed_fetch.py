@@ -10,7 +10,7 @@ import pytest
 from leader.delayed_fetch import AwaitedBytes, available_bytes, is_enough
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.errors import LogStorageError
 from replog.log.offsets import EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
@@ -44,7 +44,7 @@ class Parked:
             if isolation is Isolation.LOG_END:
                 answer = fetch(leader, 2, offset, last_epoch)
             else:
-                answer = leader.fetch_as_consumer(self.request, isolation, max_bytes=max_bytes, min_one=True)
+                answer = leader.fetch_as_consumer(self.request, isolation, Reading(max_bytes, min_one=True))
             assert not answer.records
             self.places[tp] = answer.place
 

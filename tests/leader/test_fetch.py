@@ -8,7 +8,7 @@ from leader.follower_state import Asker
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchPartition
+from replog.fetch import FetchPartition, Reading
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import Isolation
 from tests.leader.replicas import NOW_MS, ONE_MIB, Brokers, fetch, leader_of, log_of, outcome, state
@@ -26,7 +26,7 @@ def consume(
     leader: PartitionLeader, offset: int, isolation: Isolation = Isolation.HIGH_WATERMARK, **request: int
 ) -> tuple[str, bytes]:
     answer = leader.fetch_as_consumer(
-        FetchPartition(offset, ONE_MIB, **request), isolation, max_bytes=ONE_MIB, min_one=True
+        FetchPartition(offset, ONE_MIB, **request), isolation, Reading(ONE_MIB, min_one=True)
     )
     return outcome(answer), bytes(answer.records)
 
@@ -116,7 +116,7 @@ def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path):
     leader.delete_records(5)
     assert leader.low_watermark() == -1
     asker, request = Asker(2, 102), FetchPartition(10, ONE_MIB, 0, 0, log_start_offset=5)
-    answer = leader.fetch_as_follower(asker, request, max_bytes=ONE_MIB, min_one=True)
+    answer = leader.fetch_as_follower(asker, request, Reading(ONE_MIB, min_one=True))
     assert leader.on_fetched(asker, request, answer, NOW_MS), "its log start moved"
     assert not leader.on_fetched(asker, request, answer, NOW_MS)
     assert leader.low_watermark() == -1, "3 has not fetched"

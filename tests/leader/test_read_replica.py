@@ -9,7 +9,7 @@ from leader.follower_state import FollowerState
 from leader.partition_leader import PartitionLeader
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
+from replog.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.offsets import Isolation
 from tests.leader.replicas import (
     LAG_MS,
@@ -72,9 +72,7 @@ def leader(tmp_path: Path, brokers: Brokers) -> PartitionLeader:
 
 def consume(leader: PartitionLeader, rack: str, offset: int = 5, epoch: int | None = 0) -> FetchAnswer:
     request = FetchPartition(offset, ONE_MIB, epoch)
-    return leader.fetch_as_consumer(
-        request, Isolation.HIGH_WATERMARK, max_bytes=ONE_MIB, min_one=True, client_rack=rack
-    )
+    return leader.fetch_as_consumer(request, Isolation.HIGH_WATERMARK, Reading(ONE_MIB, min_one=True), client_rack=rack)
 
 
 def test_a_consumer_is_sent_to_its_rack_without_records(leader):

@@ -12,6 +12,7 @@ from follower.partition_follower import PartitionFollower
 from leader.follower_state import Asker
 from leader.partition_leader import PartitionLeader
 from replog.config import BrokerConfig
+from replog.fetch import Reading
 from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
@@ -166,7 +167,7 @@ class TinyWorld:
         request = follower.next_fetch(self.clock.now_ms, ONE_MIB)
         assert request is not None
         asker = Asker(follower_id, 100 + follower_id if broker_epoch is None else broker_epoch)
-        answer = leader.fetch_as_follower(asker, request, max_bytes=ONE_MIB, min_one=True)
+        answer = leader.fetch_as_follower(asker, request, Reading(ONE_MIB, min_one=True))
         leader.on_fetched(asker, request, answer, self.clock.now_ms)
         self.step(leader_id)
         follower.on_answer(request, answer, self.clock.now_ms)

@@ -164,8 +164,10 @@ def _not_told(self: ReplicaManager, tp: Any, visible: bool) -> None:
     self.stirred[tp] = None
 
 
-def _read_uncommitted(self: PartitionLeader, request: Any, isolation: Isolation, **options: Any) -> FetchAnswer:
-    return _fetch_as_consumer(self, request, Isolation.LOG_END, **options)
+def _read_uncommitted(
+    self: PartitionLeader, request: Any, isolation: Isolation, *how: Any, **options: Any
+) -> FetchAnswer:
+    return _fetch_as_consumer(self, request, Isolation.LOG_END, *how, **options)
 
 
 _fetch_as_consumer = PartitionLeader.fetch_as_consumer
