@@ -78,21 +78,15 @@ class ClientWire(Wire):
         if self.exchanges.pop(exchange.stream, None) is not None:
             exchange.give_up(failure)
             self.write()
-            self._close_if_drained()
         else:
             exchange.drop()
 
     def _over(self, stream: int, failure: ReplogError | None) -> None:
         if (exchange := self.exchanges.pop(stream, None)) is not None:
             exchange.on_over(failure)
-            self._close_if_drained()
 
     def _failed(self, stream: int, status: CallStatus) -> None:
         self._over(stream, from_status(status, self.peer))
-
-    def _close_if_drained(self) -> None:
-        if not self.exchanges and not self.connection.usable:
-            self.close()
 
     # -- what arrives
 
@@ -132,7 +126,9 @@ class ClientWire(Wire):
     def on_go_away(self, event: events.GoAway) -> None:
         self._why = f"the server is going away: {event.text or 'it stops'}"
         self._next_may_open()
-        self._loop.call_soon(self._close_if_drained)  # once the streams that it did not see are reset
+
+    def on_drained(self, event: events.Drained) -> None:
+        self.close()
 
     def on_lost(self, failure: ReplogError) -> None:
         if not self.ready.done():

@@ -95,7 +95,7 @@ class Connection:
 
     @property
     def open_streams(self) -> int:
-        """After a GOAWAY, 0 means that the connection is drained and may be closed."""
+        """After a GOAWAY, 0 means `Drained`."""
         return len(self._open)
 
     def ping(self) -> None:

@@ -69,6 +69,7 @@ class Control:
         last, code = int.from_bytes(payload[:4], "big") & MAX_STREAM, int.from_bytes(payload[4:8], "big")
         self._streams.usable = False
         self._streams.emit(GoAway(last, code, bytes(payload[8:1008]).decode("utf-8", "replace")))
+        self._streams.may_be_drained()
         if self._streams.client:
             for stream in [stream for stream in self._streams.open.values() if stream.number > last]:
                 self._streams.emit(Reset(stream.number, REFUSED_STREAM, ""))

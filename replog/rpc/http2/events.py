@@ -75,6 +75,11 @@ class GoAway(NamedTuple):
     text: str
 
 
+class Drained(NamedTuple):
+    """This connection takes no new streams, and none is open any more: it may be closed. A server may hear it again,
+    after streams that were on the way."""
+
+
 class Pong(NamedTuple):
     """The peer has answered the last `ping`."""
 
@@ -87,5 +92,5 @@ class Failed(NamedTuple):
 
 
 Event: TypeAlias = (
-    Headers | Message | Ended | Trailers | Unreadable | Reset | Writable | Opened | GoAway | Pong | Failed
+    Headers | Message | Ended | Trailers | Unreadable | Reset | Writable | Opened | GoAway | Drained | Pong | Failed
 )

@@ -20,7 +20,6 @@ from replog.rpc.serving import cannot_listen
 
 BACKLOG = 1024  # connections that wait to be taken
 ENDING_S = 5.0  # for handlers that were cancelled
-POLL_S = 0.01
 
 
 class H2Server:
@@ -33,6 +32,7 @@ class H2Server:
         self._wires: set[ServerWire] = set()
         self._listeners: list[asyncio.Server] = []
         self._reads = Reads()
+        self._drained = asyncio.Event()  # a connection was, or was lost
         self._health = Health()
         self.add(HEALTH, self._health)
 
@@ -59,7 +59,7 @@ class H2Server:
         return f"{host}:{sockets[0].getsockname()[1]}"
 
     def _new_wire(self) -> ServerWire:
-        return ServerWire(self._routes, self._reads, self._takes, self._wires.discard)
+        return ServerWire(self._routes, self._reads, self._takes, self._wires.discard, self._drained.set)
 
     def _takes(self, wire: ServerWire) -> bool:
         if len(self._wires) >= MAX_CONNECTIONS:
@@ -82,7 +82,8 @@ class H2Server:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 while any(wire.connection.open_streams for wire in wires if not wire.lost):
-                    await asyncio.sleep(POLL_S)
+                    self._drained.clear()
+                    await self._drained.wait()
         tasks = [call.task for wire in wires for call in wire.calls.values()]
         for wire in wires:
             wire.cut_short_all()

@@ -94,8 +94,10 @@ class ServerWire(Wire):
         reads: Reads,
         takes: Callable[["ServerWire"], bool],
         on_closed: Callable[["ServerWire"], None],
+        on_drained: Callable[[], None],
     ) -> None:
-        """`takes` says whether there is a place for one more connection."""
+        """`takes` says whether there is a place for one more connection. `on_drained` is called when no call is left
+        of those before `go_away`, or the connection is lost."""
         bounds = Bounds(MAX_REQUEST_BYTES, max_streams=MAX_STREAMS)
         super().__init__(Connection("server", bounds), "the client", SILENCE_S, reads)
         self.calls: dict[int, ServerCall] = {}
@@ -104,6 +106,7 @@ class ServerWire(Wire):
         self._last_asked: Asked
         self._takes = takes
         self._on_closed = on_closed
+        self._on_drained = on_drained
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._takes(self):
@@ -194,6 +197,10 @@ class ServerWire(Wire):
     def on_go_away(self, event: events.GoAway) -> None:
         """The client opens nothing more; what it has open goes on."""
 
+    def on_drained(self, event: events.Drained) -> None:
+        self._on_drained()
+
     def on_lost(self, failure: ReplogError) -> None:
+        self._on_drained()
         for stream in list(self.calls):
             self.on_reset(events.Reset(stream, 0, failure.message))

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.events import Event, Opened, Reset
+from replog.rpc.http2.events import Drained, Event, Opened, Reset
 from replog.rpc.http2.frames import (
     GOAWAY,
     MAX_STREAM,
@@ -125,6 +125,11 @@ class Streams:
             self.outgoing.drop(stream)
         if self._asked:
             self.may_open()
+        self.may_be_drained()
+
+    def may_be_drained(self) -> None:
+        if not self.usable and not self.open:
+            self.emit(Drained())
 
     # -- the end of all
 

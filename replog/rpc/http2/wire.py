@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.offsets import Buffer
 from replog.rpc.http2 import events
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.exchange import Exchange
@@ -54,6 +53,7 @@ class Wire(asyncio.BufferedProtocol):
             events.Writable: self._on_writable,
             events.Opened: self.on_opened,
             events.GoAway: self.on_go_away,
+            events.Drained: self.on_drained,
             events.Pong: lambda _: None,
             events.Failed: self._on_failed,
         }
@@ -79,6 +79,9 @@ class Wire(asyncio.BufferedProtocol):
         raise NotImplementedError
 
     def on_go_away(self, event: events.GoAway) -> None:
+        raise NotImplementedError
+
+    def on_drained(self, event: events.Drained) -> None:
         raise NotImplementedError
 
     def on_lost(self, failure: ReplogError) -> None:
@@ -164,27 +167,23 @@ class Wire(asyncio.BufferedProtocol):
     def _write(self) -> None:
         connection = self.connection
         while not self._full and not self.lost and (pieces := connection.to_send(WRITE_BYTES)):
-            if self._put(pieces) < WRITE_BYTES:
+            size = sent = 0
+            for piece in pieces:
+                size += len(piece)
+            try:
+                sent = os.writev(self._descriptor, pieces[:MAX_PIECES])
+            except (BlockingIOError, InterruptedError):
+                pass
+            except OSError as error:
+                self._why = str(error)
+                self.abort()
+                break
+            if sent < size:
+                self._transport.write(b"".join(pieces)[sent:])  # which pauses writing until the socket has it
+            if size < WRITE_BYTES:
                 break
         if connection.unheard:
             self._handle(connection.events())
-
-    def _put(self, pieces: list[Buffer]) -> int:
-        """The bytes taken, by the socket or by its transport for later."""
-        size = sent = 0
-        for piece in pieces:
-            size += len(piece)
-        try:
-            sent = os.writev(self._descriptor, pieces[:MAX_PIECES])
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError as error:
-            self._why = str(error)
-            self.abort()
-            return 0
-        if sent < size:
-            self._transport.write(b"".join(pieces)[sent:])  # which pauses writing until the socket has it
-        return size
 
     # -- the end
 

@@ -4,7 +4,19 @@ import pytest
 
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Ended, Failed, GoAway, Headers, Message, Opened, Pong, Reset, Trailers, Writable
+from replog.rpc.http2.events import (
+    Drained,
+    Ended,
+    Failed,
+    GoAway,
+    Headers,
+    Message,
+    Opened,
+    Pong,
+    Reset,
+    Trailers,
+    Writable,
+)
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST, Pair
 
 
@@ -159,7 +171,8 @@ def test_a_server_that_drains_serves_what_is_on_its_way():
     pair.server.send_trailers(running, OK)
     assert pair.client_hears() == [Trailers(running, OK)]
     pair.server.send_trailers(on_its_way, [*ANSWER, *OK])
-    pair.exchange()
+    assert pair.client_hears() == [Headers(on_its_way, [*ANSWER, *OK], True), Drained()]
+    assert pair.server_hears() == [Drained()]
     assert pair.server.open_streams == pair.client.open_streams == 0
 
 

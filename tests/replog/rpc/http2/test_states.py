@@ -3,7 +3,7 @@
 import pytest
 
 from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Ended, GoAway, Headers, Message, Reset, Trailers
+from replog.rpc.http2.events import Drained, Ended, GoAway, Headers, Message, Reset, Trailers
 from replog.rpc.http2.frames import (
     ACK,
     CONTINUATION,
@@ -288,7 +288,7 @@ def test_a_last_stream_that_grows_is_harmless():
     goaway = [frame(GOAWAY, 0, 0, number(last) + number(0) + "é".encode()) for last in (2**31 - 1, 1)]
     assert raw.hears(*goaway) == [GoAway(2**31 - 1, 0, "é"), GoAway(1, 0, "é")]
     assert not raw.ours.can_open
-    assert raw.hears(headers(1, True, ANSWER_BLOCK)) == [Headers(1, ANSWER, True)]
+    assert raw.hears(headers(1, True, ANSWER_BLOCK)) == [Headers(1, ANSWER, True), Drained()]
 
 
 def test_numbers_of_streams_run_out():

@@ -9,7 +9,7 @@ import h2.settings
 import pytest
 
 from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Ended, GoAway, Headers, Message, Opened, Pong, Reset, Trailers, Writable
+from replog.rpc.http2.events import Drained, Ended, GoAway, Headers, Message, Opened, Pong, Reset, Trailers, Writable
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST
 
 
@@ -135,7 +135,11 @@ def test_h2_resets_a_stream_answers_a_ping_and_goes_away(client):
     assert client.hears() == [Reset(first, 2, ""), Pong()]
     assert h2.events.PingAckReceived in client.h2_hears()
     client.theirs.close_connection(0, b"bye", last_stream_id=first)
-    assert client.ours.receive(client.theirs.data_to_send(), 0) == [GoAway(first, 0, "bye"), Reset(second, 7, "")]
+    assert client.ours.receive(client.theirs.data_to_send(), 0) == [
+        GoAway(first, 0, "bye"),
+        Reset(second, 7, ""),
+        Drained(),
+    ]
 
 
 def test_h2_changes_its_window_under_an_open_stream(client):
