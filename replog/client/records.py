@@ -130,11 +130,12 @@ class BatchBuilder:
         if self._records is None:
             self._records = b"".join(self._pieces)
             self._pieces = []
-            compressed = compress(self._codec, self._records)
-            if self._codec and len(compressed) < len(self._records):
-                self._records = compressed
-            else:
-                self._codec = 0
+            if self._codec:
+                compressed = compress(self._codec, self._records)
+                if len(compressed) < len(self._records):
+                    self._records = compressed
+                else:
+                    self._codec = 0
         length = HEADER_SIZE - LOG_OVERHEAD + len(self._records)
         times = self._base_timestamp, self._max_timestamp
         producer = producer_id, producer_epoch, base_sequence

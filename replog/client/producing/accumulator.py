@@ -178,6 +178,8 @@ class PartitionQueue:
 
     def numbered(self) -> list[ProducerBatch]:
         """Those that wait to be sent again under their numbers: they are before all others."""
+        if not self.batches:
+            return []
         first = takewhile(lambda batch: batch.sequence is not None, self.batches)
         return [batch for batch in first if not batch.settled]
 
@@ -313,8 +315,9 @@ class Accumulator:
             again = batch.sequence is not None
             if oldest is None:
                 oldest, queue.resending = batch, again
-                for known in queue.numbered():
-                    known.refused = False  # another leader may take it
+                if again:
+                    for known in queue.numbered():
+                        known.refused = False  # another leader may take it
             if queue.sequences is not None and not again:
                 if not queue.sequences.named:
                     break

@@ -129,7 +129,7 @@ class Sender:
         results: list[log_pb2.ProducePartitionResult],
     ) -> None:
         """Settle the batches by their answers; those with an error that may pass are sent again."""
-        passing: ReplogError | None = None
+        passing = False
         for batch, result in zip(batches, results, strict=True):
             if not result.error_code:  # also of a duplicate, which was appended before
                 batch.outcome.base_offset = result.base_offset
@@ -142,10 +142,10 @@ class Sender:
             error = ReplogError(ErrorCode(result.error_code), result.error_message or "refused")
             if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.sequences is not None:
                 queue.sequences.known_by(stream)
-                passing = passing or error
+                passing = True
                 self._failed_once(batch, error)
             elif error.retriable:
-                passing = error
+                passing = True
                 self._failed_once(batch, error)
             else:
                 if error.code is ErrorCode.INVALID_PRODUCER_EPOCH and queue.sequences is not None:
@@ -155,7 +155,10 @@ class Sender:
                 self._failed_once(batch, error)
                 self._fail(queue, batch, error.code, error.message, in_flight=False)
         self.accumulator.land(queue, batches)
-        self._go_on(queue, passing)
+        if passing:
+            self._go_on_later(queue)
+        else:
+            self.accumulator.go_on(queue)
 
     def sent_without_answer(self, queue: PartitionQueue, batches: list[ProducerBatch]) -> None:
         """acks=0: handed over, and that is all that will be known (PR-7)."""
@@ -169,7 +172,7 @@ class Sender:
         for batch in batches:
             self._failed_once(batch, error)
         self.accumulator.land(queue, batches)
-        self._go_on(queue, error)
+        self._go_on_later(queue)
 
     def not_sent(self, queue: PartitionQueue, error: ReplogError) -> None:
         """The stream that was to take the queue's next batches is gone."""
@@ -177,7 +180,7 @@ class Sender:
         for batch in list(queue.batches)[:1]:
             batch.attempts += 1
             batch.last_error = error
-        self._go_on(queue, error)
+        self._go_on_later(queue)
 
     @staticmethod
     def _failed_once(batch: ProducerBatch, error: ReplogError) -> None:
@@ -187,9 +190,9 @@ class Sender:
         batch.in_doubt |= error.code not in DEFINITE
         batch.may_be_appended |= batch.in_doubt
 
-    def _go_on(self, queue: PartitionQueue, error: ReplogError | None) -> None:
-        """The queue's next batches can go; after an error they wait for a backoff."""
-        if error is None or queue.retrying:
+    def _go_on_later(self, queue: PartitionQueue) -> None:
+        """After an error the queue's next batches wait for a backoff."""
+        if queue.retrying:
             self.accumulator.go_on(queue)
             return
         self._stale.set()
