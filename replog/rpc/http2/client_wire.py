@@ -60,7 +60,7 @@ class ClientWire(Wire):
     def open(self, headers: FieldList) -> Exchange:
         """A call, while there is a place."""
         stream = self.connection.open(headers)
-        exchange = self.exchanges[stream] = Exchange(self.connection, stream, self.write_soon)
+        exchange = self.exchanges[stream] = Exchange(self.connection, stream, self.write_soon, self.deadlines)
         if self._waiting:
             self._next_may_open()
         return exchange

@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from replog.errors import ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.deadlines import Deadlines
 from replog.rpc.http2.frames import CANCEL
 
 MAX_WAITING = 64 << 10  # bytes; a sender with more of them waits until all have gone out
 
 
 class Exchange:
-    def __init__(self, connection: Connection, stream: int, write_soon: Callable[[], None]) -> None:
+    def __init__(
+        self, connection: Connection, stream: int, write_soon: Callable[[], None], deadlines: Deadlines
+    ) -> None:
         """`write_soon` is called when the connection may have something to send that can wait for the end of the turn
         of the loop."""
         self.stream = stream
@@ -21,6 +24,7 @@ class Exchange:
         self.failure: ReplogError | None = None  # why it is over, if that is wrong
         self._connection = connection
         self._write_soon = write_soon
+        self._deadlines = deadlines
         self._came: deque[bytes] = deque()
         self._reading: asyncio.Future[None] | None = None
         self._sending: asyncio.Future[None] | None = None
@@ -48,11 +52,15 @@ class Exchange:
                 if (failure := self.failure) is not None:
                     raise ReplogError(failure.code, failure.message)  # a new one, which keeps no frames of others
                 return None
-            self._reading = asyncio.get_running_loop().create_future()
+            self._reading = reading = asyncio.get_running_loop().create_future()
             if timeout_s is None:
-                await self._reading
-            else:
-                await _within(timeout_s, self._reading)
+                await reading
+                continue
+            self._deadlines.set(reading, timeout_s, _expire)
+            try:
+                await reading
+            finally:
+                self._deadlines.drop(reading)
         payload = self._came.popleft()
         if self._connection.took(self.stream, len(payload)):
             self._write_soon()
@@ -89,14 +97,6 @@ class Exchange:
 def _wake(waiting: asyncio.Future[None] | None) -> None:
     if waiting is not None and not waiting.done():
         waiting.set_result(None)
-
-
-async def _within(timeout_s: float, waiting: asyncio.Future[None]) -> None:
-    timer = asyncio.get_running_loop().call_later(timeout_s, _expire, waiting)
-    try:
-        await waiting
-    finally:
-        timer.cancel()
 
 
 def _expire(waiting: asyncio.Future[None]) -> None:

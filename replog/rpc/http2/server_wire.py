@@ -41,7 +41,6 @@ class ServerCall:
     def __init__(self, wire: "ServerWire", exchange: Exchange, route: Route) -> None:
         self.exchange = exchange
         self.task: asyncio.Task[None]
-        self.timer: asyncio.TimerHandle | None = None
         self._wire = wire
         self._route = route
         self._answered = False
@@ -133,13 +132,15 @@ class ServerWire(Wire):
         if call is not None:
             del self.exchanges[stream]
             call.exchange.drop()
-            if call.timer is not None:
-                call.timer.cancel()
+            self.deadlines.drop(call)
         return call
 
     def _cut_short(self, call: ServerCall, status: CallStatus) -> None:
         self.end(call, status)
         call.task.cancel()
+
+    def _too_late(self, call: ServerCall) -> None:
+        self._cut_short(call, _TOO_LATE)
 
     def cut_short_all(self) -> None:
         """The server stops."""
@@ -160,12 +161,12 @@ class ServerWire(Wire):
             status = CallStatus(code_pb2.UNIMPLEMENTED, f"there is no method {asked.path[:200]} here", b"")
             self.connection.send_trailers(stream, whole_answer(status))
             return
-        exchange = self.exchanges[stream] = Exchange(self.connection, stream, self.write_soon)
+        exchange = self.exchanges[stream] = Exchange(self.connection, stream, self.write_soon, self.deadlines)
         call = self.calls[stream] = ServerCall(self, exchange, route)
         if event.end:
             exchange.on_over()
         if asked.timeout_s is not None:
-            call.timer = self._loop.call_later(asked.timeout_s, self._cut_short, call, _TOO_LATE)
+            self.deadlines.set(call, asked.timeout_s, self._too_late)
         call.task = self._loop.create_task(call.run(), name=route.method.path)
 
     def _parsed(self, headers: FieldList) -> Asked:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.http2 import events
 from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.deadlines import Deadlines
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.reads import Reads
 
@@ -32,6 +33,7 @@ class Wire(asyncio.BufferedProtocol):
         self.peer = peer
         self.exchanges: dict[int, Exchange] = {}
         self.lost = False  # for good
+        self.deadlines = Deadlines()
         self._silence_s = silence_s
         self._reads = reads
         self._loop = asyncio.get_running_loop()
@@ -214,6 +216,7 @@ class Wire(asyncio.BufferedProtocol):
         self.lost = True
         if self._look is not None:
             self._look.cancel()
+        self.deadlines.stop()
         self.on_lost(ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer} cannot be reached: {why}"))
 
     # -- whether the peer lives
