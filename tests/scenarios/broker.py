@@ -86,10 +86,7 @@ class Broker(ReplicaManager):
     def _fail(error: Exception) -> None:
         raise error
 
-    def _drain_soon(self) -> None:
-        """`settle` does."""
-
-    def _tell_soon(self, session: FetchSession[Any]) -> None:
+    def _follow_up_soon(self) -> None:
         """`settle` does."""
 
     def settle(self) -> bool:

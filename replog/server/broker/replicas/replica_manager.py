@@ -8,6 +8,7 @@ in the middle of another event (ST-5).
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import Any
 
 import structlog
@@ -36,6 +37,7 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
+TOLD_AT_ONCE = 2  # sessions that look at their partitions in one step: each may take some milliseconds
 MAX_CONSUMED = 200_000  # partitions that all sessions of consumers fetch together, at 0.6 KiB each
 
 
@@ -73,6 +75,7 @@ class ReplicaManager:
         self._sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}
         self._consumed = 0  # partitions of consumers' sessions
         self._marked: dict[FetchSession[Any], None] = {}  # these will look at their partitions
+        self._woken = False  # a `_follow_up` is to come
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
 
@@ -175,9 +178,8 @@ class ReplicaManager:
         Sessions are marked at once: before that, their requests mean that nothing has changed.
         """
         if high_watermark_advanced:
-            if not self._advanced:
-                self._drain_soon()
             self._advanced[tp] = None
+            self._wake()
         self._not_level[tp] = self.stirred[tp] = None
         for session in self._sessions.get(tp, ()):
             session.mark(tp)
@@ -185,9 +187,8 @@ class ReplicaManager:
 
     def go_on(self, session: FetchSession[Any]) -> None:
         """Have it look soon at its marked partitions."""
-        if session not in self._marked:
-            self._marked[session] = None
-            self._tell_soon(session)
+        self._marked[session] = None
+        self._wake()
 
     def log_start_moved(self, tp: TopicPartition) -> None:
         """Retention has deleted records. Followers get the new log start in their next answer (FT-23), a leader in the
@@ -197,11 +198,22 @@ class ReplicaManager:
             hosted.fetched_by.mark(tp)
         self.touched(tp, high_watermark_advanced=False)
 
-    def _drain_soon(self) -> None:
-        asyncio.get_running_loop().call_soon(self._drain)
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self._follow_up_soon()
 
-    def _tell_soon(self, session: FetchSession[Any]) -> None:
-        asyncio.get_running_loop().call_soon(self._tell, session)
+    def _follow_up_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._follow_up)
+
+    def _follow_up(self) -> None:
+        """What this pass of the loop set off."""
+        self._woken = False
+        self._drain()
+        for session in tuple(islice(self._marked, TOLD_AT_ONCE)):
+            self._tell(session)
+        if self._marked:
+            self._wake()
 
     def propose(self, tp: TopicPartition, leader: PartitionLeader) -> None:
         """Send the leader's proposal of an ISR, if there is one, to the controller (ISR-4)."""
@@ -248,8 +260,9 @@ class ReplicaManager:
                 self.hearing.listen_anew(now_ms)  # a leader that must stay may ask again, but not at every look
 
     def _drain(self) -> None:
-        advanced, self._advanced = self._advanced, {}
-        self._check(advanced)
+        if self._advanced:
+            advanced, self._advanced = self._advanced, {}
+            self._check(advanced)
 
     def _check(self, advanced: Collection[TopicPartition]) -> None:
         self._complete(self.produces, advanced)
