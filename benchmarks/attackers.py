@@ -28,7 +28,7 @@ from replog.errors import ReplogError
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
-from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MIB
+from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MAX_UNREAD_BYTES, MIB
 from replog.rpc.methods import Controller, Inspection, Log, Method
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import inspection_pb2, log_pb2
@@ -229,7 +229,7 @@ class Attack:
 
 
 UNREAD_BUDGET = COPIES * ANSWERS + SLACK
-UNFINISHED_BUDGET = 30 * MAX_REQUEST_BYTES + SLACK
+UNFINISHED_BUDGET = MAX_UNREAD_BYTES + SLACK
 READERS_BUDGET = LIMITS["Inspection/ReadFile"].calls * COPIES * PIECE_BYTES + SLACK
 
 ATTACKS = {

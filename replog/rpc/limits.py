@@ -14,6 +14,7 @@ KIB, MIB = 1 << 10, 1 << 20
 MAX_REQUEST_BYTES = MAX_BATCH_BYTES + 2 * MIB  # of one message: gRPC holds it until it ends, and it may never end
 MAX_ANSWER_BYTES = 64 * MIB  # what a server sends, and a client takes, as one message
 DEFAULT_ANSWER_BYTES = 4 * MIB  # what a client of gRPC takes that is not made to take more
+MAX_UNREAD_BYTES = 256 * MIB  # of messages that are incomplete or wait for their handlers, on one server
 MAX_CONNECTIONS = 5000  # to one server; a further one is closed
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
 MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker; as many as a topic may have

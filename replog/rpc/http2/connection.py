@@ -33,7 +33,7 @@ class Connection:
         # what is called for each message goes straight to the part that does it, and says there what it promises
         self.to_send = self._outgoing.to_send
         self.send_message, self.waiting = self._outgoing.send_message, self._outgoing.waiting
-        self.took = self._incoming.took
+        self.took, self.holdings = self._incoming.took, self._incoming.holdings
         self._receiver = Receiver(self._streams)
         self._feed = self._receiver.frames.feed
         self._preface = PREFACE if side == "server" else b""  # what is still to come of it
@@ -48,7 +48,7 @@ class Connection:
         Keeps no reference to `data`. `now_ms` is any clock that does not go back; it forgives floods.
         """
         if not self._failed:
-            self._streams.now_ms = now_ms
+            self._streams.now_ms = self._incoming.now_ms = now_ms
             try:
                 self._feed(self._after_preface(data) if self._preface else data)
             except ConnectionFailure as failure:
@@ -92,6 +92,11 @@ class Connection:
     def usable(self) -> bool:
         """False for good after a failure, a GOAWAY in either direction, or the last stream number."""
         return self._streams.usable
+
+    @property
+    def held(self) -> int:
+        """Bytes of messages that are incomplete or untaken; `holdings` tells their streams."""
+        return self._incoming.held
 
     @property
     def open_streams(self) -> int:

@@ -9,7 +9,7 @@ messages are left and none of them can go on, one is refused: of those that were
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.bounds import Bounds
@@ -19,6 +19,7 @@ from replog.rpc.http2.stream import Stream
 
 _new = tuple.__new__  # a named tuple's own takes two calls
 _PREFIX = struct.Struct(">BL")
+_MESSAGE = 64  # bytes that a message costs besides its own
 _PIECE = 64 << 10  # a shorter piece of a message grows; one that large is not copied until all are joined
 
 RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 8, 12, 13  # gRPC's numbers
@@ -42,6 +43,7 @@ class Incoming:
         self._untaken = 0
         self._promised = 0  # bytes that admitted messages lack
         self._waiting: dict[int, Stream] = {}  # their message is larger than the window, and not admitted
+        self.now_ms = 0  # of what comes
         self._late: dict[int, tuple[int, int]] = {}  # untaken messages, and bytes, of streams that are closed
         write(window_update(0, self._memory - DEFAULT_WINDOW))
 
@@ -57,6 +59,8 @@ class Incoming:
         if stream is not None:
             stream.room -= size
             if not stream.deaf:
+                if not stream.held:
+                    stream.since_ms = self.now_ms
                 stream.held += size
                 return stream.room >= 0
         self._release(size)
@@ -91,6 +95,8 @@ class Incoming:
             return False
         self._room -= size
         stream.room -= size
+        if not stream.held:
+            stream.since_ms = self.now_ms
         stream.held += size
         stream.untaken_bytes += size
         stream.untaken += 1
@@ -159,6 +165,17 @@ class Incoming:
 
     # -- memory
 
+    @property
+    def held(self) -> int:
+        """Bytes of messages that are incomplete or untaken."""
+        return self._memory - self._room - self._credit + self._untaken * _MESSAGE
+
+    def holdings(self) -> Iterator[tuple[int, int, int]]:
+        """Of each stream that has some of them: its number, how many, and since when it has got no further."""
+        for stream in self._streams.values():
+            if stream.held:
+                yield stream.number, stream.held + stream.untaken * _MESSAGE, stream.since_ms
+
     def _begin(self, stream: Stream) -> None:
         """The first bytes of a message are here: perhaps it needs more credit than the window."""
         if stream.size + PREFIX_BYTES > self._bounds.window:
@@ -204,6 +221,7 @@ class Incoming:
         stream.untaken -= 1
         stream.untaken_bytes -= size
         stream.held -= size
+        stream.since_ms = self.now_ms
         self._untaken -= 1
         due = self._release(size)
         if (stream.room + stream.held) * 2 <= self._window or stream.size >= 0:

@@ -13,6 +13,7 @@ from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health
 from replog.rpc.http2.reads import Reads
 from replog.rpc.http2.server_wire import Route, ServerWire
+from replog.rpc.http2.unread import Unread
 from replog.rpc.limits import MAX_CONNECTIONS, Gate
 from replog.rpc.methods import methods_of
 from replog.rpc.reflection import SERVICES, Reflection
@@ -32,6 +33,7 @@ class H2Server:
         self._wires: set[ServerWire] = set()
         self._listeners: list[asyncio.Server] = []
         self._reads = Reads()
+        self._unread = Unread(self._wires)
         self._drained = asyncio.Event()  # a connection was, or was lost
         self._health = Health()
         self.add(HEALTH, self._health)
@@ -59,7 +61,7 @@ class H2Server:
         return f"{host}:{sockets[0].getsockname()[1]}"
 
     def _new_wire(self) -> ServerWire:
-        return ServerWire(self._routes, self._reads, self._takes, self._wires.discard, self._drained.set)
+        return ServerWire(self._routes, self._reads, self._unread, self._takes, self._wires.discard, self._drained.set)
 
     def _takes(self, wire: ServerWire) -> bool:
         if len(self._wires) >= MAX_CONNECTIONS:

@@ -14,12 +14,14 @@ from replog.rpc.http2.calls import ANSWER, OK_TRAILERS, Asked, Refused, parse_re
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.fields import FieldList
+from replog.rpc.http2.frames import ENHANCE_YOUR_CALM
 from replog.rpc.http2.reads import Reads
+from replog.rpc.http2.unread import Unread
 from replog.rpc.http2.wire import Wire
 from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS, Gate
 from replog.rpc.methods import Method
 from replog.rpc.serving import decoded, serve, status_of
-from replog.rpc.status import CallStatus
+from replog.rpc.status import CallStatus, to_status
 
 SILENCE_S = 30.0  # until a ping
 _TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
@@ -91,6 +93,7 @@ class ServerWire(Wire):
         self,
         routes: Mapping[str, Route],
         reads: Reads,
+        unread: Unread,
         takes: Callable[["ServerWire"], bool],
         on_closed: Callable[["ServerWire"], None],
         on_drained: Callable[[], None],
@@ -103,6 +106,7 @@ class ServerWire(Wire):
         self._routes = routes
         self._last_headers: FieldList | None = None
         self._last_asked: Asked
+        self._unread = unread
         self._takes = takes
         self._on_closed = on_closed
         self._on_drained = on_drained
@@ -117,6 +121,10 @@ class ServerWire(Wire):
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_closed(self)
         super().connection_lost(exc)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        super().buffer_updated(nbytes)
+        self._unread.came(nbytes)
 
     def is_under_way(self, call: ServerCall) -> bool:
         return self.calls.get(call.exchange.stream) is call
@@ -141,6 +149,13 @@ class ServerWire(Wire):
 
     def _too_late(self, call: ServerCall) -> None:
         self._cut_short(call, _TOO_LATE)
+
+    def refuse(self, stream: int, error: ReplogError) -> None:
+        """End its call, and let go of its messages."""
+        if (call := self.calls.get(stream)) is not None:
+            self._cut_short(call, to_status(error))
+        self.connection.reset(stream, ENHANCE_YOUR_CALM)  # if the end has to wait for a window
+        self.write_soon()
 
     def cut_short_all(self) -> None:
         """The server stops."""

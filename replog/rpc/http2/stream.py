@@ -27,6 +27,7 @@ class Stream:
         "remote_done",
         "room",
         "send_window",
+        "since_ms",
         "size",
         "special",
         "trailers",
@@ -40,6 +41,7 @@ class Stream:
         # what comes
         self.room = room  # that the peer may still send
         self.held = 0  # bytes that came, and have no credit again
+        self.since_ms = 0  # when the oldest of them came, or the last message was taken, if that is later
         self.untaken = 0  # whole messages that wait for their reader
         self.untaken_bytes = 0  # of them; all else that is held is of a message that is not whole
         self.prefix = b""  # of a message, not whole

@@ -1,0 +1,64 @@
+"""What the peers of one server have in its memory: messages that are incomplete, or that no handler has taken.
+
+Each connection bounds its own (`Bounds.memory`). All of them together have `limits.MAX_UNREAD_BYTES`; when that is
+almost full, calls are refused until an eighth is free again, first those that cost most: bytes times time. So a message
+that comes and is taken is safe beside many that stay.
+"""
+
+import asyncio
+from collections.abc import Collection
+from typing import Protocol
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import limits
+from replog.rpc.http2.connection import Connection
+
+PARTS = 8  # of the memory: it is looked at when so much of it may have come
+
+
+class Served(Protocol):
+    """A client's connection."""
+
+    connection: Connection
+
+    def refuse(self, stream: int, error: ReplogError) -> None:
+        """Let go of what the stream holds."""
+
+
+class Unread:
+    def __init__(self, wires: Collection[Served]) -> None:
+        """`wires` are those that there are at any time."""
+        self._wires = wires
+        self._part = limits.MAX_UNREAD_BYTES // PARTS
+        self._unseen = 0  # bytes that have come since the last look
+
+    def came(self, size: int) -> None:
+        self._unseen += size
+        if self._unseen >= self._part:
+            self._unseen = 0
+            self._look()
+
+    def _look(self) -> None:
+        held = sum(wire.connection.held for wire in self._wires)
+        if held <= limits.MAX_UNREAD_BYTES - self._part:
+            return
+        now_ms = int(asyncio.get_running_loop().time() * 1000)
+        costs = [
+            ((now_ms - since_ms + 1) * size, size, stream, wire)
+            for wire in self._wires
+            for stream, size, since_ms in wire.connection.holdings()
+        ]
+        costs.sort(key=lambda cost: cost[0], reverse=True)
+        for cost, size, stream, wire in costs:
+            if held <= limits.MAX_UNREAD_BYTES - 2 * self._part:
+                break
+            held -= size
+            wire.refuse(stream, _no_room(size, cost / size / 1000))
+
+
+def _no_room(size: int, seconds: float) -> ReplogError:
+    return ReplogError(
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        f"messages that are incomplete, or wait, fill the {limits.MAX_UNREAD_BYTES} bytes that this server has for "
+        f"them; this call has had {size} of them for {seconds:.1f} s, and others need them; send it again later",
+    )

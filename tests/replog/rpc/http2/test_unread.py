@@ -1,0 +1,117 @@
+"""What all connections of a server may have in its memory together, and who has to go when that is full."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import pytest
+
+from benchmarks.unfinished import UnfinishedMessage
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import limits, methods
+from replog.rpc.codec import pieces_of
+from replog.rpc.http2.calls import request_fields
+from replog.rpc.http2.frames import ENHANCE_YOUR_CALM, PREFACE
+from replog.rpc.http2.headers import encode_fields
+from replog.rpc.http2.server import H2Server
+from replog.rpc.http2.settings import INITIAL_WINDOW_SIZE
+from replog.rpc.http2.transport import H2Transport
+from replog.rpc.limits import MIB
+from replog.rpc.transport import Channel, Stream
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request
+from tests.replog.rpc.http2.raw import data, headers, message, reset, settings
+
+S = 60.0
+MOST = 8 * MIB
+PRODUCE = methods.Log["produce"]
+
+
+class Served(NamedTuple):
+    server: H2Server
+    handlers: Handlers
+    address: str
+    other: Channel  # of a client who does nothing wrong
+
+    @property
+    def held(self) -> int:
+        return sum(wire.connection.held for wire in self.server._wires)
+
+
+@pytest.fixture
+async def served(monkeypatch) -> AsyncIterator[Served]:
+    monkeypatch.setattr(limits, "MAX_UNREAD_BYTES", MOST)
+    server, handlers = H2Server("127.0.0.1:0"), Handlers()
+    server.add(methods.LOG, handlers)
+    address = await server.start()
+    async with channel_to(address, H2Transport()) as other:
+        yield Served(server, handlers, address, other)
+    await server.stop(0)
+
+
+@contextlib.asynccontextmanager
+async def unfinished(address: str, count: int, size: int) -> AsyncIterator[list[UnfinishedMessage]]:
+    async with contextlib.AsyncExitStack() as stack:
+        messages = [
+            await stack.enter_async_context(UnfinishedMessage(address, PRODUCE.path, size)) for _ in range(count)
+        ]
+        await asyncio.gather(*(message.send_all_but_the_end() for message in messages))
+        yield messages
+
+
+async def test_messages_of_many_connections_that_do_not_end_give_way_and_a_client_beside_them_notices_nothing(served):
+    stream = served.other.open(PRODUCE)
+    async with unfinished(served.address, 5, MIB) as old:
+        await asyncio.sleep(0.2)
+        for number in range(30):
+            async with unfinished(served.address, 1, MIB):
+                await stream.send(produce_request(number, bytes(MIB)))
+                answer = await stream.receive(S)
+                assert answer.answers[0].correlation_id == number
+                assert served.held <= MOST
+                assert await ask(served.other, "a") == ["a"]
+        assert not any(message.refused for message in old), "room was there"
+        async with unfinished(served.address, 20, 3 * MIB // 2) as new:
+            await stream.send(produce_request(100, bytes(MIB)))
+            assert (await stream.receive(S)).answers[0].correlation_id == 100
+            assert all(message.refused for message in old), "they have cost most"
+            assert MOST / 2 < served.held <= MOST
+            assert 0 < sum(message.refused for message in new) < 20
+    stream.cancel()
+
+
+async def test_messages_that_no_handler_takes_count_and_their_callers_may_try_again(served):
+    served.handlers.delay_s = S
+    async with contextlib.AsyncExitStack() as opened:
+        streams: list[Stream] = []
+        for _ in range(12):
+            channel = await opened.enter_async_context(channel_to(served.address, H2Transport()))
+            streams.append(channel.open(PRODUCE))
+        for number in range(2):  # the handler takes the first, and never the second
+            for stream in streams:
+                await stream.send(produce_request(number, bytes(MIB)))
+        errors = await asyncio.gather(*(stream.receive(1.0) for stream in streams), return_exceptions=True)
+        assert served.held <= MOST
+        refused = [error for error in errors if error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+        assert 0 < len(refused) < 12, errors
+        assert refused[0].retriable
+        assert f"fill the {MOST} bytes" in refused[0].message
+
+
+async def test_a_stream_whose_end_cannot_go_out_lets_go_of_its_messages_too(served):
+    """Its answers wait for a window that never opens, and so would its status."""
+    reader, writer = await asyncio.open_connection(*served.address.split(":"))
+    request = message(b"".join(pieces_of(PRODUCE.encode_request, produce_request(1, b"x"))))
+    fields = request_fields(PRODUCE.path, "here", None)
+    writer.write(PREFACE + settings({INITIAL_WINDOW_SIZE: 0}) + headers(1, block=encode_fields(fields)))
+    writer.write(data(1, request) + data(1, message(bytes(MIB))[:100_000]))
+    async with asyncio.timeout(S):
+        while served.held < 100_000 or not served.handlers.asked:
+            await asyncio.sleep(0.01)
+    (wire,) = served.server._wires
+    assert wire.connection.waiting(1)
+    wire.refuse(1, ReplogError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "go"))
+    assert served.held == 0
+    async with asyncio.timeout(S):
+        assert await reader.readuntil(reset(1, ENHANCE_YOUR_CALM))
+    writer.close()
