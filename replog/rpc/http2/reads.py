@@ -20,6 +20,7 @@ class Reads:
         self.room = self._all  # for the next read
         self.much = MUCH_BYTES
         self._line: deque[asyncio.Transport] = deque()  # not read from meanwhile
+        self.count = 0  # of reads so far: who writes for the second time at one count waits for the end of the turn
         self._counting = False
         self._last: asyncio.Transport | None = None  # that brought much; alone it does not wait
 

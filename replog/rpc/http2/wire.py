@@ -1,8 +1,8 @@
 """One connection on an event loop: what its socket brings and takes, and whether its peer lives.
 
-The first write after a read goes out at once, what comes later together at the end of that turn of the loop: most
-often there is no other, so nothing has to be called at the end of a turn. While the socket takes no more, everything
-waits where it is, uncopied.
+The first write after a read, of this connection or of another one of the same side, goes out at once, what comes later
+together at the end of that turn of the loop: most often there is no other, so nothing has to be called at the end of a
+turn. While the socket takes no more, everything waits where it is, uncopied.
 """
 
 import asyncio
@@ -40,7 +40,8 @@ class Wire(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._descriptor = -1
         self._full = False  # the socket takes no more
-        self._wrote = self._will_write = False  # since a read, or the end of a turn; at the end of this turn
+        self._wrote = -1  # after so many reads
+        self._will_write = False  # at the end of this turn
         self._why = "the connection was closed"
         self._heard = self._look_due = self._loop.time()
         self._closed = asyncio.Event()
@@ -104,8 +105,8 @@ class Wire(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._heard = now = self._loop.time()
         self._asked = None
-        self._wrote = False
         connection, reads = self.connection, self._reads
+        reads.count += 1
         came = connection.receive(reads.room[:nbytes], int(now * 1000))
         if nbytes >= reads.much:
             reads.brought_much(self._transport)
@@ -150,10 +151,10 @@ class Wire(asyncio.BufferedProtocol):
 
     def write(self) -> None:
         """What there is to send: at once, or at the end of this turn of the loop if it is the second time."""
-        if self._wrote:
+        if self._wrote == self._reads.count:
             self.write_soon()
         else:
-            self._wrote = True
+            self._wrote = self._reads.count
             self._write()
 
     def write_soon(self) -> None:
@@ -163,7 +164,8 @@ class Wire(asyncio.BufferedProtocol):
             self._loop.call_soon(self._end_of_turn)
 
     def _end_of_turn(self) -> None:
-        self._wrote = self._will_write = False
+        self._will_write = False
+        self._wrote = -1
         self._write()
 
     def _write(self) -> None:
