@@ -113,9 +113,8 @@ class H2Channel:
         self._connecting: asyncio.Task[ClientWire] | None = None
         self._closed = False
         self._failures = 0  # to connect, in a row
-        self._refused = ReplogError(ErrorCode.NETWORK_EXCEPTION, "")  # the last of them
+        self._refused = ""  # why, the last time: an error that is kept keeps what its traceback knows
         self._again_at = 0.0
-        self._reads = Reads()
 
     # -- calls
 
@@ -186,7 +185,7 @@ class H2Channel:
         loop = asyncio.get_running_loop()
         if self._connecting is None:
             if self._failures and loop.time() < self._again_at:
-                raise ReplogError(self._refused.code, self._refused.message)
+                raise ReplogError(ErrorCode.NETWORK_EXCEPTION, self._refused)
             self._connecting = loop.create_task(self._connect(), name=f"connect to {self.address}")
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await asyncio.shield(self._connecting)
@@ -199,8 +198,8 @@ class H2Channel:
             self._again_at = loop.time() + min(MIN_BACKOFF_S * 2 ** min(self._failures, 10), MAX_BACKOFF_S)
             self._failures += 1
             why = f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else str(error)
-            self._refused = ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} cannot be reached: {why}")
-            raise self._refused from None
+            self._refused = f"{self.address} cannot be reached: {why}"
+            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, self._refused) from None
         else:
             self._failures = 0
             self._wires = {each for each in self._wires if not each.lost} | {wire}
@@ -231,7 +230,7 @@ class H2Channel:
             if sys.platform == "linux":
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, ACKNOWLEDGED_MS)
             await loop.sock_connect(connection, place)
-            _, wire = await loop.create_connection(lambda: ClientWire(self.address, self._reads), sock=connection)
+            _, wire = await loop.create_connection(lambda: ClientWire(self.address, Reads()), sock=connection)
         except BaseException:
             connection.close()
             raise

@@ -26,7 +26,7 @@ from replog.rpc.http2.settings import (
 )
 from replog.rpc.http2.stream import Stream
 
-_REMEMBERED = 10_000  # streams that were reset: frames for them may still be on the way
+_REMEMBERED = 5000  # streams that were reset, at least: frames for them may still be on the way
 
 
 class Streams:
@@ -48,6 +48,7 @@ class Streams:
         self.last_taken = MAX_STREAM  # by the last GOAWAY that this side sent
         self._asked = False  # `can_open` has been false, and `Opened` is due
         self._reset: dict[int, bool] = {}  # streams that were reset lately; true if the peer did it
+        self._reset_before: dict[int, bool] = {}  # as many, before these
 
     def _settings(self) -> bytes:
         bounds = self.bounds
@@ -82,7 +83,7 @@ class Streams:
 
     def reset_by_peer(self, number: int) -> bool | None:
         """Of a closed stream: None if it was not reset, at least not lately."""
-        return False if number > self.last_taken else self._reset.get(number)
+        return False if number > self.last_taken else self._reset.get(number, self._reset_before.get(number))
 
     # -- ends
 
@@ -114,9 +115,9 @@ class Streams:
         self.remember_reset(number, False)
 
     def remember_reset(self, number: int, by_peer: bool) -> None:
+        if len(self._reset) == _REMEMBERED:
+            self._reset_before, self._reset = self._reset, {}
         self._reset[number] = by_peer
-        if len(self._reset) > _REMEMBERED:
-            del self._reset[next(iter(self._reset))]
 
     def close(self, stream: Stream, was_reset: bool) -> None:
         del self.open[stream.number]
