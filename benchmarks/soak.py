@@ -1,0 +1,257 @@
+"""Hours of mixed load on a local cluster, with kills: whether memory stays as it is, and every record comes once.
+
+A controller and three brokers serve the clients of `benchmarks/soak_clients.py`. Brokers 2 and 3 are killed in turn and
+started again; broker 1 and the controller never are, so their memory tells. After a warm-up of a tenth of the time the
+resident memory of these two and of the clients is judged: the median of the second half of what is left may be above
+that of the first by `PER_HOUR` of it for each hour between their middles, and by `NOISE_MIB`. It exits with 1 if memory
+grew by more, a record was lost or came twice, or something broke. That ends it earlier, and so do SIGINT and SIGTERM:
+what there is by then is judged. In less than half an hour caches and arenas are still filling.
+
+Run it with `make soak`. `--shown FILE` runs nothing, and shows the figures that an earlier run wrote with `--json`.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from benchmarks.beside import Beside, Figures
+from benchmarks.cancelling import QUIET
+from benchmarks.measure import cpu_seconds
+from benchmarks.report import benchmark_parser, publish, table, write
+from benchmarks.soak_clients import CLIENTS, PARTITIONS, STEADY
+from replog.client import Admin
+from replog.local_cluster.local_cluster import LocalCluster
+
+PER_HOUR, NOISE_MIB = 0.05, 2.0
+WARM_UP = 0.1
+SAMPLE_S, TELL_S, KILL_S = 10.0, 60.0, 180.0
+DOWN_S = (0.5, 15.0)  # how long a killed broker stays away
+LAST_S = 120.0  # for the last records
+VICTIMS = (2, 3)
+JUDGED = ("controller", "broker-1", *CLIENTS)
+TOPIC = {"retention.bytes": str(16 << 20), "segment.bytes": str(2 << 20)}  # so disks stay small
+BROKERS = {"log.retention.check.interval.ms": "5000"}
+
+
+class Memory(NamedTuple):
+    """What a process had in memory at a time of the run; `own`: what no other process has."""
+
+    at_s: float
+    resident_mib: float
+    own_mib: float
+
+
+class Growth(NamedTuple):
+    """Medians of two halves of the samples after the warm-up."""
+
+    before_mib: float
+    after_mib: float
+    per_hour_mib: float
+    allowed_mib: float  # from one half to the other
+
+    @property
+    def is_flat(self) -> bool:
+        return self.after_mib - self.before_mib <= self.allowed_mib
+
+
+def growth(samples: Sequence[Memory], seconds: float) -> Growth:
+    """Of resident memory, in a run of so long. Raises ValueError if a half has no sample."""
+    begin, middle = seconds * WARM_UP, seconds * (1 + WARM_UP) / 2
+    first = [sample.resident_mib for sample in samples if begin <= sample.at_s < middle]
+    second = [sample.resident_mib for sample in samples if middle <= sample.at_s]
+    if not first or not second:
+        raise ValueError(f"{len(samples)} samples in {seconds:g} s: too few to compare; let it run for longer")
+    before, after, hours = median(first), median(second), (middle - begin) / 3600
+    return Growth(before, after, (after - before) / hours, before * PER_HOUR * hours + NOISE_MIB)
+
+
+def memory(pid: int, at_s: float) -> Memory:
+    """Raises OSError if the process is gone."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    kib = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines)}
+    return Memory(at_s, kib["Rss"] / 1024, (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024)
+
+
+class Soak:
+    def __init__(self, cluster: LocalCluster, seconds: float, seed: int, note: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._seconds = seconds
+        self._seed = seed
+        self._note = note
+        self._stopped = asyncio.Event()
+        self._clients: dict[str, Beside] = {}
+        self._samples: dict[str, list[Memory]] = {}
+        self._cpu: dict[int, float] = {}  # by process, seconds since its start
+        self._kills = 0
+        self._longest_s = 0.0
+        self._begun = time.monotonic()
+
+    async def run(self) -> Figures:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stopped.set)
+        async with Admin(self._cluster.bootstrap) as admin:
+            await admin.create_topic(STEADY, PARTITIONS, replication_factor=3, configs=TOPIC)
+            await admin.create_topic(QUIET, assignment=[(1, 2, 3)])  # led by the broker that is not killed
+        async with AsyncExitStack() as stack:
+            for name in CLIENTS:
+                running = Beside.running("benchmarks.soak_clients", name, self._cluster.bootstrap, str(self._seed))
+                self._clients[name] = await stack.enter_async_context(running)
+            self._begun = time.monotonic()
+            deeds = [asyncio.create_task(deed()) for deed in (self._sample, self._tell, self._kill)]
+            await asyncio.wait(deeds, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            self._stopped.set()
+            broken = [repr(why) for why in await asyncio.gather(*deeds, return_exceptions=True) if why is not None]
+            ran_s = self._now()
+            told = await self._drain()
+        return {
+            "seconds": ran_s,
+            "seed": self._seed,
+            "broken": broken,
+            "kills": self._kills,
+            "longest_wait_s": self._longest_s,
+            "cpu_percent": 100 * sum(self._cpu.values()) / ran_s,
+            "told": told,
+            "memory": {name: by_the_minute(samples) for name, samples in sorted(self._samples.items())},
+            "growth": {name: growth(self._samples[name], ran_s)._asdict() for name in JUDGED},
+        }
+
+    async def _drain(self) -> dict[str, Figures]:
+        """Until every record that was sent is acknowledged and read, or `LAST_S` have passed."""
+        sent: list[int] = (await self._clients["writer"].order("end"))["sent"]
+        deadline = time.monotonic() + LAST_S
+        while True:
+            told = {name: await client.order("tell") for name, client in self._clients.items()}
+            done = told["writer"]["acknowledged"] == sum(sent) and told["reader"]["read"] == sent
+            if done or time.monotonic() > deadline:
+                return told | {"writer": told["writer"] | {"sent": sent}}
+            await asyncio.sleep(1)
+
+    def _now(self) -> float:
+        return time.monotonic() - self._begun
+
+    def _pids(self) -> dict[str, int]:
+        members = {member.name: member.process for member in self._cluster.state.members}
+        running = {name: process.pid for name, process in members.items() if process is not None}
+        return running | {name: client.pid for name, client in self._clients.items()}
+
+    async def _sample(self) -> None:
+        while not await self._pause(SAMPLE_S):
+            for name, pid in self._pids().items():
+                try:
+                    self._samples.setdefault(name, []).append(memory(pid, self._now()))
+                    self._cpu[pid] = cpu_seconds(pid)
+                except OSError:  # just killed
+                    if name in JUDGED:
+                        raise
+
+    async def _tell(self) -> None:
+        while not await self._pause(TELL_S):
+            told = {name: await client.order("tell") for name, client in self._clients.items()}
+            self._longest_s = max(self._longest_s, told["writer"]["longest_s"])
+            latest = {name: round(samples[-1].resident_mib) for name, samples in sorted(self._samples.items())}
+            cpu = 100 * sum(self._cpu.values()) / self._now()
+            self._note(f"{self._now():.0f} s: {self._kills} kills, CPU {cpu:.0f} %, MiB {latest}, {told}")
+
+    async def _kill(self) -> None:
+        chance = random.Random(self._seed)
+        while not await self._pause(min(KILL_S, self._seconds / 4)):
+            victim = VICTIMS[self._kills % len(VICTIMS)]
+            await asyncio.to_thread(self._cluster.kill, victim)
+            self._kills += 1
+            await asyncio.sleep(chance.uniform(*DOWN_S))
+            await asyncio.to_thread(self._cluster.start, victim)
+            await asyncio.to_thread(self._cluster.wait_for_full_isr, STEADY)
+
+    async def _pause(self, seconds: float) -> bool:
+        """Whether the run is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+        return self._stopped.is_set()
+
+
+def by_the_minute(samples: Sequence[Memory]) -> Figures:
+    """Medians, rounded: what is kept of a long run."""
+    minutes: dict[int, list[Memory]] = {}
+    for sample in samples:
+        minutes.setdefault(int(sample.at_s / 60), []).append(sample)
+    return {
+        "resident_mib": [round(median(s.resident_mib for s in minute), 1) for minute in minutes.values()],
+        "own_mib": [round(median(s.own_mib for s in minute), 1) for minute in minutes.values()],
+    }
+
+
+def faults(figures: Mapping[str, Any]) -> list[str]:
+    """What did not hold."""
+    writer, reader = figures["told"]["writer"], figures["told"]["reader"]
+    wrong = list(figures["broken"])
+    wrong += [
+        f"{name} grew from {grown.before_mib:.1f} to {grown.after_mib:.1f} MiB, by more than {grown.allowed_mib:.1f}"
+        for name, grown in ((name, Growth(**fields)) for name, fields in figures["growth"].items())
+        if not grown.is_flat
+    ]
+    if writer["acknowledged"] != sum(writer["sent"]):
+        wrong.append(f"{sum(writer['sent'])} records sent, {writer['acknowledged']} acknowledged: {writer['errors']}")
+    if reader["wrong"] or reader["read"] != writer["sent"]:
+        wrong.append(f"sent {writer['sent']}, read {reader['read']}, out of turn {reader['examples']}")
+    return wrong
+
+
+def shown(figures: Mapping[str, Any]) -> str:
+    head = ["process", "first half, MiB", "second half, MiB", "MiB an hour", "allowed, MiB"]
+    rows = []
+    for name, fields in figures["growth"].items():
+        grown = Growth(**fields)
+        rows.append([name, *(f"{figure:+.1f}" if i == 2 else f"{figure:.1f}" for i, figure in enumerate(grown))])
+    told = figures["told"]
+    passed = ", ".join(f"{count:,} {name}" for name, count in sorted(told["passer-by"].items()))
+    return (
+        f"{table(head, rows)}\n\n{figures['seconds']:.0f} s, seed {figures['seed']}, {figures['kills']} kills: "
+        f"{told['writer']['acknowledged']:,} records acknowledged and {sum(told['reader']['read']):,} read, "
+        f"{told['writer']['failed']} failed and {told['reader']['wrong']} out of turn; the longest waited "
+        f"{figures['longest_wait_s']:.1f} s; {passed}; {figures['cpu_percent']:.0f} % of a core in all. "
+        f"Found: {'; '.join(faults(figures)) or 'nothing'}."
+    )
+
+
+def run(seconds: float, seed: int, note: Callable[[str], None]) -> Figures:
+    home = Path(tempfile.mkdtemp(prefix="replog-soak-"))
+    try:
+        with LocalCluster(home / "cluster", 3, BROKERS) as cluster:
+            return asyncio.run(Soak(cluster, seconds, seed, note).run())
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def main() -> int:
+    parser = benchmark_parser(__doc__)
+    parser.add_argument("--seconds", type=float, default=7200.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of kills and clients")
+    parser.add_argument("--shown", type=Path, help="what an earlier run wrote with --json")
+    options = parser.parse_args()
+    if options.shown:
+        figures = json.loads(options.shown.read_text())
+        body = f"{shown(figures)}\n\n{figures['environment']}"
+        if options.report:
+            write(options.report, "soak", body)
+        print(body)
+        return 0
+    figures = run(options.seconds, options.seed, lambda line: print(line, flush=True))
+    publish("soak", shown(figures), figures, options)
+    return 1 if faults(figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
