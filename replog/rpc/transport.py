@@ -5,7 +5,7 @@ wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCE
 """
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -13,11 +13,34 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.rpc.methods import Method
 
 
-class Stream(Protocol):
-    """One bidirectional stream. After any error, or once the peer has finished, it is of no more use."""
+def always() -> bool:
+    return True
+
+
+class BothWays(Protocol):
+    """What both sides of a stream can do. One task reads: by `receive`, or by `each`."""
 
     async def send(self, message: Any) -> None:
         """Hand one message over; waits while the peer reads too slowly."""
+
+    def post(self, message: Any) -> None:
+        """Hand one message over, without waiting: what the peer does not take waits in memory. What is posted before
+        the stream is open goes out then; once it has ended, `post` does nothing. Who posts does not `send`, too."""
+
+    async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
+        """Have `handle` called with each message, where that is possible from the socket's own callback.
+
+        Returns when the peer has finished and all is handled; raises what `receive` raises, and what `handle` does.
+        A message waits while `ready` is false: after a change call `go_on`.
+        """
+
+    def go_on(self) -> None:
+        """Ask `ready` again soon. The messages that waited are handled in a later callback of the loop, never in this
+        call."""
+
+
+class Stream(BothWays, Protocol):
+    """One bidirectional stream. After any error, or once the peer has finished, it is of no more use."""
 
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         """The next message; None when the peer has finished. With a timeout, REQUEST_TIMED_OUT once it has passed."""
@@ -44,10 +67,9 @@ class Channel(Protocol):
     async def close(self) -> None: ...
 
 
-class ServerStream(Protocol):
-    """The server's side of one bidirectional stream."""
-
-    async def send(self, message: Any) -> None: ...
+class ServerStream(BothWays, Protocol):
+    """The server's side of one bidirectional stream. Its `each` waits, too, while the client does not take what was
+    posted: who does not read is not read from."""
 
     async def receive(self) -> Any | None:
         """The next message; None when the client has finished or is gone."""

@@ -13,13 +13,15 @@ from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.grpcio.server import GrpcServer
 from replog.rpc.grpcio.status import from_rpc_error
 from replog.rpc.methods import Method
+from replog.rpc.pump import Pump
 from replog.rpc.refusal import is_refused
 
 
-class GrpcStream:
+class GrpcStream(Pump):
     """`replog.rpc.transport.Stream`."""
 
     def __init__(self, call: Any, address: str) -> None:
+        super().__init__()
         self._call = call
         self._address = address
 
@@ -40,6 +42,7 @@ class GrpcStream:
             return None if message is grpc.aio.EOF else message
 
     async def finish(self) -> None:
+        await self.sent()
         with _mapped_errors(self._address):
             await self._call.done_writing()
 

@@ -17,15 +17,19 @@ from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health
 from replog.rpc.limits import Gate
 from replog.rpc.methods import Method, methods_of
+from replog.rpc.pump import Pump
 from replog.rpc.reflection import SERVICES, Reflection
 from replog.rpc.serving import cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
 
 
-class GrpcServerStream:
+class GrpcServerStream(Pump):
     """`replog.rpc.transport.ServerStream`."""
 
+    waits_for_peer = True
+
     def __init__(self, context: Any) -> None:
+        super().__init__()
         self._context = context
 
     async def send(self, message: Any) -> None:
@@ -92,8 +96,10 @@ def _rpc_handler(method: Method, handler: Callable[..., Any]) -> Any:
 def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable[[Any, Any], Awaitable[None]]:
     async def serve_call(_requests: Any, context: Any) -> None:
         _name_task(method.path)
+        stream = GrpcServerStream(context)
         try:
-            await serve(method, handler, gate, GrpcServerStream(context))
+            await serve(method, handler, gate, stream)
+            await stream.sent()
         except (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError):
             return  # the client has gone; there is nobody to tell
         except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)

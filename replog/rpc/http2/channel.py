@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from replog.config import parse_address
@@ -15,6 +15,7 @@ from replog.rpc.http2.client_wire import ClientWire
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.reads import Reads
 from replog.rpc.methods import Method
+from replog.rpc.transport import always
 
 CONNECT_S = 3.0  # for one attempt: to connect, and to hear the server's first word
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.05, 1.0  # between attempts that fail; calls in between fail at once
@@ -32,6 +33,8 @@ class H2Stream:
         self._exchange: Exchange | None = None
         self._opening: asyncio.Task[tuple[ClientWire, Exchange]] | None = None
         self._ended: ReplogError | None = None  # by this side
+        self._much = False  # waited when the last message was sent: look again
+        self._early: list[Any] = []  # posted before the stream is open
 
     async def _opened(self) -> Exchange:
         if self._exchange is None:
@@ -45,6 +48,9 @@ class H2Stream:
                 raise
             self._check_open()
             self._exchange = exchange
+            early, self._early = self._early, []
+            for message in early:
+                self.post(message)
         return self._exchange
 
     def _check_open(self) -> None:
@@ -59,10 +65,24 @@ class H2Stream:
                 ErrorCode.NETWORK_EXCEPTION if failure is None else failure.code,
                 f"{self._channel.address}: the stream has ended" if failure is None else failure.message,
             )
-        much = exchange.send(pieces_of(self._method.encode_request, message))
-        self._wire.write()
-        if much:
+        self.post(message)
+        if self._much:
             await exchange.room()
+
+    def post(self, message: Any) -> None:
+        if self._exchange is None:
+            self._early.append(message)
+        elif not self._exchange.over:
+            self._much = self._exchange.send(pieces_of(self._method.encode_request, message))
+            self._wire.write()
+
+    async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
+        exchange, method, address = await self._opened(), self._method, self._channel.address
+        await exchange.each(lambda payload: handle(decoded(method, payload, address)), ready)
+
+    def go_on(self) -> None:
+        if self._exchange is not None:
+            self._exchange.go_on()
 
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         try:

@@ -1,4 +1,5 @@
-"""The messages of one stream, both ways, as tasks use them: one task reads at a time, and one sends."""
+"""The messages of one stream, both ways: one task reads at a time, or has a function called with what comes, and one
+sends."""
 
 import asyncio
 from collections import deque
@@ -27,10 +28,16 @@ class Exchange:
         self._deadlines = deadlines
         self._came: deque[bytes] = deque()
         self._reading: asyncio.Future[None] | None = None
+        self._handle: Callable[[bytes], None] | None = None  # of `each`
+        self._ready: Callable[[], bool]
+        self._handling = False  # something that came
         self._sending: asyncio.Future[None] | None = None
 
     def on_message(self, payload: bytes) -> None:
         self._came.append(payload)
+        if self._handle is not None:
+            self._hand_over()
+            return
         reading = self._reading
         if reading is not None and not reading.done():
             reading.set_result(None)
@@ -39,18 +46,19 @@ class Exchange:
         """Nothing more comes, and why if that is wrong. The first word counts."""
         if not self.over:
             self.over, self.failure = True, failure
-            _wake(self._reading)
+            if self._handle is None or not self._came:
+                _wake(self._reading)
         _wake(self._sending)
 
     def on_writable(self) -> None:
         _wake(self._sending)
+        self.go_on()
 
     async def next(self, timeout_s: float | None = None) -> bytes | None:
         """The next message; None when no more come. Raises what went wrong, and TimeoutError."""
         while not self._came:
             if self.over:
-                if (failure := self.failure) is not None:
-                    raise ReplogError(failure.code, failure.message)  # a new one, which keeps no frames of others
+                self._raise_failure()
                 return None
             self._reading = reading = asyncio.get_running_loop().create_future()
             if timeout_s is None:
@@ -66,9 +74,53 @@ class Exchange:
             self._write_soon()
         return payload
 
+    async def each(self, handle: Callable[[bytes], None], ready: Callable[[], bool]) -> None:
+        """Call `handle` with what has come, and with what comes, as it comes, while `ready`. Returns when no more
+        come; raises what went wrong, or what `handle` raised."""
+        self._handle, self._ready = handle, ready
+        reading = self._reading = asyncio.get_running_loop().create_future()
+        try:
+            self._hand_over()
+            await reading
+        finally:
+            self._handle = self._reading = None
+            del reading  # else what it raises would hold itself, and messages, by the frames of its traceback
+        self._raise_failure()
+
+    def go_on(self) -> None:
+        if self._came and self._handle is not None:
+            asyncio.get_running_loop().call_soon(self._hand_over)  # its caller is in the middle of something
+
+    def _hand_over(self) -> None:
+        if self._handling:  # a handler's own doing: the loop below goes on
+            return
+        self._handling = True
+        try:
+            while self._came and (handle := self._handle) is not None and self._ready():
+                payload = self._came.popleft()
+                if self._connection.took(self.stream, len(payload)):
+                    self._write_soon()
+                handle(payload)
+        except Exception as error:  # noqa: BLE001 (it ends the call, not the connection)
+            self._handle = None
+            if self._reading is not None and not self._reading.done():
+                self._reading.set_exception(error)
+        finally:
+            self._handling = False
+        if self.over and not self._came:
+            _wake(self._reading)
+
+    def _raise_failure(self) -> None:
+        if (failure := self.failure) is not None:
+            raise ReplogError(failure.code, failure.message)  # a new one, which keeps no frames of others
+
     def send(self, pieces: Sequence[Buffer], end: bool = False) -> bool:
         """Returns whether more waits than a sender may leave: it writes what can be written, and calls `room`."""
         return self._connection.send_message(self.stream, pieces, end) > MAX_WAITING
+
+    @property
+    def must_wait(self) -> bool:
+        return self._connection.waiting(self.stream) > MAX_WAITING
 
     async def room(self) -> None:
         """Until all that was sent has gone out, or cannot any more; at once if little waits."""

@@ -22,6 +22,7 @@ from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS, Gate
 from replog.rpc.methods import Method
 from replog.rpc.serving import decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
+from replog.rpc.transport import always
 
 SILENCE_S = 30.0  # until a ping
 _TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
@@ -46,6 +47,7 @@ class ServerCall:
         self._wire = wire
         self._route = route
         self._answered = False
+        self._much = False  # waited when the last message was sent: look again
 
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         payload = await self.exchange.next(timeout_s)
@@ -56,18 +58,37 @@ class ServerCall:
             raise message
         return message
 
-    async def send(self, message: Any) -> None:
+    async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
+        decode, exchange = self._route.method.decode_request, self.exchange
+
+        def take(payload: bytes) -> None:
+            message = decoded(decode, payload)
+            if isinstance(message, ReplogError):
+                raise message
+            handle(message)
+
+        await exchange.each(take, lambda: not (self._much and exchange.must_wait) and ready())
+
+    def go_on(self) -> None:
+        self.exchange.go_on()
+
+    def post(self, message: Any) -> None:
         exchange, wire = self.exchange, self._wire
+        if wire.calls.get(exchange.stream) is not self:
+            return
         if not self._answered:
             self._answered = True
             wire.connection.send_headers(exchange.stream, ANSWER)
-        much = exchange.send(pieces_of(self._route.method.encode_response, message))
+        much = self._much = exchange.send(pieces_of(self._route.method.encode_response, message))
         if much or self._route.method.server_streaming:
             wire.write()
         elif not self._route.ends_with_answer:  # whose trailers follow at once
             wire.write_soon()
-        if much:
-            await exchange.room()
+
+    async def send(self, message: Any) -> None:
+        self.post(message)
+        if self._much:
+            await self.exchange.room()
 
     async def run(self) -> None:
         route = self._route

@@ -8,6 +8,7 @@ from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
+from replog.rpc.pump import Pump
 from replog.simulator.network.calls import again, decoded
 from replog.simulator.network.links import Link, Order
 from replog.simulator.network.network import Call, Connection, lost
@@ -97,11 +98,12 @@ class Pipe(Order):
             waiter.set_result(None)
 
 
-class StreamCall(Call):
+class StreamCall(Call, Pump):
     """`replog.rpc.transport.Stream` for the client; the server's side is a `SimulatedServerStream`."""
 
     def __init__(self, channel: Connection, method: Method) -> None:
-        super().__init__(channel, method)
+        Call.__init__(self, channel, method)
+        Pump.__init__(self)
         self.requests = Pipe(self, self.up)
         self.responses = Pipe(self, self.down)
         self.up.post_in_order(self.requests, self.what, self._opened)
@@ -126,6 +128,7 @@ class StreamCall(Call):
         return None if data is None else self.method.decode_response(data)
 
     async def finish(self) -> None:
+        await self.sent()
         if self.requests.refused is None:
             self.up.post_in_order(self.requests, self.what, self.requests.end)
             self.requests.refuse(ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the stream has ended"))
@@ -181,6 +184,7 @@ class StreamCall(Call):
             stream = SimulatedServerStream(self)
             if self.method.client_streaming:
                 await handler(stream)
+                await stream.sent()
             elif (request := await stream.receive()) is not None:
                 async with aclosing(handler(request)) as answers:
                     async for answer in answers:
@@ -203,10 +207,13 @@ class StreamCall(Call):
             self.forget_if_over()
 
 
-class SimulatedServerStream:
+class SimulatedServerStream(Pump):
     """`replog.rpc.transport.ServerStream`."""
 
+    waits_for_peer = True
+
     def __init__(self, call: StreamCall) -> None:
+        super().__init__()
         self._call = call
 
     async def send(self, message: Any) -> None:

@@ -26,6 +26,9 @@ class Handlers:
         self.ended: list[str] = []
         self.delay_s = 0.0
         self.error: Exception | None = None
+        self.ready = True  # to handle what comes on a stream of fetches
+        self.answer_bytes = 0  # of each answer there
+        self.stream: ServerStream  # of fetches
 
     async def get_metadata(self, request: log_pb2.GetMetadataRequest) -> log_pb2.GetMetadataResponse:
         self.asked.append(list(request.topics))
@@ -50,6 +53,23 @@ class Handlers:
             self.ended.append("finished")
         except asyncio.CancelledError:
             self.ended.append("cancelled")
+            raise
+
+    async def fetch(self, stream: ServerStream) -> None:
+        """Requests are handled, and answered, in the reader's own call."""
+        self.stream = stream
+
+        def handle(request: log_pb2.FetchRequest) -> None:
+            self.asked.append(request.correlation_id)
+            if self.error is not None:
+                raise self.error
+            stream.post(fetch_response(request.correlation_id, bytes(self.answer_bytes)))
+
+        try:
+            await stream.each(handle, lambda: self.ready)
+            self.ended.append("finished")
+        except BaseException as error:
+            self.ended.append(repr(error))
             raise
 
     async def read_file(self, _: inspection_pb2.ReadFileRequest) -> AsyncIterator[Any]:
@@ -101,6 +121,10 @@ def produce_request(number: int, *records: bytes) -> WithRecords[log_pb2.Produce
     head = log_pb2.ProduceRequest(correlation_id=number)
     head.partitions.extend(log_pb2.ProducePartition(topic="t", records_size=len(piece)) for piece in records)
     return WithRecords(head, records)
+
+
+def fetch_response(number: int, records: bytes) -> WithRecords[log_pb2.FetchResponse]:
+    return WithRecords(log_pb2.FetchResponse(correlation_id=number), [records])
 
 
 async def error_of(call: Awaitable[Any]) -> ReplogError:

@@ -11,10 +11,11 @@ import uvloop
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
+from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.transport import Channel, Transport
-from replog.rpc.v1 import inspection_pb2
+from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.simulator.network.transport import SimulatedTransport
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving
 from tests.replog.simulator.network.conversation import Pair
@@ -180,6 +181,125 @@ async def test_a_silent_stream_times_out_and_is_given_up(wire):
     async with asyncio.timeout(60):
         while not wire.handlers.ended:
             await asyncio.sleep(0.01)
+
+
+class Fetches:
+    """A stream of fetches, whose answers are handled as they come."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.stream = wire.channel.open(methods.Log["fetch"])
+        self.answered: list[int] = []
+        self.then: Callable[[int], None] = lambda number: None
+        self.ready = True
+        self.reading = asyncio.create_task(self.stream.each(self._take, lambda: self.ready))
+
+    def ask(self, number: int) -> None:
+        self.stream.post(log_pb2.FetchRequest(correlation_id=number))
+
+    def _take(self, response: WithRecords[log_pb2.FetchResponse]) -> None:
+        self.answered.append(response.head.correlation_id)
+        self.then(response.head.correlation_id)
+
+
+async def _until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+@over_every_transport
+async def test_messages_are_handled_in_their_order_and_answered_from_there_and_each_returns_at_the_end(wire):
+    fetches = Fetches(wire)
+    fetches.ask(0)
+    fetches.ask(1)
+    fetches.then = lambda number: fetches.ask(number + 2) if number < 18 else None
+    await _until(lambda: len(fetches.answered) == 20)
+    assert fetches.answered == wire.handlers.asked == list(range(20))
+    await fetches.stream.finish()
+    async with asyncio.timeout(60):
+        await fetches.reading
+    await _ends(wire.handlers, "finished")
+    fetches.ask(21)  # which is too late, and nothing
+
+
+@over_every_transport
+async def test_what_a_handler_of_messages_raises_ends_the_call_after_what_was_posted_before(wire):
+    fetches = Fetches(wire)
+    fetches.ask(0)
+    await _until(lambda: fetches.answered == [0])
+    wire.handlers.ready = False
+    fetches.ask(1)
+    fetches.ask(2)
+    await asyncio.sleep(0.3)  # both have come: grpcio loses the error of a call that it sends on
+    wire.handlers.error = ReplogError(ErrorCode.NOT_ENOUGH_REPLICAS, "no")
+    wire.handlers.ready = True
+    wire.handlers.stream.go_on()
+    assert (await error_of(fetches.reading)).code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (fetches.answered, wire.handlers.asked) == ([0], [0, 1])
+
+
+@over_every_transport
+async def test_what_a_clients_handler_raises_is_raised_by_each_and_no_more_is_handled(wire):
+    fetches = Fetches(wire)
+
+    def fail(number: int) -> None:
+        raise ReplogError(ErrorCode.CORRUPT_MESSAGE, f"{number} is enough")
+
+    fetches.then = fail
+    for number in range(3):
+        fetches.ask(number)
+    assert (await error_of(fetches.reading)).message == "0 is enough"
+    assert fetches.answered == [0]
+    fetches.stream.cancel()
+    await _until(lambda: bool(wire.handlers.ended))
+
+
+@over_every_transport
+async def test_a_stream_that_is_cancelled_by_a_handler_of_its_messages_ends_both_sides(wire):
+    fetches = Fetches(wire)
+    fetches.then = lambda number: fetches.stream.cancel()
+    fetches.ask(0)
+    assert (await error_of(fetches.reading)).code is ErrorCode.NETWORK_EXCEPTION
+    await _until(lambda: bool(wire.handlers.ended))
+
+
+@over_every_transport
+async def test_messages_wait_until_their_reader_is_ready_also_those_before_the_end(wire):
+    wire.handlers.ready = False
+    fetches = Fetches(wire)
+    fetches.ready = False
+    for number in range(3):
+        fetches.ask(number)
+    await fetches.stream.finish()
+    await asyncio.sleep(0.3)
+    assert not wire.handlers.asked, "the server was not ready"
+    wire.handlers.ready = True
+    wire.handlers.stream.go_on()
+    assert not wire.handlers.asked, "it goes on in a callback of its own"
+    await _until(lambda: wire.handlers.asked == [0, 1, 2])
+    await asyncio.sleep(0.3)
+    assert not fetches.answered, "the client was not ready"
+    fetches.ready = True
+    fetches.stream.go_on()
+    async with asyncio.timeout(60):
+        await fetches.reading
+    assert fetches.answered == [0, 1, 2]
+
+
+@over_every_transport
+async def test_a_client_that_does_not_take_what_is_posted_is_not_read_from_and_gets_it_all_when_it_does(wire):
+    wire.handlers.answer_bytes = 1 << 20
+    fetches = Fetches(wire)
+    fetches.ready = False
+    for number in range(20):
+        fetches.ask(number)
+    await asyncio.sleep(0.5)
+    assert 0 < len(wire.handlers.asked) < 10, "sockets hold some"
+    fetches.ready = True
+    fetches.stream.go_on()
+    await _until(lambda: fetches.answered == list(range(20)))
+    fetches.stream.cancel()
+    await error_of(fetches.reading)
 
 
 @over_every_transport
