@@ -614,6 +614,8 @@ class Log:
 
     def _bound(self, isolation: Isolation) -> OffsetMetadata:
         """As `bound`, but raises CorruptRecord. The place is found once: the batch that holds the offset (LG-6)."""
+        if isolation is Isolation.LOG_END:
+            return self._segments.end()
         offset, place = self.limit(isolation), self._places.get(isolation)
         if offset == self.log_end_offset:
             return self._segments.end()
