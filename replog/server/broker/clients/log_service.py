@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -301,16 +300,17 @@ def _batches(request: WithRecords[pb.ProduceRequest]) -> list[tuple[TopicPartiti
     check_count(request.head.partitions)
     payload = memoryview(request.records[0] if request.records else b"")
     sizes = [partition.records_size for partition in request.head.partitions]
-    if any(size < 0 for size in sizes) or sum(sizes) != len(payload):
+    if min(sizes, default=0) < 0 or sum(sizes) != len(payload):
         raise ReplogError(
             ErrorCode.INVALID_REQUEST,
             f"records_size of the partitions add up to {sum(sizes)} bytes, but the message carries {len(payload)}",
         )
-    ends = itertools.accumulate(sizes)
-    return [
-        (TopicPartition(partition.topic, partition.partition), payload[end - size : end])
-        for partition, size, end in zip(request.head.partitions, sizes, ends, strict=True)
-    ]
+    batches: list[tuple[TopicPartition, Buffer]] = []
+    end = 0
+    for partition, size in zip(request.head.partitions, sizes, strict=True):
+        begin, end = end, end + size
+        batches.append((TopicPartition(partition.topic, partition.partition), payload[begin:end]))
+    return batches
 
 
 def _fetch_partition(partition: pb.FetchPartition, max_bytes: int) -> FetchPartition:

@@ -32,9 +32,9 @@ class Produce:
     def append(self, batches: Iterable[tuple[TopicPartition, Buffer]]) -> None:
         pending: dict[int, PendingProduce] = {}
         for index, (tp, records) in enumerate(batches):
-            result = self.answer.partitions.add(
-                topic=tp.topic, partition=tp.partition, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1
-            )
+            result = self.answer.partitions.add()
+            result.topic, result.partition = tp
+            result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
             try:
                 if (waits := self._append(tp, records, result)) is not None:
                     pending[index] = waits
