@@ -127,3 +127,4 @@ def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path):
 def test_a_damaged_segment_is_an_answer_and_not_an_exception(leader):
     leader.log.abandon()
     assert fetch(leader, 2, 20, 6, now_ms=NOW_MS).error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert fetch(leader, 2, 30, 12, now_ms=NOW_MS).error is ErrorCode.KAFKA_STORAGE_ERROR, "where nothing is read, too"

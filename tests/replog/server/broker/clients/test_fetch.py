@@ -1,6 +1,7 @@
 """A consumer's stream lets go of what it has sent, and takes no room while it has nothing to read."""
 
 import asyncio
+import contextlib
 import sys
 
 from replog.fetch import CONSUMER, FetchPartition, SessionRequest
@@ -11,6 +12,7 @@ from replog.rpc.v1 import log_pb2
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.replicas.budget import ROOM_WAIT_S, Share
+from replog.server.broker.replicas.replica_manager import TOLD_AT_ONCE
 from replog.topic import TopicPartition
 from tests.replog.log.eviction import forget_tails
 from tests.replog.server.broker.conftest import batch, eventually, fetch_request
@@ -70,3 +72,21 @@ async def test_a_poll_that_ends_empty_needs_no_room_for_an_answer(cluster):
         assert not response.rows
         assert 0.04 < asyncio.get_running_loop().time() - began_s < ROOM_WAIT_S, "it waits for records, not for room"
     consumer.close()
+
+
+async def test_all_who_wait_for_a_partition_are_answered_though_few_look_in_one_step(cluster):
+    await cluster.begin(1)
+    tp = TopicPartition("t", 0)
+    manager = cluster.brokers[1].manager
+    named = {tp: FetchPartition(0, 1 << 20)}
+    request = SessionRequest(CONSUMER, NO_BROKER_EPOCH, 60_000, 1, 1 << 20, named, isolation=Isolation.HIGH_WATERMARK)
+
+    async def read() -> int:
+        with contextlib.closing(ConsumerStream(manager)) as consumer, Share(manager.answers) as share:
+            return (await consumer.answer(request, share, goes_on=False)).size
+
+    async with asyncio.timeout(10):
+        readers = [asyncio.create_task(read()) for _ in range(2 * TOLD_AT_ONCE + 1)]
+        await eventually(lambda: len(manager.sessions.get(tp, ())) == len(readers))
+        await cluster.produce(tp, batch(b"x"))
+        assert all(await asyncio.gather(*readers))
