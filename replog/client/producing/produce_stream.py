@@ -1,8 +1,8 @@
 """One long-lived Produce stream to one broker: everything ready for it goes out in as few requests as fit.
 
 A request costs every process on its way the same CPU, whatever it holds. So while the last one has no answer, batches
-are collected for the next one, until they are enough to make up for that. A partition with slow replicas delays the
-others once, for a moment.
+are collected for the next one, until they are enough to make up for that; then it is written where the answer is read.
+A partition with slow replicas delays the others once, for a moment.
 """
 
 import asyncio
@@ -62,22 +62,25 @@ class ProduceStream:
         self.address = address
         self._sender = sender
         self._stream: Stream = sender.metadata.channel(address).open(Log["produce"])
+        self._most_in_flight = MAX_IN_FLIGHT if sender.acks else 1
         self._ready: dict[PartitionQueue, None] = {}
-        self._wake = asyncio.Event()
         self._in_flight: dict[int, tuple[float, list[Flight]]] = {}  # sent at, by correlation id
         self._correlation_id = 0
-        self._full_bytes = 0  # of the full batches and retries that were ready when they were offered
-        self._pressing = False  # what is ready waits for nothing to go with it
-        self._alarm: asyncio.TimerHandle | None = None  # wakes the writer when it has gathered long enough
-        self._task = asyncio.create_task(self._run())
+        self._full_bytes = 0  # of the full batches and retries that became ready while a request was under way
+        self._will_write = False  # in the next turn of the loop, or at the end of what goes on
+        self._alarm: asyncio.TimerHandle | None = None  # when it has gathered long enough
+        self._handing_over: asyncio.Task[None] | None = None  # a request that nobody answers
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run())
 
     def offer(self, queue: PartitionQueue) -> None:
         self._ready[queue] = None
         if self._in_flight:
             first = islice(queue.batches, MAX_OUTSTANDING)
             self._full_bytes += sum(batch.bytes for batch in first if batch is not queue.open)
-            self._pressing |= self._full_bytes >= ENOUGH_BYTES
-        self._wake.set()
+        if not self._will_write:
+            self._will_write = True
+            self._loop.call_soon(self._write)  # together with what else is sent in this turn
 
     def oldest_s(self, now: float) -> float:
         """How long the oldest request has waited for its answer; 0 when none waits."""
@@ -98,22 +101,20 @@ class ProduceStream:
 
     def stop(self) -> "asyncio.Task[None]":
         """Give the stream up; the task that ends with it."""
+        self._ready.clear()
+        self._in_flight.clear()
         self._stream.cancel()
-        self._task.cancel()
         return self._task
 
     async def _run(self) -> None:
-        tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._read())]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._stream.cancel()
-            for task in tasks:
-                task.cancel()
-            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
-        wire = [error for error in errors if isinstance(error, ReplogError)]
-        error = wire[0] if wire else ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the stream failed: {errors!r}")
+            await self._stream.each(self._take)
+            error = ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} ended the produce stream")
+        except ReplogError as wire:
+            error = wire
+        except Exception as defect:  # noqa: BLE001 (the boundary)
+            error = ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the stream failed: {defect!r}")
+        self._stream.cancel()
         self._give_back(error)
 
     def _give_back(self, error: ReplogError) -> None:
@@ -126,37 +127,52 @@ class ProduceStream:
         for queue in ready:
             self._sender.not_sent(queue, error)
 
-    async def _write(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._wake.wait()
-            if len(self._in_flight) >= MAX_IN_FLIGHT or not self._ready:
-                self._wake.clear()
-                continue
-            last = self._in_flight.get(self._correlation_id)
-            if last is not None and not self._pressing and (until := last[0] + GATHER_S) > loop.time():
-                self._wake.clear()
-                if self._alarm is None or self._alarm.when() != until:
-                    self._alarm = loop.call_at(until, self._wake.set)
-                continue
-            request, flights = self._next_request()
-            if not flights:
-                continue
-            self._in_flight[request.head.correlation_id] = (loop.time(), flights)
-            await self._stream.send(request)
-            if self._sender.acks == 0:
-                del self._in_flight[request.head.correlation_id]
-                for queue, batches in flights:
-                    self._sender.sent_without_answer(queue, batches)
+    def _write(self) -> None:
+        """What is ready, as much as may go now. The queues offered meanwhile need no other call."""
+        self._will_write = True
+        try:
+            while self._ready and len(self._in_flight) < self._most_in_flight and not self._gathers():
+                request, flights = self._next_request()
+                if flights:
+                    self._correlation_id = request.head.correlation_id
+                    self._in_flight[self._correlation_id] = self._loop.time(), flights
+                    self._hand_over(request)
+        finally:
+            self._will_write = False
 
-    async def _read(self) -> None:
-        while True:
-            response: log_pb2.ProduceResponse | None = await self._stream.receive()
-            if response is None:
-                raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} ended the produce stream")
-            for answer in response.answers:
-                self._answered(answer)
-            self._wake.set()
+    def _gathers(self) -> bool:
+        """Whether what is ready waits for the answer to the last request."""
+        last = self._in_flight.get(self._correlation_id)
+        if last is None or self._full_bytes >= ENOUGH_BYTES:
+            return False
+        until = last[0] + GATHER_S
+        if until <= self._loop.time():
+            return False
+        if self._alarm is None or self._alarm.when() != until:
+            self._alarm = self._loop.call_at(until, self._write)
+        return True
+
+    def _hand_over(self, request: WithRecords[log_pb2.ProduceRequest]) -> None:
+        if self._sender.acks:
+            self._stream.post(request)
+        else:  # only how fast the broker reads bounds what is under way
+            self._handing_over = self._loop.create_task(self._stream.send(request))
+            self._handing_over.add_done_callback(self._handed_over)
+
+    def _handed_over(self, sending: "asyncio.Task[None]") -> None:
+        if sending.cancelled() or sending.exception() is not None or not self._in_flight:
+            return  # the stream has ended
+        _, flights = self._in_flight.pop(self._correlation_id)
+        for queue, batches in flights:
+            self._sender.sent_without_answer(queue, batches)
+        self._write()
+
+    def _take(self, response: log_pb2.ProduceResponse) -> None:
+        """In the call that read it; and what waited for it is written there."""
+        self._will_write = True
+        for answer in response.answers:
+            self._answered(answer)
+        self._write()
 
     def _answered(self, answer: log_pb2.ProduceAnswer) -> None:
         if self._sender.acks == 0:
@@ -179,10 +195,9 @@ class ProduceStream:
 
     def _next_request(self) -> tuple[WithRecords[log_pb2.ProduceRequest], list[Flight]]:
         """The batches of each ready queue, the queue that waits longest first, as many as fit (at least one)."""
-        self._correlation_id += 1
-        self._full_bytes, self._pressing = 0, False
+        self._full_bytes = 0
         head = log_pb2.ProduceRequest(
-            correlation_id=self._correlation_id,
+            correlation_id=self._correlation_id + 1,
             acks=self._sender.acks,
             timeout_ms=int(self._sender.request_timeout_s * 1000),
         )
@@ -191,7 +206,7 @@ class ProduceStream:
         room = self._sender.max_request_bytes
         for queue in list(self._ready):
             if flights and queue.batches and queue.batches[0].bytes + BATCH_OVERHEAD > room:
-                self._pressing = True
+                self._full_bytes = ENOUGH_BYTES
                 break
             del self._ready[queue]
             batches = self._sender.accumulator.take(queue, room)

@@ -119,7 +119,8 @@ class Sender:
         """The stream has ended; its queues come back through `lost`, and the next batch opens another."""
         if self._streams.get(stream.address) is stream:
             del self._streams[stream.address]
-        logger.info("produce stream lost: %s", error)
+        if not self._stopped:
+            logger.info("produce stream lost: %s", error)
 
     def answered(
         self,

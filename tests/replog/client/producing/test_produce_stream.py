@@ -7,7 +7,7 @@ from typing import Any
 
 from replog.backoff import Backoff
 from replog.client.metadata import Metadata
-from replog.client.producing.accumulator import Accumulator, PartitionQueue
+from replog.client.producing.accumulator import Accumulator, Delivery, PartitionQueue
 from replog.client.producing.produce_stream import ENOUGH_BYTES, GATHER_S, ProduceStream
 from replog.client.producing.sender import Sender
 from replog.rpc.codec import WithRecords
@@ -25,7 +25,8 @@ class Broker:
 
     def __init__(self) -> None:
         self.requests: list[log_pb2.ProduceRequest] = []
-        self._answers: asyncio.Queue[log_pb2.ProduceResponse] = asyncio.Queue()
+        self.reads = asyncio.Event()  # what nobody answers
+        self._handle: Callable[[log_pb2.ProduceResponse], None]
 
     def connect(self, _address: str) -> "Broker":
         return self
@@ -33,11 +34,16 @@ class Broker:
     def open(self, _method: object) -> "Broker":
         return self
 
-    async def send(self, request: WithRecords[log_pb2.ProduceRequest]) -> None:
+    def post(self, request: WithRecords[log_pb2.ProduceRequest]) -> None:
         self.requests.append(request.head)
 
-    async def receive(self) -> log_pb2.ProduceResponse:
-        return await self._answers.get()
+    async def send(self, request: WithRecords[log_pb2.ProduceRequest]) -> None:
+        self.requests.append(request.head)
+        await self.reads.wait()
+
+    async def each(self, handle: Callable[[log_pb2.ProduceResponse], None]) -> None:
+        self._handle = handle
+        await asyncio.Event().wait()
 
     def cancel(self) -> None:
         pass
@@ -52,20 +58,20 @@ class Broker:
         request = self.requests[number]
         results = [log_pb2.ProducePartitionResult(topic=p.topic, partition=p.partition) for p in request.partitions]
         answer = log_pb2.ProduceAnswer(correlation_id=request.correlation_id, partitions=results)
-        self._answers.put_nowait(log_pb2.ProduceResponse(answers=[answer]))
+        self._handle(log_pb2.ProduceResponse(answers=[answer]))
 
 
 class Producing:
     """A stream, and the queues of four partitions that it takes from."""
 
-    def __init__(self) -> None:
+    def __init__(self, acks: int = -1) -> None:
         self.broker = Broker()
         transport: Any = self.broker
         rng = random.Random(0)
         sender = Sender(
             Metadata(self.broker.address, transport, rng),
             Backoff(rng),
-            acks=-1,
+            acks=acks,
             max_request_bytes=MAX_REQUEST_BYTES,
             request_timeout_s=30.0,
             delivery_timeout_s=120.0,
@@ -84,9 +90,10 @@ class Producing:
         )
         self.queues: list[PartitionQueue] = self.accumulator.grow("t", 4, BATCH_SIZE)
 
-    async def send(self, partition: int, size: int = 10) -> None:
-        self.accumulator.append(self.queues[partition], 0, None, b"x" * size, ())
+    async def send(self, partition: int, size: int = 10) -> Delivery:
+        delivery = self.accumulator.append(self.queues[partition], 0, None, b"x" * size, ())
         await self.soon()
+        return delivery
 
     async def soon(self) -> None:
         """Whatever can happen before time passes."""
@@ -106,13 +113,33 @@ def in_virtual_time(test: Callable[[Producing], Awaitable[None]]) -> Callable[[]
 
 
 @in_virtual_time
-async def test_what_comes_while_a_request_is_under_way_goes_together_once_it_is_answered(producing):
+async def test_what_is_sent_in_one_turn_of_the_loop_goes_together_in_the_next(producing):
+    for queue in producing.queues:
+        producing.accumulator.append(queue, 0, None, b"x", ())
+    assert producing.broker.partitions == []
+    await asyncio.sleep(0)
+    assert producing.broker.partitions == [[0, 1, 2, 3]]
+
+
+@in_virtual_time
+async def test_what_comes_while_a_request_is_under_way_goes_together_when_the_answer_is_read(producing):
     for partition in range(4):
         await producing.send(partition)
     assert producing.broker.partitions == [[0]]
     producing.broker.answer(0)
-    await producing.soon()
     assert producing.broker.partitions == [[0], [1, 2, 3]]
+
+
+@in_virtual_time
+async def test_without_acks_a_request_is_delivered_and_the_next_one_goes_when_the_broker_has_read_it(producing):
+    producing = Producing(acks=0)
+    first = await producing.send(0)
+    second = await producing.send(1)
+    await asyncio.sleep(GATHER_S)
+    assert (producing.broker.partitions, first.done()) == ([[0]], False)
+    producing.broker.reads.set()
+    await producing.soon()
+    assert (producing.broker.partitions, first.done(), second.done()) == ([[0], [1]], True, True)
 
 
 @in_virtual_time
