@@ -73,3 +73,4 @@ class ConsumerStream:
 
     def close(self) -> None:
         self._session.close()
+        del self._session  # it refers back here: both would stay until the garbage collector looks at all objects
