@@ -9,5 +9,4 @@
 | requests of clients: produces, fetches, look-ups | `clients/` |
 | flushes, checkpoints, retention, moves between directories, audits | `disks/` |
 | compaction, in a child process | `cleaning/` |
-| answers of a stream, many in a message | `outbox.py` |
 """

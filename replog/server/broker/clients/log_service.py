@@ -10,7 +10,7 @@ from leader.partition_leader import PartitionLeader
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest, SessionResponse
-from replog.log.offsets import Buffer, Isolation, TimestampAndOffset
+from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB, check_count, check_fits
@@ -19,16 +19,13 @@ from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
 from replog.server.broker.clients.consume import COLD_WAIT_MS, ConsumerStream
 from replog.server.broker.clients.produce import Produce
+from replog.server.broker.clients.produce_stream import ProduceStream, batches
 from replog.server.broker.control.producer_id_blocks import ProducerIds
-from replog.server.broker.outbox import Outbox
 from replog.server.broker.replicas.budget import Share
 from replog.server.broker.replicas.look_ups import LOOK_UP_S
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.slices import in_slices
 from replog.topic import TopicPartition
-
-MAX_PRODUCES_UNDER_WAY = 1000  # per stream; further ones wait in the stream
-MAX_UNSENT_ANSWERS = 1000  # to produces, per stream; they are small
 
 _ISOLATION = {
     int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK,
@@ -48,36 +45,7 @@ class LogService:
     # -- produce
 
     async def produce(self, stream: ServerStream) -> None:
-        outbox: Outbox[pb.ProduceAnswer] = Outbox(
-            stream, lambda answers: [pb.ProduceResponse(answers=answers)], MAX_UNSENT_ANSWERS
-        )
-        sender = asyncio.create_task(outbox.run())
-        under_way = asyncio.Semaphore(MAX_PRODUCES_UNDER_WAY)
-
-        def answered(produced: Produce) -> None:
-            under_way.release()
-            if produced.acks != 0:
-                outbox.put(produced.answer)
-            elif failed := [result for result in produced.answer.partitions if result.error_code]:
-                # the end of the stream is the only signal that acks=0 leaves room for (PR-7)
-                raise ReplogError(ErrorCode(failed[0].error_code), f"acks=0: {failed[0].error_message}")
-
-        try:
-            while True:  # nothing is received that would then have to wait
-                await outbox.room()
-                await under_way.acquire()
-                await self._manager.waiting_produces.room()
-                request = await stream.receive()
-                if request is None:
-                    break
-                Produce(self._manager, request.head, answered).append(_batches(request))
-                del request  # its records are in the logs
-            for _ in range(MAX_PRODUCES_UNDER_WAY - 1):  # who has finished still gets the answers
-                await under_way.acquire()
-            await outbox.emptied()
-        finally:
-            sender.cancel()
-            await asyncio.gather(sender, return_exceptions=True)
+        await ProduceStream(self._manager, stream).run()
 
     async def produce_once(self, request: WithRecords[pb.ProduceRequest]) -> pb.ProduceResponse:
         if not self._manager.waiting_produces.has_room:
@@ -92,7 +60,7 @@ class LogService:
             if not answered.done():
                 answered.set_result(produced.answer)
 
-        Produce(self._manager, request.head, respond).append(_batches(request))
+        Produce(self._manager, request.head, respond).append(batches(request))
         del request
         return pb.ProduceResponse(answers=[await answered])
 
@@ -293,24 +261,6 @@ def _isolation(level: int) -> Isolation:
     if isolation is None:
         raise ReplogError(ErrorCode.INVALID_REQUEST, f"isolation level {level} is none that is known")
     return isolation
-
-
-def _batches(request: WithRecords[pb.ProduceRequest]) -> list[tuple[TopicPartition, Buffer]]:
-    """Each partition's piece of the payload. Raises INVALID_REQUEST unless the sizes add up to it."""
-    check_count(request.head.partitions)
-    payload = memoryview(request.records[0] if request.records else b"")
-    sizes = [partition.records_size for partition in request.head.partitions]
-    if min(sizes, default=0) < 0 or sum(sizes) != len(payload):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"records_size of the partitions add up to {sum(sizes)} bytes, but the message carries {len(payload)}",
-        )
-    batches: list[tuple[TopicPartition, Buffer]] = []
-    end = 0
-    for partition, size in zip(request.head.partitions, sizes, strict=True):
-        begin, end = end, end + size
-        batches.append((TopicPartition(partition.topic, partition.partition), payload[begin:end]))
-    return batches
 
 
 def _fetch_partition(partition: pb.FetchPartition, max_bytes: int) -> FetchPartition:

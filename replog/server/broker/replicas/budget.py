@@ -10,6 +10,7 @@ one answer, and streams are sent away some milliseconds apart.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 SMALLEST_SHARE = 64 << 10  # bytes: the least that is worth a message
 LARGEST_PART = 16  # a share is at most this part of the free room, so that one reader cannot have it all
@@ -121,27 +122,24 @@ class Budget:
 
 
 class Held:
-    """Bytes that are held together. A reader waits for room before it adds more. Several that add at the same moment
-    may exceed `capacity`, each by one read."""
+    """Bytes that are held together. Who finds no room waits, and adds no more."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self._bytes = 0
-        self._room = asyncio.Event()
-        self._room.set()
+        self._waiting: dict[Callable[[], None], None] = {}
 
     @property
     def has_room(self) -> bool:
-        return self._room.is_set()
+        return self._bytes < self.capacity
 
-    async def room(self) -> None:
-        """Wait for room. It comes at the latest when the held bytes have timed out."""
-        if not self._room.is_set():
-            await self._room.wait()
+    def when_room(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on` once there is room: at the latest when the held bytes have timed out."""
+        self._waiting[go_on] = None
 
     def add(self, size: int) -> None:
         self._bytes += size
-        if self._bytes < self.capacity:
-            self._room.set()
-        else:
-            self._room.clear()
+        if self._waiting and self.has_room:
+            waiting, self._waiting = self._waiting, {}
+            for go_on in waiting:
+                go_on()

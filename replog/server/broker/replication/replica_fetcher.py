@@ -52,8 +52,10 @@ class ReplicaFetcher:
         self.session = FetchSessionHandler(config, broker_epoch, quota, self._on_progress, self._on_defect)
         self._last_sent_ms = 0
         self._happened: dict[str, list[dict[str, object]]] = {}  # of the response that is being taken
-        self._wake = asyncio.Event()
-        self._alarm = Alarm(clock, self._wake.set)
+        self._stream: Stream | None = None
+        self._failure: Exception | None = None  # of it, found here
+        self._will_look = False
+        self._alarm = Alarm(clock, self._look)
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
     def add(self, hosted: HostedPartition) -> None:
@@ -61,17 +63,20 @@ class ReplicaFetcher:
         self.session.add(hosted)
 
     def go(self) -> None:
-        self._wake.set()
+        """Ask at the end of this turn of the event loop, if there is something to ask."""
+        if not self._will_look:
+            self._will_look = True
+            asyncio.get_running_loop().call_soon(self._look)
 
     def flushed(self, tp: TopicPartition) -> None:
         """More of its records count now: report that to the leader at once."""
         self.session.flushed(tp)
-        self._wake.set()
+        self.go()
 
     def remove(self, tp: TopicPartition) -> None:
         """From here on ignore what arrives for `tp`."""
         if self.session.remove(tp):
-            self._wake.set()
+            self.go()
 
     @property
     def empty(self) -> bool:
@@ -86,7 +91,7 @@ class ReplicaFetcher:
     async def _run(self) -> None:
         while True:
             try:
-                await self._stream()
+                await self._copy()
                 reason = "the leader ended the stream"
             except ReplogError as error:
                 reason = str(error)
@@ -97,48 +102,54 @@ class ReplicaFetcher:
             self.session.lost(self._clock.monotonic_ms())
             await asyncio.sleep(self._backoff.next_s())
 
-    async def _stream(self) -> None:
-        """One stream, from its first request to its failure."""
-        stream = self._channel.open(methods.Replica["fetch"])
-        reader = asyncio.create_task(self._read(stream))
-        reader.add_done_callback(lambda _: self._wake.set())
+    async def _copy(self) -> None:
+        """One stream, from its first request to its end."""
+        self._stream = stream = self._channel.open(methods.Replica["fetch"])
         try:
-            self._wake.set()
-            while True:
-                await self._wait(reader)
-                now_ms = self._clock.monotonic_ms()
-                request = self.session.next_request(now_ms)
-                if request is not None:
-                    self._last_sent_ms = now_ms
-                    await stream.send(_wire_request(request))
+            self._ask(stream)
+            await stream.each(self._on_response)
+        except ReplogError:
+            if self._failure is None:
+                raise
         finally:
+            self._stream = None
             stream.cancel()
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
-    async def _wait(self, reader: "asyncio.Task[None]") -> None:
-        """Wait until something changed, there may be more to ask, or the leader was silent for too long."""
-        self._alarm.by(self.session.next_wake_ms)
-        self._alarm.by(self._clock.monotonic_ms() + self._timeout_ms)
-        await self._wake.wait()
-        self._wake.clear()
-        if reader.done():
-            reader.result()  # raises what ended it
-            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self._channel.address} ended the stream")
-        if self.session.outstanding and self._clock.monotonic_ms() - self._last_sent_ms > self._timeout_ms:
+    def _look(self) -> None:
+        """Something changed, there may be more to ask, or the leader was silent for too long."""
+        self._will_look = False
+        if (stream := self._stream) is not None:
+            try:
+                self._ask(stream)
+            except Exception as error:  # noqa: BLE001 (it ends the stream)
+                self._failure = error
+                stream.cancel()
+
+    def _ask(self, stream: Stream) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if self.session.outstanding and now_ms - self._last_sent_ms > self._timeout_ms:
             raise ReplogError(
                 ErrorCode.REQUEST_TIMED_OUT, f"{self._channel.address} did not answer within {self._timeout_ms} ms"
             )
+        request = self.session.next_request(now_ms)
+        if request is not None:
+            self._last_sent_ms = now_ms
+            stream.post(_wire_request(request))
+        self._alarm.by(self.session.next_wake_ms)
+        if self.session.outstanding:
+            self._alarm.by(now_ms + self._timeout_ms)
 
-    async def _read(self, stream: Stream) -> None:
-        while (response := await stream.receive()) is not None:
-            self._backoff.reset()
-            self.session.on_response(_session_response(response), self._clock.monotonic_ms())
-            for event, rows in self._happened.items():
-                tell_each(log.info, event, rows)
-            self._happened.clear()
-            if not response.head.pushed:
-                self._wake.set()
+    def _on_response(self, response: WithRecords[pb.ReplicaFetchResponse]) -> None:
+        self._backoff.reset()
+        self.session.on_response(_session_response(response), self._clock.monotonic_ms())
+        for event, rows in self._happened.items():
+            tell_each(log.info, event, rows)
+        self._happened.clear()
+        if not response.head.pushed and self._stream is not None:
+            self._ask(self._stream)
 
     def _on_progress(self, replica: FetchedReplica, progress: FollowerProgress) -> None:
         tp, leader = replica.topic_partition, self._channel.address

@@ -1,6 +1,6 @@
 """The leader's side of replication on the wire: each follower's stream is its fetch session (§4, divergence 11)."""
 
-import asyncio
+from collections.abc import Callable
 
 from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode, ReplogError
@@ -10,22 +10,19 @@ from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.alarm import Alarm
-from replog.server.broker.outbox import Outbox
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.topic import TopicPartition
-
-MAX_UNSENT_ANSWERS = 2
 
 
 class ReplicaStream:
     """A session on the event loop: from the wire, to the wire, and with a timer."""
 
-    def __init__(self, manager: ReplicaManager, outbox: Outbox[WithRecords[pb.ReplicaFetchResponse]]) -> None:
+    def __init__(self, manager: ReplicaManager, post: Callable[[WithRecords[pb.ReplicaFetchResponse]], None]) -> None:
         self._manager = manager
         self._alarm = Alarm(manager.clock, self._on_time)
         self.session = FollowerSession(
             manager,
-            lambda response: outbox.put(_wire_response(response)),
+            lambda response: post(_wire_response(response)),
             self._on_wake,
             max_bytes=manager.config.fetch_max_bytes,
             max_wait_ms=manager.config.request_timeout_ms,
@@ -117,14 +114,8 @@ class ReplicaService:
         self._manager = manager
 
     async def fetch(self, stream: ServerStream) -> None:
-        outbox: Outbox[WithRecords[pb.ReplicaFetchResponse]] = Outbox(stream, list, MAX_UNSENT_ANSWERS)
-        session = ReplicaStream(self._manager, outbox)
-        sender = asyncio.create_task(outbox.run())
+        session = ReplicaStream(self._manager, stream.post)
         try:
-            while (request := await stream.receive()) is not None:
-                await outbox.room()
-                session.on_request(request)
+            await stream.each(session.on_request)
         finally:
             session.close()
-            sender.cancel()
-            await asyncio.gather(sender, return_exceptions=True)

@@ -9,8 +9,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import log_pb2
-from replog.server.broker.clients.log_service import MAX_PRODUCES_UNDER_WAY
 from replog.server.broker.clients.produce import BATCH_BYTES, Produce
+from replog.server.broker.clients.produce_stream import MAX_PRODUCES_UNDER_WAY
 from replog.server.broker.replicas.budget import Held
 from replog.topic import TopicPartition
 from tests.leader.replicas import record

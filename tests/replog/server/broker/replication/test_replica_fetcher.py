@@ -5,6 +5,7 @@ import asyncio
 from structlog.testing import capture_logs
 
 from replog.metadata.records import partition_to_record
+from replog.rpc.transport import Stream
 from replog.rpc.v1 import metadata_pb2
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
@@ -21,19 +22,19 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
     assert delayed is not None
     await eventually(lambda: fetcher.session.outstanding == 1)
     rounds = 0
-    wait = fetcher._wait
+    ask = fetcher._ask
 
-    async def counted_wait(reader: asyncio.Task[None]) -> None:
+    def counted_ask(stream: Stream) -> None:
         nonlocal rounds
         rounds += 1
-        await wait(reader)
+        ask(stream)
 
-    fetcher._wait = counted_wait  # type: ignore[method-assign]
+    fetcher._ask = counted_ask  # type: ignore[method-assign]
     delayed._delay(follower._clock.monotonic_ms() - 1000)
     fetcher.session.mark(TP)
-    fetcher._wake.set()
+    fetcher.go()
     await asyncio.sleep(0.4)
-    assert rounds < 20, f"{rounds} rounds in 0.4 s"
+    assert 0 < rounds < 20, f"{rounds} rounds in 0.4 s"
 
 
 async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(cluster):

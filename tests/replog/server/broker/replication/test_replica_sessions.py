@@ -69,7 +69,7 @@ class Leader:
             else:
                 hosted.leader = leader_of(log, STATE, image)
         self.answers = Answers()
-        self.session = ReplicaStream(self.manager, self.answers)
+        self.session = ReplicaStream(self.manager, self.answers.put)
 
     def log(self, tp: TopicPartition) -> Log:
         return self.manager.hosted[tp].log
@@ -167,7 +167,7 @@ async def test_followers_that_wait_for_nothing_are_answered_together(leader):
     leader.manager.clock = clock = Watch()
     wakes = []
     for clock.now_ms in (10_120, 10_499, 10_500):
-        leader.session = ReplicaStream(leader.manager, leader.answers)
+        leader.session = ReplicaStream(leader.manager, leader.answers.put)
         leader.ask(named(LED))  # it is told the bounds, and asks on
         leader.session.on_request(
             pb.ReplicaFetchRequest(replica_id=2, broker_epoch=100, max_wait_ms=500, min_bytes=1, max_bytes=ONE_MIB)

@@ -101,14 +101,14 @@ def test_a_copy_that_stands_still_asks_seldom_and_goes_on_when_it_may(start, fet
     listed = {"follower_replication_throttled_replicas": "*", "min_insync_replicas": "1"}
     pair = start(listed, follower_replication_throttled_rate=1, replica_fetch_response_max_bytes=BATCH_BYTES)
     lag_behind(pair, 5)
-    rounds, wait = 0, ReplicaFetcher._wait
+    rounds, ask = 0, ReplicaFetcher._ask
 
-    async def counted_wait(*arguments: Any) -> None:
+    def counted_ask(*arguments: Any) -> None:
         nonlocal rounds
         rounds += 1
-        await wait(*arguments)
+        ask(*arguments)
 
-    monkeypatch.setattr(ReplicaFetcher, "_wait", counted_wait)
+    monkeypatch.setattr(ReplicaFetcher, "_ask", counted_ask)
     follower = pair.brokers[2].manager.hosted[TP].follower
     assert follower is not None
     follower._delay(pair.brokers[2]._clock.monotonic_ms() - 1000)

@@ -6,8 +6,8 @@ import gc
 import pytest
 
 from replog.rpc import methods
+from replog.rpc.pump import Pump
 from replog.rpc.v1 import log_pb2, replica_pb2
-from replog.server.broker.outbox import Outbox
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, fetch_request
 
@@ -50,52 +50,10 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_from_for_long
     most = 0
     for _ in range(8):
         await asyncio.sleep(0.1)
-        unsent = [len(outbox._items) for outbox in gc.get_objects() if isinstance(outbox, Outbox)]
+        unsent = [len(stream._unsent) for stream in gc.get_objects() if isinstance(stream, Pump)]
         read = [broker.manager.answers.used // 900_000 for broker in cluster.brokers.values()]
         most = max(most, *unsent, *read)
     asking.cancel()
     stream.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     assert most <= bound, f"{most} answers of 900 KB wait for a client that does not read"
-
-
-class SlowStream:
-    """Takes a message only when told."""
-
-    peer = "test"
-
-    def __init__(self) -> None:
-        self.ready = asyncio.Semaphore(0)
-
-    async def send(self, message: object) -> None:
-        await self.ready.acquire()
-
-
-async def test_a_full_outbox_makes_its_owner_wait_until_something_went_out():
-    stream = SlowStream()
-    outbox: Outbox[int] = Outbox(stream, list, 2)  # type: ignore[arg-type]
-    sender = asyncio.create_task(outbox.run())
-    outbox.put(1)
-    await outbox.room()
-    outbox.put(2)
-    waiting = asyncio.create_task(outbox.room())
-    await asyncio.sleep(0.01)
-    assert not waiting.done()
-    stream.ready.release()
-    stream.ready.release()
-    await asyncio.wait_for(waiting, 60)
-    sender.cancel()
-    await asyncio.gather(sender, return_exceptions=True)
-
-
-async def test_the_owner_of_an_outbox_whose_stream_has_failed_does_not_wait():
-    stream = SlowStream()
-    outbox: Outbox[int] = Outbox(stream, list, 1)  # type: ignore[arg-type]
-    sender = asyncio.create_task(outbox.run())
-    outbox.put(1)
-    waiting = asyncio.create_task(outbox.room())
-    await asyncio.sleep(0.01)
-    sender.cancel()
-    await asyncio.wait_for(waiting, 60)
-    outbox.put(2)
-    assert not outbox._items

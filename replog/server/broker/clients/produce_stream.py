@@ -1,0 +1,81 @@
+"""One client's Produce stream: batches are appended as they arrive, and what is answered in one turn of the event loop
+goes out in one message."""
+
+import asyncio
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.offsets import Buffer
+from replog.rpc.codec import WithRecords
+from replog.rpc.limits import check_count
+from replog.rpc.transport import ServerStream
+from replog.rpc.v1 import log_pb2 as pb
+from replog.server.broker.clients.produce import Produce
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.topic import TopicPartition
+
+MAX_PRODUCES_UNDER_WAY = 1000  # per stream, until their answers go out; further ones wait in the stream
+
+
+class ProduceStream:
+    def __init__(self, manager: ReplicaManager, stream: ServerStream) -> None:
+        self._manager = manager
+        self._stream = stream
+        self._under_way = 0
+        self._answers: list[pb.ProduceAnswer] = []  # of this turn
+        self._all_answered: asyncio.Future[None] | None = None  # once the client has finished
+
+    async def run(self) -> None:
+        """Who has finished still gets the answers. Raises the first error with acks=0, and what is no request."""
+        await self._stream.each(self._on_request, self._is_ready)
+        if self._under_way:
+            self._all_answered = asyncio.get_running_loop().create_future()
+            await self._all_answered
+        self._send()
+
+    def _is_ready(self) -> bool:
+        waiting = self._manager.waiting_produces
+        if not waiting.has_room:
+            waiting.when_room(self._stream.go_on)
+            return False
+        return self._under_way + len(self._answers) < MAX_PRODUCES_UNDER_WAY
+
+    def _on_request(self, request: WithRecords[pb.ProduceRequest]) -> None:
+        pieces = batches(request)
+        self._under_way += 1
+        Produce(self._manager, request.head, self._answered).append(pieces)
+
+    def _answered(self, produced: Produce) -> None:
+        self._under_way -= 1
+        if produced.acks != 0:
+            if not self._answers:
+                asyncio.get_running_loop().call_soon(self._send)
+            self._answers.append(produced.answer)
+        elif failed := [result for result in produced.answer.partitions if result.error_code]:
+            # the end of the stream is the only signal that acks=0 leaves room for (PR-7)
+            raise ReplogError(ErrorCode(failed[0].error_code), f"acks=0: {failed[0].error_message}")
+        if self._all_answered is not None and not self._under_way and not self._all_answered.done():
+            self._all_answered.set_result(None)
+
+    def _send(self) -> None:
+        if self._answers:
+            answers, self._answers = self._answers, []
+            self._stream.post(pb.ProduceResponse(answers=answers))
+            self._stream.go_on()
+
+
+def batches(request: WithRecords[pb.ProduceRequest]) -> list[tuple[TopicPartition, Buffer]]:
+    """Each partition's piece of the payload. Raises INVALID_REQUEST unless the sizes add up to it."""
+    check_count(request.head.partitions)
+    payload = memoryview(request.records[0] if request.records else b"")
+    sizes = [partition.records_size for partition in request.head.partitions]
+    if min(sizes, default=0) < 0 or sum(sizes) != len(payload):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"records_size of the partitions add up to {sum(sizes)} bytes, but the message carries {len(payload)}",
+        )
+    pieces: list[tuple[TopicPartition, Buffer]] = []
+    end = 0
+    for partition, size in zip(request.head.partitions, sizes, strict=True):
+        begin, end = end, end + size
+        pieces.append((TopicPartition(partition.topic, partition.partition), payload[begin:end]))
+    return pieces
