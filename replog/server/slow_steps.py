@@ -68,6 +68,9 @@ def _name(handle: asyncio.Handle) -> str:
     callback = handle._callback  # type: ignore[attr-defined]
     task = getattr(callback, "__self__", None)
     if not isinstance(task, asyncio.Task):
-        return getattr(callback, "__qualname__", repr(callback))
+        name = getattr(callback, "__qualname__", repr(callback))
+        if isinstance(task, asyncio.Transport):  # of a connection, which handles messages as it reads them
+            return f"{name}: {task.get_protocol()}"
+        return name
     coroutine = task.get_coro()
     return f"{task.get_name()}: {getattr(coroutine, '__qualname__', coroutine)}"

@@ -49,6 +49,10 @@ class ServerCall:
         self._answered = False
         self._much = False  # waited when the last message was sent: look again
 
+    @property
+    def path(self) -> str:
+        return self._route.method.path
+
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         payload = await self.exchange.next(timeout_s)
         if payload is None:
@@ -131,6 +135,9 @@ class ServerWire(Wire):
         self._takes = takes
         self._on_closed = on_closed
         self._on_drained = on_drained
+
+    def __str__(self) -> str:
+        return f"{self.peer}, {', '.join(sorted({call.path for call in self.calls.values()}))}"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if self._takes(self):

@@ -67,6 +67,10 @@ class Wire(asyncio.BufferedProtocol):
         self._asked: float | None = None  # since when an answer to a ping is due
         self._look: asyncio.TimerHandle | None = None
 
+    def __str__(self) -> str:
+        """Whose messages it handles, for logs."""
+        return self.peer
+
     # -- of each side
 
     def on_headers(self, event: events.Headers) -> None:

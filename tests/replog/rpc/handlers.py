@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -28,6 +28,7 @@ class Handlers:
         self.error: Exception | None = None
         self.ready = True  # to handle what comes on a stream of fetches
         self.answer_bytes = 0  # of each answer there
+        self.on_fetch: Callable[[], None] = lambda: None  # each of them
         self.stream: ServerStream  # of fetches
 
     async def get_metadata(self, request: log_pb2.GetMetadataRequest) -> log_pb2.GetMetadataResponse:
@@ -61,6 +62,7 @@ class Handlers:
 
         def handle(request: log_pb2.FetchRequest) -> None:
             self.asked.append(request.correlation_id)
+            self.on_fetch()
             if self.error is not None:
                 raise self.error
             stream.post(fetch_response(request.correlation_id, bytes(self.answer_bytes)))

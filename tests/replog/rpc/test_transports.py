@@ -234,7 +234,7 @@ async def test_what_a_handler_of_messages_raises_ends_the_call_after_what_was_po
     wire.handlers.error = ReplogError(ErrorCode.NOT_ENOUGH_REPLICAS, "no")
     wire.handlers.ready = True
     wire.handlers.stream.go_on()
-    assert (await error_of(fetches.reading)).code is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await error_of(asyncio.wait_for(fetches.reading, 60))).code is ErrorCode.NOT_ENOUGH_REPLICAS
     assert (fetches.answered, wire.handlers.asked) == ([0], [0, 1])
 
 
@@ -248,7 +248,7 @@ async def test_what_a_clients_handler_raises_is_raised_by_each_and_no_more_is_ha
     fetches.then = fail
     for number in range(3):
         fetches.ask(number)
-    assert (await error_of(fetches.reading)).message == "0 is enough"
+    assert (await error_of(asyncio.wait_for(fetches.reading, 60))).message == "0 is enough"
     assert fetches.answered == [0]
     fetches.stream.cancel()
     await _until(lambda: bool(wire.handlers.ended))
@@ -259,7 +259,7 @@ async def test_a_stream_that_is_cancelled_by_a_handler_of_its_messages_ends_both
     fetches = Fetches(wire)
     fetches.then = lambda number: fetches.stream.cancel()
     fetches.ask(0)
-    assert (await error_of(fetches.reading)).code is ErrorCode.NETWORK_EXCEPTION
+    assert (await error_of(asyncio.wait_for(fetches.reading, 60))).code is ErrorCode.NETWORK_EXCEPTION
     await _until(lambda: bool(wire.handlers.ended))
 
 
@@ -299,7 +299,7 @@ async def test_a_client_that_does_not_take_what_is_posted_is_not_read_from_and_g
     fetches.stream.go_on()
     await _until(lambda: fetches.answered == list(range(20)))
     fetches.stream.cancel()
-    await error_of(fetches.reading)
+    await error_of(asyncio.wait_for(fetches.reading, 60))
 
 
 @over_every_transport

@@ -7,7 +7,13 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
+from replog.rpc import methods
+from replog.rpc.http2.transport import H2Transport
+from replog.rpc.v1 import log_pb2
 from replog.server.slow_steps import SLOW_S, SlowSteps
+from tests.replog.rpc.handlers import Handlers, channel_to, serving
+
+H2 = H2Transport()
 
 
 @pytest.fixture
@@ -77,3 +83,19 @@ def test_a_callback_is_told_by_its_own_name(told):
     finally:
         loop.close()
     assert "wait" in [line["step"] for line in told]
+
+
+def test_a_message_that_takes_long_is_told_with_the_methods_of_its_connection(told):
+    handlers = Handlers()
+
+    async def main():
+        async with serving(handlers, methods.LOG, transport=H2) as address, channel_to(address, H2) as channel:
+            stream = channel.open(methods.Log["fetch"])
+            for number in range(2):  # the first one may come before its call has begun
+                await stream.send(log_pb2.FetchRequest(correlation_id=number))
+                await stream.receive(60)
+                handlers.on_fetch = compute
+            stream.cancel()
+
+    asyncio.run(main())
+    assert [line["step"] for line in told if line["step"].endswith("the client, /replog.v1.Log/Fetch")], told
