@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -9,19 +12,26 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.http2 import client_wire, wire
+from replog.rpc.transports import TRANSPORTS, transport_named
 from tests.replog.processes.proxy import CHUNK, Proxy, proxy_to
-from tests.replog.rpc.handlers import Handlers, channel_to, produce_request, serving
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
 
 PATIENCE_S = 40.0  # by itself gRPC waits a minute for the answer to a ping
 
 
-async def test_a_connection_whose_peer_answers_no_ping_is_given_up(transport, monkeypatch):
-    """TCP still acknowledges what is sent, as for a process that is paused. Ten times as fast as it really is."""
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A silent peer is given up ten times as fast as it really is."""
     waits = {"grpc.keepalive_time_ms", "grpc.http2.ping_timeout_ms"}
     faster = tuple((name, value // 10 if name in waits else value) for name, value in CHANNEL_OPTIONS)
     monkeypatch.setattr("replog.rpc.grpcio.channel.CHANNEL_OPTIONS", faster)
     monkeypatch.setattr(client_wire, "SILENCE_S", client_wire.SILENCE_S / 10)
     monkeypatch.setattr(wire, "ANSWER_S", wire.ANSWER_S / 10)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_connection_whose_peer_answers_no_ping_is_given_up(transport):
+    """TCP still acknowledges what is sent, as for a process that is paused."""
     async with (
         serving(Handlers(), methods.LOG, transport=transport) as address,
         proxy_to(address) as link,
@@ -36,6 +46,30 @@ async def test_a_connection_whose_peer_answers_no_ping_is_given_up(transport, mo
         with pytest.raises(ReplogError) as gone:
             await stream.receive(PATIENCE_S)
         assert gone.value.code is ErrorCode.NETWORK_EXCEPTION
+
+
+@pytest.mark.processes
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("name", TRANSPORTS)
+async def test_a_process_that_is_paused_is_given_up_and_found_again_when_it_goes_on(name):
+    command = [sys.executable, "-m", "tests.replog.rpc.peer", name]
+    peer = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert peer.stdout is not None
+        address = (await peer.stdout.readline()).decode().strip()
+        async with channel_to(address, transport_named(name)) as channel:
+            stream = channel.open(methods.Log["produce"])
+            await stream.send(produce_request(7))
+            assert await stream.receive(PATIENCE_S) is not None
+            peer.send_signal(signal.SIGSTOP)
+            with pytest.raises(ReplogError) as gone:
+                await stream.receive(PATIENCE_S)
+            assert gone.value.code is ErrorCode.NETWORK_EXCEPTION
+            peer.send_signal(signal.SIGCONT)
+            assert await ask(channel, "a") == ["a"]
+    finally:
+        peer.kill()
+        await peer.communicate()
 
 
 class Recorder(Proxy):

@@ -1,0 +1,131 @@
+"""A client whose server goes away, or refuses a call, over real sockets: what the server did not begin is sent once
+more, and nothing else is."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from replog.errors import ErrorCode
+from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.events import Message
+from replog.rpc.http2.frames import GOAWAY, REFUSED_STREAM, frame
+from replog.rpc.http2.transport import H2Transport
+from replog.rpc.transport import Channel
+from replog.rpc.v1 import log_pb2
+from tests.replog.rpc.handlers import ask, channel_to, error_of
+from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK
+from tests.replog.rpc.http2.raw import number
+
+
+class Scripted:
+    """A server whose answers a test writes: `script(server, connection, stream)` is called for each request."""
+
+    def __init__(self, script: "Callable[[Scripted, Served, int], None]") -> None:
+        self.script = script
+        self.served: list[Served] = []
+
+    @property
+    def asked(self) -> list[list[str]]:
+        """The topics of the requests, by connection."""
+        return [served.asked for served in self.served]
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.served.append(served := Served(writer))
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
+            served.send()
+            while data := await reader.read(1 << 16):
+                for event in served.connection.receive(data, 0):
+                    if isinstance(event, Message):
+                        request = log_pb2.GetMetadataRequest.FromString(bytes(event.payload))
+                        served.asked.append(request.topics[0])
+                        self.script(self, served, event.stream)
+                served.send()
+
+
+class Served:
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.connection = Connection("server", BOUNDS)
+        self.writer = writer
+        self.asked: list[str] = []
+
+    def send(self) -> None:
+        self.writer.write(b"".join(self.connection.to_send()))
+
+    def answer(self, stream: int) -> None:
+        response = log_pb2.GetMetadataResponse(topics=[log_pb2.TopicMetadata(topic="answered")])
+        self.connection.send_headers(stream, ANSWER)
+        self.connection.send_message(stream, [response.SerializeToString()])
+        self.connection.send_trailers(stream, OK)
+        self.send()
+
+    def go_away(self, last: int) -> None:
+        """Streams after `last` were not begun."""
+        self.writer.write(frame(GOAWAY, 0, 0, number(last) + number(0)))
+
+
+@contextlib.asynccontextmanager
+async def scripted(script: Callable[[Scripted, Served, int], None]) -> AsyncIterator[tuple[Scripted, Channel]]:
+    server = Scripted(script)
+    listener = await asyncio.start_server(server.connected, "127.0.0.1", 0)
+    address = f"127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    async with channel_to(address, H2Transport()) as channel:
+        yield server, channel
+    listener.close()
+
+
+async def _two_calls(server: Scripted, channel: Channel) -> list[asyncio.Task[list[str]]]:
+    """Both under way on the first connection."""
+    calls = [asyncio.create_task(ask(channel, "begun"))]
+    async with asyncio.timeout(60):
+        while server.asked != [["begun"]]:
+            await asyncio.sleep(0.01)
+        calls.append(asyncio.create_task(ask(channel, "not begun")))
+        while server.asked[0] != ["begun", "not begun"]:
+            await asyncio.sleep(0.01)
+    return calls
+
+
+def _only_on_another(server: Scripted, served: Served, stream: int) -> None:
+    if served is not server.served[0]:
+        served.answer(stream)
+
+
+async def test_after_a_goaway_what_was_begun_ends_there_and_what_was_not_goes_to_a_new_connection():
+    async with scripted(_only_on_another) as (server, channel):
+        begun, other = await _two_calls(server, channel)
+        server.served[0].go_away(last=1)
+        assert await other == ["answered"]
+        assert not begun.done()
+        assert await ask(channel, "new") == ["answered"]
+        server.served[0].answer(1)
+        assert await begun == ["answered"]
+        assert server.asked == [["begun", "not begun"], ["not begun", "new"]]
+
+
+async def test_a_call_that_was_begun_is_not_sent_again_when_its_connection_ends():
+    async with scripted(_only_on_another) as (server, channel):
+        begun, other = await _two_calls(server, channel)
+        server.served[0].go_away(last=1)
+        await other
+        server.served[0].writer.close()
+        assert (await error_of(begun)).code is ErrorCode.NETWORK_EXCEPTION
+        assert server.asked == [["begun", "not begun"], ["not begun"]]
+
+
+@pytest.mark.parametrize("refusals", [1, 2])
+async def test_a_refused_call_is_sent_once_more(refusals):
+    def refuse(server: Scripted, served: Served, stream: int) -> None:
+        if len(served.asked) <= refusals:
+            served.connection.reset(stream, REFUSED_STREAM)
+        else:
+            served.answer(stream)
+
+    async with scripted(refuse) as (server, channel):
+        call = ask(channel, "refused")
+        if refusals == 1:
+            assert await call == ["answered"]
+        else:
+            assert (await error_of(call)).code is ErrorCode.NETWORK_EXCEPTION
+        assert server.asked == [["refused", "refused"]]
