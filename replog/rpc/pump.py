@@ -57,6 +57,8 @@ class Pump:
             if not reader.done():
                 reader.cancel()
                 await asyncio.wait((reader,))
+            if not reader.cancelled():
+                reader.exception()  # which nobody asks for if this task was cancelled in the same turn
 
     async def _read(self, handle: Callable[[Any], None], ready: Callable[[], bool]) -> None:
         while (message := await self.receive()) is not None:
