@@ -91,10 +91,11 @@ class Receiver:
                 self._end(stream)
             return
         stream = self._data_begins(number, len(payload))
-        if flags & PADDED and stream is not None:
+        if flags & PADDED:
             whole = len(payload)
-            payload = unpadded(flags, payload)
-            self._incoming.padding(stream, whole - len(payload))
+            payload = unpadded(flags, payload)  # of a stream that is gone, too: wrong padding ends the connection
+            if stream is not None:
+                self._incoming.padding(stream, whole - len(payload))
         self._data(stream, flags, payload, True)
 
     def on_data_begins(self, number: int, flags: int, length: int) -> None:

@@ -77,6 +77,7 @@ TRAILERS_BLOCK = encode_fields(OK)
         (headers(1, block=REQUEST_BLOCK + b"\x20"), COMPRESSION_ERROR, "after a field"),
         (headers(1) + frame(DATA, PADDED, 1, b"\x05abc"), PROTOCOL_ERROR, "padding"),
         (headers(1) + frame(DATA, PADDED, 1), PROTOCOL_ERROR, "padding"),
+        (headers(1) + reset(1) + frame(DATA, PADDED, 1, b"\x05abc"), PROTOCOL_ERROR, "padding"),
         (frame(HEADERS, END_HEADERS | WITH_PRIORITY, 1, b"abc"), FRAME_SIZE_ERROR, "priority"),
         (update(0, 0), PROTOCOL_ERROR, "by 0"),
         (update(0, 2**31 - 1), FLOW_CONTROL_ERROR, "grew"),
