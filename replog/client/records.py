@@ -76,10 +76,14 @@ def largest_batch_of(key: bytes | None, value: bytes | None, headers: Headers) -
 class BatchBuilder:
     """One batch being filled: base offset 0; the leader stamps offset and epoch."""
 
-    __slots__ = ("_base_timestamp", "_batch_size", "_codec", "_max_timestamp", "_pieces", "_records", "_size", "count")
+    __slots__ = (
+        *("_base_timestamp", "_batch_size", "_codec", "_max_timestamp", "_pieces", "_records", "_size"),
+        *("count", "full"),
+    )
 
     def __init__(self, batch_size: int, codec_number: int = 0) -> None:
         self.count = 0
+        self.full = False  # it had no room for a record
         self._batch_size = batch_size
         self._codec = codec_number
         self._size = HEADER_SIZE
@@ -90,8 +94,8 @@ class BatchBuilder:
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers, most: int = sys.maxsize
     ) -> int:
-        """Bytes that the record took; 0 if it takes more than `most`, and -1 if the batch has no room for it, as it has
-        for the first record.
+        """Bytes that the record took; 0 if it takes more than `most`, or the batch has no room for it, as it has for
+        the first record. Then it is `full`.
 
         Raises TypeError or OverflowError when the record is not made of bytes, text and a 64-bit timestamp.
         """
@@ -111,10 +115,10 @@ class BatchBuilder:
         else:
             before, value_size, size = _frame(delta, others, len(value))
         total = self._size + size
-        full = total > self._batch_size and count
-        if full or size > most:
+        if size > most or (total > self._batch_size and count):
             self._pieces = [b"".join(self._pieces)]  # nothing waits in small pieces
-            return -1 if full else 0
+            self.full = bool(total > self._batch_size and count)
+            return 0
         self._pieces += (before, offset, between, value_size, value, after)
         self._size = total
         if timestamp_ms > self._max_timestamp:

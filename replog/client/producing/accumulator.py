@@ -259,8 +259,8 @@ class Accumulator:
             return None
         records = batch.records
         size = records.append(timestamp_ms, key, value, headers, self._buffer_memory - self.used_bytes)
-        if size <= 0:
-            if size < 0:
+        if not size:
+            if records.full:
                 queue.open = None
                 self._offer_due(queue)
             return None

@@ -162,7 +162,8 @@ def test_an_unknown_codec_is_refused_by_name():
 def test_a_full_batch_takes_no_more_but_its_first_record_always_fits():
     builder = BatchBuilder(100)
     assert builder.append(0, None, b"x" * 500, ()) > 500
-    assert builder.append(0, None, b"x", ()) == -1
+    assert builder.append(0, None, b"x", ()) == 0
+    assert builder.full
     assert [record.value for record in decode(b"".join(builder.build()))] == [b"x" * 500]
 
 
