@@ -44,7 +44,9 @@ class H2Stream:
             try:
                 self._wire, exchange = await asyncio.shield(self._opening)
             except asyncio.CancelledError:
-                self._check_open()
+                task = asyncio.current_task()
+                if task is None or not task.cancelling():  # only the opening was cancelled
+                    self._check_open()
                 raise
             self._check_open()
             self._exchange = exchange
@@ -100,8 +102,9 @@ class H2Stream:
 
     async def finish(self) -> None:
         exchange = await self._opened()
-        self._wire.connection.end(exchange.stream)
-        self._wire.write()
+        if not exchange.over:
+            self._wire.connection.end(exchange.stream)
+            self._wire.write()
 
     def cancel(self) -> None:
         self._end(

@@ -193,6 +193,8 @@ class ServerWire(Wire):
     # -- what arrives
 
     def on_headers(self, event: events.Headers) -> None:
+        if self.lost:  # by the answer to a message before it in the same read: nobody would end this call
+            return
         stream = event.stream
         try:
             asked = self._parsed(event.headers)

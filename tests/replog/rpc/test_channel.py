@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+import socket
 import subprocess
 import sys
 
@@ -119,3 +120,26 @@ async def test_nobody_asks_a_stream_that_is_used_whether_it_is_alive(transport):
         await link.close()
     assert [passed.count(DATA) >= 50 for passed in kinds] == [True, True]
     assert max(passed.count(PING) for passed in kinds) < 5, kinds
+
+
+async def test_a_stream_whose_connection_is_gone_can_be_finished(transport):
+    async with serving(Handlers(), methods.LOG, transport=transport) as address:
+        channel = transport.connect(address)
+        stream = channel.open(methods.Log["produce"])
+        await stream.send(produce_request(1))
+        assert await stream.receive(60.0) is not None
+        await channel.close()
+        with contextlib.suppress(ReplogError):
+            await stream.finish()
+
+
+async def test_who_is_cancelled_while_its_stream_opens_is_cancelled_though_the_stream_is_given_up_too(transport):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        async with channel_to(f"127.0.0.1:{silent.getsockname()[1]}", transport) as channel:
+            stream = channel.open(methods.Log["produce"])
+            reading = asyncio.create_task(stream.each(print))
+            await asyncio.sleep(0)
+            stream.cancel()
+            reading.cancel()
+            await asyncio.wait((reading,))
+            assert reading.cancelled()

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from replog.rpc.http2.frames import CONTINUATION, GOAWAY, HEADERS, PING, PREFACE
 from replog.rpc.http2.headers import encode_fields
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.transport import Channel
-from replog.rpc.v1 import inspection_pb2
+from replog.rpc.v1 import inspection_pb2, log_pb2
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
 from tests.replog.rpc.http2.raw import data, headers, message, number, reset, settings, update
 
@@ -187,3 +189,21 @@ async def test_messages_that_do_not_end_take_what_one_connection_may_have_and_th
                 headers(stream, block=PRODUCE) + data(stream, begun[: 1 << 14]) + data(stream, begun[1 << 14 :])
             )
         await writer.drain()
+
+
+async def test_a_call_that_comes_with_the_message_whose_answer_finds_the_connection_reset_is_not_served_for_ever():
+    handlers, fetch = Handlers(), methods.Log["fetch"]
+    block, request = encode_fields(call(fetch.path)), log_pb2.FetchRequest(correlation_id=7).SerializeToString()
+    async with serving(handlers, methods.LOG, transport=H2Transport()) as address:
+        host, port = address.rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(PREFACE + settings({}) + headers(1, block=block))
+            async with asyncio.timeout(S):
+                while "stream" not in vars(handlers):
+                    await asyncio.sleep(0.01)
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
+            client.sendall(data(1, message(request)) + headers(3, block=block))
+        async with asyncio.timeout(10):
+            while any(task.get_name() == fetch.path for task in asyncio.all_tasks()):
+                await asyncio.sleep(0.01)
+    assert handlers.asked == [7]
