@@ -83,3 +83,4 @@ class Pump:
         finally:
             self._sender = None
             self._unsent.clear()
+            self._may_go_on.set()
