@@ -30,6 +30,7 @@ from rich.console import Console
 
 from benchmarks.audit_logs import REPLICAS, Replicas, forget_all, read_all
 from benchmarks.measure import descendants
+from benchmarks.memory import memory
 from benchmarks.report import benchmark_parser, publish, table
 from benchmarks.storage import KIB, MIB
 from spark_jobs.audit.audit import audit
@@ -205,9 +206,7 @@ class Bench:
 
 def fits(gib: float) -> bool:
     """Whether three replicas of that size stay in memory."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    available = next(int(line.split()[1]) * KIB for line in lines if line.startswith("MemAvailable:"))
-    return len(REPLICAS) * gib * GIB < IN_MEMORY * available
+    return len(REPLICAS) * gib * GIB < IN_MEMORY * memory("MemAvailable")
 
 
 def targets(compared: Sequence[Figure], grown: Sequence[Figure]) -> list[Figure]:

@@ -7,7 +7,6 @@ Run it with `make bench-cancelled`.
 """
 
 import asyncio
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -52,12 +51,11 @@ def shown(transports: Mapping[str, Mapping[str, Figures]]) -> str:
 
 
 def run(transport: str, reads: int) -> dict[str, Figures]:
-    home = Path(tempfile.mkdtemp(prefix="replog-cancelled-"))
-    try:
-        with LocalCluster(home / "cluster", 1, {"rpc.transport": transport}) as cluster:
-            return asyncio.run(measure(cluster, transport, reads))
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as home,
+        LocalCluster(Path(home), 1, {"rpc.transport": transport}) as cluster,
+    ):
+        return asyncio.run(measure(cluster, transport, reads))
 
 
 def main() -> int:

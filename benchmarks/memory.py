@@ -17,7 +17,7 @@ def page_cache_full(note: Callable[[str], None]) -> Iterator[None]:
     GB, measured. The first to write would pay for all: replog acknowledged 145 MB/s then, instead of 350.
     On a tmpfs holes take no memory, so there it does nothing.
     """
-    free, total = _memory("MemFree"), _memory("MemTotal")
+    free, total = memory("MemFree"), memory("MemTotal")
     if free <= _ENOUGH * total:
         yield
         return
@@ -30,8 +30,8 @@ def page_cache_full(note: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def _memory(name: str) -> int:
-    """Bytes, as /proc/meminfo has them."""
+def memory(name: str) -> int:
+    """Bytes of the machine, as /proc/meminfo names them."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     (kib,) = (line.split()[1] for line in lines if line.startswith(f"{name}:"))
     return int(kib) << 10

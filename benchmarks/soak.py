@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import json
 import random
-import shutil
 import signal
 import sys
 import tempfile
@@ -227,12 +226,11 @@ def shown(figures: Mapping[str, Any]) -> str:
 
 
 def run(seconds: float, seed: int, note: Callable[[str], None]) -> Figures:
-    home = Path(tempfile.mkdtemp(prefix="replog-soak-"))
-    try:
-        with LocalCluster(home / "cluster", 3, BROKERS) as cluster:
-            return asyncio.run(Soak(cluster, seconds, seed, note).run())
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as home,
+        LocalCluster(Path(home), 3, BROKERS) as cluster,
+    ):
+        return asyncio.run(Soak(cluster, seconds, seed, note).run())
 
 
 def main() -> int:
