@@ -133,6 +133,8 @@ class Wire(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(str(exc) if exc is not None else self._why)
+        if self._look is not None:
+            self._look.cancel()
         self._closed.set()
         del self._reads  # a quarter of a MiB, which would stay for as long as some error's traceback knows this wire
 
@@ -203,21 +205,17 @@ class Wire(asyncio.BufferedProtocol):
     # -- the end
 
     def close(self, why: str | None = None) -> None:
-        """Write what can be written now, and close."""
+        """Write what can be written now, and close. The socket is aborted if the peer does not take what was sent."""
         if not self.lost:
             self._why = why or self._why
             self._write()
             self._transport.close()
             self._end(self._why)
+            self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
 
     async def closed(self) -> None:
-        """After `close`: until the socket is closed. It is aborted if the peer does not take what was sent."""
-        try:
-            async with asyncio.timeout(CLOSE_S):
-                await self._closed.wait()
-        except TimeoutError:
-            self._transport.abort()
-            await self._closed.wait()
+        """After `close`: until the socket is closed."""
+        await self._closed.wait()
 
     def abort(self) -> None:
         self._transport.abort()

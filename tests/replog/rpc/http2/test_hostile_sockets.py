@@ -14,6 +14,7 @@ from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.http2.frames import CONTINUATION, GOAWAY, HEADERS, PING, PREFACE, frame
 from replog.rpc.http2.headers import encode_fields
+from replog.rpc.http2.server import H2Server
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import inspection_pb2, log_pb2
@@ -207,3 +208,22 @@ async def test_a_call_that_comes_with_the_message_whose_answer_finds_the_connect
             while any(task.get_name() == fetch.path for task in asyncio.all_tasks()):
                 await asyncio.sleep(0.01)
     assert handlers.asked == [7]
+
+
+async def test_a_connection_that_is_closed_for_a_fault_ends_though_its_peer_does_not_read():
+    server = H2Server("127.0.0.1:0")
+    server.add(methods.INSPECTION, Large())
+    host, port = (await server.start()).rsplit(":", 1)
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((host, int(port)))
+        client.sendall(PREFACE + settings({4: 2**31 - 1}) + update(0, 2**30))
+        client.sendall(headers(1, block=READ_FILE) + data(1, message(b""), end=True))
+        async with asyncio.timeout(S):
+            while not any(wire._full for wire in server._wires):
+                await asyncio.sleep(0.01)
+        client.sendall(data(0, b"?"))
+        async with asyncio.timeout(10):
+            while server._wires:
+                await asyncio.sleep(0.01)
+    await server.stop(0)
