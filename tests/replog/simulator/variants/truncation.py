@@ -109,9 +109,9 @@ def _take_high_watermark_of_divergence(
 
 
 def _keep_high_watermark_of_truncation(self: Log, offset: int) -> bool:
-    before = self._high_watermark
+    before = self.high_watermark
     truncated = _truncate_log(self, offset)
-    self._high_watermark = before
+    self.high_watermark = before
     return truncated
 
 
@@ -162,9 +162,9 @@ def _keep_trailing_epoch(self: LeaderEpochCache, offset: int) -> None:
 
 
 def _keep_high_watermark(self: Log, offset: int) -> None:
-    before = self._high_watermark
+    before = self.high_watermark
     _truncate_fully(self, offset)
-    self._high_watermark = before
+    self.high_watermark = before
 
 
 _truncate_fully = Log.truncate_fully_and_start_at
