@@ -94,7 +94,7 @@ class Soak:
         self._cpu: dict[int, float] = {}  # by process, seconds since its start
         self._kills = 0
         self._longest_s = 0.0
-        self._begun = time.monotonic()
+        self._begun: float
 
     async def run(self) -> Figures:
         loop = asyncio.get_running_loop()

@@ -17,7 +17,6 @@ from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
 MAX_FOLLOWER_LOOKS = 50  # at 10 to 80 us each, and each may be an append of the follower
-NO_REPLICA = -1
 PUSH_DELAY_MS = 5  # high watermarks that move within this time go out in one message
 
 
@@ -54,7 +53,6 @@ class FollowerSession(FetchSession[PartitionLeader]):
         self._send = send
         self._on_wake = on_wake
         self._asker: Asker | None = None  # since the first request
-        self._replica_id = NO_REPLICA
         self._unpushed: dict[TopicPartition, None] = {}
         self._push_ms: int | None = None
 
@@ -70,7 +68,6 @@ class FollowerSession(FetchSession[PartitionLeader]):
                 f"a fetch session of broker {asker.replica_id} in epoch {asker.broker_epoch} is continued by "
                 f"{request.replica_id} in {request.broker_epoch}; open a stream of its own",
             )
-        self._replica_id = asker.replica_id
         if self._parked is not None:  # a request came before the last answer, which says all that is needed
             self._send(self._response([], now_ms))
         self._change(request)
@@ -113,14 +110,17 @@ class FollowerSession(FetchSession[PartitionLeader]):
 
     def _has_all(self, reader: PartitionLeader, fetch: FetchPartition, answer: FetchAnswer) -> bool:
         """It must be in sync, too: otherwise it may join soon (ISR-1)."""
-        return answer.log_end_offset <= fetch.fetch_offset and self._replica_id in reader.state.isr
+        return answer.log_end_offset <= fetch.fetch_offset and self._is_in_sync(reader)
+
+    def _is_in_sync(self, leader: PartitionLeader) -> bool:
+        return self._asker is not None and self._asker.replica_id in leader.state.isr
 
     def _is_level(self, reader: PartitionLeader) -> bool:
         return self._asker is not None and reader.is_level(self._asker)
 
     def _is_throttled(self, tp: TopicPartition, leader: PartitionLeader, now_ms: int) -> bool:
         """A follower that is in sync is never throttled (FE-23)."""
-        if self._replica_id in leader.state.isr:
+        if self._is_in_sync(leader):
             return False
         quota = self._host.leader_throttle(tp)
         return quota is not None and quota.is_exceeded(now_ms)

@@ -1,16 +1,14 @@
 """What a server does with one call, over HTTP/2 of either kind: gate, request, handler, and the error that ends it."""
 
-import contextlib
 import logging
 from collections.abc import Callable
-from inspect import isasyncgen
 from typing import Any, Protocol
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.limits import Gate
 from replog.rpc.methods import Method
 from replog.rpc.status import CallStatus, to_status
-from replog.rpc.transport import ServerStream
+from replog.rpc.transport import ServerStream, send_answers
 
 logger = logging.getLogger(__name__)
 
@@ -30,13 +28,7 @@ async def serve(method: Method, handler: Callable[..., Any], gate: Gate, stream:
             await handler(stream)
             return
         request = await _only_request(stream)
-        handled = handler(request)
-        if isasyncgen(handled):
-            async with contextlib.aclosing(handled) as messages:
-                async for message in messages:
-                    await stream.send(message)
-        else:
-            await stream.send(await handled)
+        await send_answers(handler(request), stream.send)
 
 
 async def _only_request(stream: TimedStream) -> Any:

@@ -100,14 +100,16 @@ class Server(Protocol):
         """Accept nothing more, and end what still runs after `grace_s`."""
 
 
-async def answers(handled: Awaitable[Any] | AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
-    """What a handler of one request answers: one message, or those that it yields."""
+async def send_answers(
+    handled: Awaitable[Any] | AsyncGenerator[Any, None], send: Callable[[Any], Awaitable[None]]
+) -> None:
+    """Send what a handler of one request answers: one message, or those that it yields."""
     if isinstance(handled, AsyncGenerator):
         async with contextlib.aclosing(handled) as messages:
             async for message in messages:
-                yield message
+                await send(message)
     else:
-        yield await handled
+        await send(await handled)
 
 
 class Transport(Protocol):

@@ -25,7 +25,6 @@ class Connection:
         """`to_send` begins with the preface and SETTINGS."""
         self._streams = Streams(side, bounds)
         self.unheard: Sequence[Event] = self._streams.events  # that `events` would give
-        self._events = self._streams.events
         self._open = self._streams.open
         self._outgoing = self._streams.outgoing
         self._incoming = self._streams.incoming
@@ -55,9 +54,7 @@ class Connection:
                 self._failed = True
                 self._streams.fail(failure)
                 self._streams.emit(Failed(failure.code, failure.text))
-        came = self._events[:]
-        self._events.clear()
-        return came
+        return self.events()
 
     def _after_preface(self, data: Buffer) -> Buffer:
         begin = bytes(data[: len(self._preface)])
@@ -74,8 +71,8 @@ class Connection:
 
     def events(self) -> list[Event]:
         """What came about outside of `receive`: `Writable` by `to_send`, `Unreadable` by `took`, `Opened` by calls."""
-        came = self._events[:]
-        self._events.clear()
+        came = self._streams.events[:]
+        self._streams.events.clear()
         return came
 
     # -- the connection

@@ -21,7 +21,7 @@ FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, CONNECT_ERROR, ENHA
 _SMALL = 4096  # slices of so few bytes are cheaper copied
 
 _HEADER = struct.Struct(">BHBBL")
-_PREFIX = struct.Struct(">BL")
+PREFIX = struct.Struct(">BL")  # of a gRPC message: whether it is compressed, and its size
 WHOLE_MESSAGE = struct.Struct(">BHBBLBL")  # the header of a DATA frame that is one whole message, and its prefix
 _WINDOW_UPDATE = struct.Struct(">BHBBLL")
 
@@ -41,11 +41,6 @@ def frame_header(length: int, kind: int, flags: int, stream: int) -> bytes:
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     return frame_header(len(payload), kind, flags, stream) + payload
-
-
-def prefix(size: int) -> bytes:
-    """Of a gRPC message of `size` bytes."""
-    return _PREFIX.pack(0, size)
 
 
 def window_update(stream: int, increment: int) -> bytes:

@@ -8,17 +8,22 @@ one that lacks least is next. All this is for speed; what keeps the connection g
 messages are left and none of them can go on, one is refused: of those that were not admitted the one that lacks most.
 """
 
-import struct
 from collections.abc import Callable, Iterator
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.events import Event, Message, Unreadable
-from replog.rpc.http2.frames import DEFAULT_WINDOW, FLOW_CONTROL_ERROR, PREFIX_BYTES, ConnectionFailure, window_update
+from replog.rpc.http2.frames import (
+    DEFAULT_WINDOW,
+    FLOW_CONTROL_ERROR,
+    PREFIX,
+    PREFIX_BYTES,
+    ConnectionFailure,
+    window_update,
+)
 from replog.rpc.http2.stream import Stream
 
 _new = tuple.__new__  # a named tuple's own takes two calls
-_PREFIX = struct.Struct(">BL")
 _MESSAGE = 64  # bytes that a message costs besides its own
 _PIECE = 64 << 10  # a shorter piece of a message grows; one that large is not copied until all are joined
 
@@ -90,7 +95,7 @@ class Incoming:
             or self._waiting
         ):
             return False
-        flag, length = _PREFIX.unpack_from(data)
+        flag, length = PREFIX.unpack_from(data)
         if flag or length != size - PREFIX_BYTES or length > self._max_message or self._untaken >= self._max_untaken:
             return False
         self._room -= size
@@ -115,10 +120,10 @@ class Incoming:
                     position += len(stream.prefix) - begun
                     if len(stream.prefix) < PREFIX_BYTES:
                         return
-                    flag, size = _PREFIX.unpack(stream.prefix)
+                    flag, size = PREFIX.unpack(stream.prefix)
                     stream.prefix = b""
                 else:
-                    flag, size = _PREFIX.unpack_from(data, position)
+                    flag, size = PREFIX.unpack_from(data, position)
                     position += PREFIX_BYTES
                 if flag or size > self._max_message:
                     self._refuse_prefix(stream, flag, size)

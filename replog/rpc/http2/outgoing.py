@@ -12,12 +12,12 @@ from replog.rpc.http2.frames import (
     FLOW_CONTROL_ERROR,
     MAX_WINDOW,
     MIN_MAX_FRAME,
+    PREFIX,
     PREFIX_BYTES,
     WHOLE_MESSAGE,
     ConnectionFailure,
     frame_header,
     header_frames,
-    prefix,
 )
 from replog.rpc.http2.stream import Stream
 
@@ -82,7 +82,7 @@ class Outgoing:
             if end:
                 self._done(stream)
             return 0
-        stream.queue.append(prefix(size - PREFIX_BYTES))
+        stream.queue.append(PREFIX.pack(0, size - PREFIX_BYTES))
         stream.queue.extend(piece for piece in pieces if len(piece))
         stream.queued += size
         stream.ending = end

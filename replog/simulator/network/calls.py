@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
 from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
-from replog.rpc.transport import answers
+from replog.rpc.transport import send_answers
 from replog.simulator.network.network import Call, Connection, lost
 from replog.simulator.network.server import SimulatedServer
 
@@ -77,10 +76,15 @@ class UnaryCall(Call):
     async def _serve(self, server: SimulatedServer, data: bytes) -> None:
         task = asyncio.current_task()
         assert task is not None
+        answer = b""
+
+        async def take(message: Any) -> None:
+            nonlocal answer
+            answer = self.method.encode_response(message)
+
         try:
             request = decoded(self.method.decode_request, data)
-            async with aclosing(answers(self.handler(server)(request))) as messages:
-                answer = self.method.encode_response(await anext(messages))
+            await send_answers(self.handler(server)(request), take)
         except asyncio.CancelledError:
             error = lost(self.address, "the call was cancelled by the server")
             self.down.post(self.what, self.client_hears, error)

@@ -3,12 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
 from replog.rpc.pump import Pump
+from replog.rpc.transport import send_answers
 from replog.simulator.network.calls import again, decoded
 from replog.simulator.network.links import Link, Order
 from replog.simulator.network.network import Call, Connection, lost
@@ -186,9 +186,7 @@ class StreamCall(Call, Pump):
                 await handler(stream)
                 await stream.sent()
             elif (request := await stream.receive()) is not None:
-                async with aclosing(handler(request)) as answers:
-                    async for answer in answers:
-                        await stream.send(answer)
+                await send_answers(handler(request), stream.send)
             status = None
         except ReplogError as error:
             status = again(error)

@@ -51,7 +51,7 @@ async def test_a_connection_whose_peer_answers_no_ping_is_given_up(transport):
 
 
 async def answered(channel: Channel) -> list[str]:
-    """The first answer. Until the connection that was given up is closed, grpcio may lose calls on it."""
+    """The first answer over grpcio, which may lose calls on a connection that it gave up until it has closed it."""
     while True:
         try:
             return await ask(channel, "a")
@@ -80,7 +80,7 @@ async def test_a_process_that_is_paused_is_given_up_and_found_again_when_it_goes
             assert gone.value.code is ErrorCode.NETWORK_EXCEPTION
             peer.send_signal(signal.SIGCONT)
             async with asyncio.timeout(PATIENCE_S):
-                assert await answered(channel) == ["a"]
+                assert await (answered(channel) if name == "grpcio" else ask(channel, "a")) == ["a"]
     finally:
         peer.kill()
         await peer.communicate()
