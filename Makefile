@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-spark fuzz sim sim-variants nightly chaos check format proto bench bench-quick bench-partitions bench-attacks bench-cancelled soak bench-storage bench-purgatory bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto bench bench-quick bench-inside bench-tls bench-partitions bench-attacks bench-cancelled soak bench-storage bench-purgatory bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ test-unit: $(SETUP_DONE)  ## The tests that need neither processes nor Spark
 
 test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controllers
 	$(PYTEST) -n 2 --dist loadfile -m "processes and not spark"
+
+test-secure: $(SETUP_DONE)  ## The same with TLS and an authorizer on every local cluster, except those about plaintext
+	REPLOG_TEST_SECURE=1 $(PYTEST) -n 2 --dist loadfile -m "processes and not spark and not plaintext" tests/replog --ignore=tests/replog/simulator
 
 test-spark: $(SETUP_DONE)  ## The tests that start a real Spark session
 	$(PYTEST) -n 2 --dist loadfile -m spark
@@ -77,6 +80,12 @@ bench: $(SETUP_DONE)  ## replog beside Apache Kafka, NATS JetStream and raw sock
 
 bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has dropped by a fifth since `make bench` (under a minute)
 	$(PYTHON) -m benchmarks.peers.quick
+
+bench-inside: $(SETUP_DONE)  ## What a record costs inside: calls of functions, turns of the event loop, where the time goes, into docs/performance.md (half a minute)
+	$(PYTHON) -m benchmarks.inside --report docs/performance.md
+
+bench-tls: $(SETUP_DONE)  ## What TLS costs: two clusters side by side, one of them secure, into docs/performance.md (a minute)
+	$(PYTHON) -m benchmarks.tls_cost --report docs/performance.md
 
 bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: each size twice, with a minute until files are removed)
 	$(PYTHON) -m benchmarks.partitions --report docs/performance.md

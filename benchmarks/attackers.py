@@ -17,8 +17,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import grpc.aio
-
 from benchmarks.beside import Figures, answer_orders
 from benchmarks.contenders import CONTROLLER, broker_name
 from benchmarks.unfinished import UnfinishedMessage
@@ -31,6 +29,7 @@ from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MAX_UNREAD_BYTES, MIB
 from replog.rpc.methods import Controller, Inspection, Log, Method
 from replog.rpc.transport import Stream
+from replog.rpc.transports import client_tls
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.server.broker.disks.inspection_service import PIECE_BYTES
 from replog.server.descriptors import raise_limit
@@ -90,11 +89,7 @@ def bulk_request(max_wait_ms: int = 0, min_bytes: int = 1) -> log_pb2.FetchReque
 class DeafChannel(GrpcChannel):
     """Takes nothing that it does not read, besides 64 KiB a stream; other channels take `WINDOW`."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self._channel = grpc.aio.insecure_channel(
-            address, options=(*CHANNEL_OPTIONS, ("grpc.http2.lookahead_bytes", 64 << 10))
-        )
+    OPTIONS = (*CHANNEL_OPTIONS, ("grpc.http2.lookahead_bytes", 64 << 10))
 
 
 @contextlib.asynccontextmanager
@@ -102,7 +97,7 @@ async def unread(
     address: str, method: Method, streams: int, connections: int, requests: Iterable[object] = ()
 ) -> AsyncIterator[list[Stream]]:
     """Streams that ask and do not read."""
-    channels = [DeafChannel(address) for _ in range(connections)]
+    channels = [DeafChannel(address, client_tls()) for _ in range(connections)]
     opened: list[Stream] = []
     try:
         for number in range(streams):
@@ -210,7 +205,7 @@ async def again_and_again(address: str, ask: Callable[[str], Awaitable[object]])
 
 @contextlib.asynccontextmanager
 async def _connected(address: str) -> AsyncIterator[GrpcChannel]:
-    channel = GrpcChannel(address)
+    channel = GrpcChannel(address, client_tls())
     try:
         yield channel
     finally:

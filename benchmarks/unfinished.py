@@ -6,6 +6,8 @@ import struct
 from types import TracebackType
 from typing import Self
 
+from replog.rpc.transports import client_tls
+
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_HEADERS, ACK = 4, 1
@@ -28,7 +30,8 @@ class UnfinishedMessage:
 
     async def __aenter__(self) -> Self:
         host, _, port = self._address.rpartition(":")
-        self._reader, self._writer = await asyncio.open_connection(host, int(port))
+        tls = client_tls()
+        self._reader, self._writer = await asyncio.open_connection(host, int(port), ssl=tls and tls.material.client)
         self._writer.write(
             PREFACE + _frame(SETTINGS, 0, 0, b"") + _frame(HEADERS, END_HEADERS, STREAM, self._headers())
         )

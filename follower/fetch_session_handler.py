@@ -37,6 +37,8 @@ OnDefect = Callable[[FetchedReplica, Exception], None]
 class FetchSessionHandler:
     """All partitions that are copied from one leader, over one stream after the other. Times are monotonic ms.
 
+    The leader ends a stream on which the broker epoch changes; the next one has the new epoch from the start.
+
     One request is outstanding at a time, or two if something changes while the first one waits. Answers are matched by
     offset and epoch (FT-8), so their order does not matter.
     """
@@ -44,7 +46,7 @@ class FetchSessionHandler:
     def __init__(
         self,
         config: BrokerConfig,
-        broker_epoch: int,
+        broker_epoch: Callable[[], int],
         quota: ReplicationQuota,
         on_progress: OnProgress,
         on_defect: OnDefect,
@@ -130,7 +132,7 @@ class FetchSessionHandler:
         self.outstanding += 1
         return SessionRequest(
             replica_id=self._config.node_id,
-            broker_epoch=self._broker_epoch,
+            broker_epoch=self._broker_epoch(),
             max_wait_ms=0 if self._unsettled else self._config.replica_fetch_wait_max_ms,
             min_bytes=self._config.replica_fetch_min_bytes,
             max_bytes=self._config.replica_fetch_response_max_bytes,

@@ -18,6 +18,9 @@ class ConsumerReader(Reader, Protocol):
     def fetch_as_consumer(self, request: FetchPartition, isolation: Isolation, how: Reading) -> FetchAnswer: ...
 
 
+Served = Callable[[TopicPartition, FetchPartition], ConsumerReader | ErrorCode]
+
+
 class ConsumerHost(Host, Protocol):
     """The broker around a consumer's session."""
 
@@ -46,10 +49,12 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         max_bytes: int,
         max_wait_ms: int,
         cold_wait_ms: int = 0,
+        permits: Callable[[str], bool] = lambda _topic: True,
     ) -> None:
-        super().__init__(
-            host, host.leader_for_fetch, max_bytes=max_bytes, max_wait_ms=max_wait_ms, cold_wait_ms=cold_wait_ms
-        )
+        """`permits`: whether the reader may read a topic, asked at every look."""
+        self._permits = permits
+        reader = self._permitted(host.leader_for_fetch)
+        super().__init__(host, reader, max_bytes=max_bytes, max_wait_ms=max_wait_ms, cold_wait_ms=cold_wait_ms)
         self._host = host
         self._on_ready = on_ready
         self._rack: str | None = None
@@ -60,10 +65,15 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         terms = request.isolation, request.rack
         if terms != (self.isolation, self._rack) or self._host.misses_controller():
             self.isolation, self._rack = terms
-            self.reader = self._host.leader_for_fetch if self._rack is None else self._host.reader_for_fetch
+            of_leaders = self._rack is None
+            self.reader = self._permitted(self._host.leader_for_fetch if of_leaders else self._host.reader_for_fetch)
             for tp in self._named:
                 self.mark(tp)
         self._change(request)
+
+    def _permitted(self, reader: Served) -> Served:
+        permits = self._permits
+        return lambda tp, fetch: reader(tp, fetch) if permits(tp.topic) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     def _fetch(
         self,

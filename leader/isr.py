@@ -33,7 +33,7 @@ class IsrProposal:
 
     leader_epoch: int
     partition_epoch: int
-    isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch or -1), by broker id
+    isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch), by broker id
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,8 +235,8 @@ class PartitionLeader:
 
     def _is_zombie(self, asker: Asker) -> bool:
         """Whether the fetch comes from an earlier incarnation of that broker (ST-7.1)."""
-        broker, epoch = self._brokers.broker(asker.replica_id), asker.broker_epoch
-        return epoch != NO_BROKER_EPOCH and broker is not None and epoch < broker.broker_epoch
+        broker = self._brokers.broker(asker.replica_id)
+        return broker is not None and asker.broker_epoch < broker.broker_epoch
 
     def on_fetched(self, asker: Asker, request: FetchPartition, answer: FetchAnswer, now_ms: int) -> bool:
         """ST-10: note where the follower is, let it into the ISR if it may, advance the high watermark.
@@ -338,11 +338,17 @@ class PartitionLeader:
         self.state = Pending(self.isr, self._unsubmitted, joining, leaving)
 
     def _fetched_broker_epoch(self, replica_id: int) -> int:
-        """The broker epoch with which the replica is known to hold the data; -1 if it is not known (6.3)."""
+        """The broker epoch with which the replica holds the data (6.3).
+
+        Of a member of the ISR that has not fetched yet the metadata tells it: under a new registration it would be out
+        of the ISR. The controller believes no proposal without it (D40).
+        """
         if replica_id == self.broker_id:
             return self._broker_epoch
-        follower = self.replicas.get(replica_id)
-        return follower.broker_epoch if follower is not None else NO_BROKER_EPOCH
+        follower, broker = self.replicas.get(replica_id), self._brokers.broker(replica_id)
+        if follower is not None and follower.broker_epoch != NO_BROKER_EPOCH:
+            return follower.broker_epoch
+        return broker.broker_epoch if broker is not None else NO_BROKER_EPOCH
 
     def take_proposal(self) -> IsrProposal | None:
         """The proposal to submit now, once; None if there is none or it was taken already."""

@@ -7,6 +7,7 @@ an unknown name or a bad value is refused with the name, the value and what woul
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -18,6 +19,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
+    model_validator,
 )
 
 from replog.errors import ErrorCode, ReplogError
@@ -26,6 +28,7 @@ from replog.topic import MAX_PARTITIONS
 
 MAX_BATCH_BYTES = 14 << 20  # what a message carries beside the largest head of a produce (`replog.rpc.limits`)
 MAX_REPLICA_LIST_LENGTH = 32_767  # characters: Kafka's longest setting
+_PREFIX = re.compile(r"/([A-Za-z0-9_.-]{1,64}/){1,8}")
 _REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
 
 
@@ -38,6 +41,7 @@ def _replica_list(value: str) -> str:
 
 
 MAX_LOG_DIRS = 100
+MAX_CONTROLLERS = 20  # addresses of them, or of etcds
 
 
 def _split_paths(value: Any) -> Any:
@@ -73,7 +77,40 @@ def _address(value: str) -> str:
     return value
 
 
+def _split_principals(value: Any) -> Any:
+    return [part.strip() for part in value.split(";") if part.strip()] if isinstance(value, str) else value
+
+
+def _principal(value: str) -> str:
+    kind, colon, name = value.partition(":")
+    if not (kind and colon and name) or name == "*":
+        raise ValueError(f"{value!r} is no principal such as User:admin")
+    return value
+
+
+Principals = Annotated[
+    tuple[Annotated[str, AfterValidator(_principal)], ...],
+    BeforeValidator(_split_principals),
+    PlainSerializer(";".join, when_used="json"),
+]
+
+
+def _addresses(value: str) -> str:
+    """Raises ValueError for one that is none, or too many."""
+    parts = [part.strip() for part in value.split(",")]
+    if len(parts) > MAX_CONTROLLERS:
+        raise ValueError(f"{len(parts)} addresses; at most {MAX_CONTROLLERS}")
+    return ",".join(map(_address, parts))
+
+
+def _prefix(value: str) -> str:
+    if not _PREFIX.fullmatch(value):
+        raise ValueError("not / before and after names of letters, digits, '_', '.' and '-'; like /replog/orders/")
+    return value
+
+
 Address = Annotated[str, AfterValidator(_address)]
+Addresses = Annotated[str, AfterValidator(_addresses)]  # with commas between them
 LogDirs = Annotated[
     tuple[Path, ...],
     BeforeValidator(_split_paths),
@@ -103,7 +140,9 @@ class Settings(BaseModel):
             faults = []
             for fault in error.errors():
                 name = ".".join(str(part) for part in fault["loc"])
-                if fault["type"] == "extra_forbidden":
+                if not fault["loc"]:
+                    faults.append(fault["msg"].removeprefix("Value error, "))
+                elif fault["type"] == "extra_forbidden":
                     faults.append(f"{name} is not a setting here (known: {known})")
                 elif fault["type"] == "missing":
                     faults.append(f"{name} is missing and has no default")
@@ -168,6 +207,58 @@ def _topic_config(topic: str, configs: frozenset[tuple[str, str]]) -> TopicConfi
 RpcTransport = Literal["", "grpcio", "h2"]  # if nothing is said, that of `replog.rpc.transports`
 
 
+class ConnectionConfig(Settings):
+    """How many connections others may have to a process, and for how long without a call."""
+
+    max_connections_per_ip: Annotated[int, Field(ge=1, le=MAX_INT)] = MAX_INT
+    connections_max_idle_ms: Annotated[int, Field(ge=1000, le=MAX_LONG)] = 600_000
+
+
+class AuthorizerConfig(Settings):
+    """Who may do what; of brokers and controllers alike."""
+
+    authorizer_class_name: Literal["", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"] = ""  # none: all
+    super_users: Principals = ()  # User:a;User:b, who may do everything
+    allow_everyone_if_no_acl_found: bool = False  # with resources that no ACL names
+
+
+class ClientSecurity(Settings):
+    """How a process reaches others; PEM files, as in Kafka with `ssl.keystore.type=PEM`."""
+
+    security_protocol: Literal["PLAINTEXT", "SSL"] = "PLAINTEXT"
+    ssl_keystore_type: Literal["PEM"] = "PEM"
+    ssl_keystore_location: Path | None = None  # a private key and its certificates, in one file
+    ssl_truststore_type: Literal["PEM"] = "PEM"
+    ssl_truststore_location: Path | None = None  # the authorities whose certificates are believed
+
+
+class ServerSecurity(ClientSecurity):
+    """… and how others reach it."""
+
+    ssl_client_auth: Literal["required", "requested", "none"] = "required"
+    allow_plaintext: bool = False  # on a listener that others than this machine may reach
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+DEFAULT_USER = "<default>"  # Kafka's word for each user without a quota of its own
+
+
+class ClientQuota(Settings):
+    """What a user may take of each broker, in bytes per second; Kafka's names, which have no dots."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+    producer_byte_rate: Annotated[int, Field(ge=1, le=MAX_LONG, alias="producer_byte_rate")] = MAX_LONG
+    consumer_byte_rate: Annotated[int, Field(ge=1, le=MAX_LONG, alias="consumer_byte_rate")] = MAX_LONG
+
+
 class DynamicBrokerConfig(Settings):
     """What may change while a broker runs: how fast it copies replicas that are throttled, in bytes per second."""
 
@@ -175,14 +266,14 @@ class DynamicBrokerConfig(Settings):
     follower_replication_throttled_rate: Annotated[int, Field(ge=0, le=MAX_LONG)] = MAX_LONG
 
 
-class BrokerConfig(DynamicBrokerConfig):
+class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig):
     """One broker process."""
 
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
     listeners: Address = "127.0.0.1:9092"
     rpc_transport: RpcTransport = ""
     advertised_listeners: str = ""  # what others connect to; the bound listener when empty
-    controller_listener: Address = "127.0.0.1:9093"
+    controller_listener: Addresses = "127.0.0.1:9093"  # of every controller; the broker finds the one that decides
     log_dirs: LogDirs  # one, or several with commas between them: a disk each
     broker_rack: str = ""
     broker_heartbeat_interval_ms: Annotated[int, Field(ge=50, le=MAX_INT)] = 2000
@@ -216,12 +307,19 @@ class BrokerConfig(DynamicBrokerConfig):
         return DynamicBrokerConfig.parse(started_with | dict(altered), f"broker {self.node_id}")
 
 
-class ControllerConfig(Settings):
+class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig):
     """The controller process."""
 
     listeners: Address = "127.0.0.1:9093"
     rpc_transport: RpcTransport = ""
-    metadata_log_dir: Path
+    metadata_store: Literal["sqlite", "etcd"] = "sqlite"
+    metadata_log_dir: Path = Path()  # of SQLite
+    metadata_etcd_endpoints: Addresses | Literal[""] = ""  # of every member of one etcd cluster
+    metadata_etcd_prefix: Annotated[str, AfterValidator(_prefix)] = "/replog/"  # of this cluster alone
+    metadata_etcd_ssl_keystore_location: Path | None = None  # of an authority that is for etcd alone
+    metadata_etcd_ssl_truststore_location: Path | None = None
+    metadata_etcd_lease_seconds: Annotated[int, Field(ge=2, le=60)] = 5  # how long a lost controller is missed
+    advertised_listeners: str = ""  # where brokers find this controller; its listener when empty
     broker_session_timeout_ms: Annotated[int, Field(ge=200, le=MAX_INT)] = 9000
     default_replication_factor: Annotated[int, Field(ge=1, le=MAX_INT)] = 3
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
@@ -231,3 +329,10 @@ class ControllerConfig(Settings):
     leader_imbalance_check_interval_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 300
     unclean_leader_election_enable: bool = False  # of topics that do not say
     unclean_leader_election_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 300_000
+
+    @model_validator(mode="after")
+    def _names_its_store(self) -> Self:
+        wanted = "metadata_log_dir" if self.metadata_store == "sqlite" else "metadata_etcd_endpoints"
+        if wanted not in self.model_fields_set:
+            raise ValueError(f"{wanted.replace('_', '.')} is missing: it says where the metadata store is")
+        return self

@@ -21,12 +21,15 @@ class ErrorCode(IntEnum):
     BROKER_NOT_AVAILABLE = 8
     REPLICA_NOT_AVAILABLE = 9
     MESSAGE_TOO_LARGE = 10
+    STALE_CONTROLLER_EPOCH = 11
     NETWORK_EXCEPTION = 13
     INVALID_TOPIC_EXCEPTION = 17
     RECORD_LIST_TOO_LARGE = 18
     NOT_ENOUGH_REPLICAS = 19
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     INVALID_REQUIRED_ACKS = 21
+    TOPIC_AUTHORIZATION_FAILED = 29
+    CLUSTER_AUTHORIZATION_FAILED = 31
     INVALID_TIMESTAMP = 32
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
@@ -39,6 +42,7 @@ class ErrorCode(IntEnum):
     INVALID_PRODUCER_EPOCH = 47
     INVALID_TXN_STATE = 48
     TRANSACTION_COORDINATOR_FENCED = 52
+    SECURITY_DISABLED = 54
     OPERATION_NOT_ATTEMPTED = 55
     KAFKA_STORAGE_ERROR = 56
     LOG_DIR_NOT_FOUND = 57
@@ -80,6 +84,7 @@ RETRIABLE = frozenset(
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.NOT_CONTROLLER,
+        ErrorCode.STALE_CONTROLLER_EPOCH,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -93,11 +98,17 @@ RETRIABLE = frozenset(
 """Errors that a client may meet again with fresh metadata and succeed (Kafka's RetriableException)."""
 
 
+DENIALS = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+"""Errors of who may not: another broker would say the same."""
+
+
 class ReplogError(Exception):
     """Something was refused. `code` is Kafka's name for it; the message names the thing, the value and the remedy."""
 
-    def __init__(self, code: ErrorCode, message: str) -> None:
+    def __init__(self, code: ErrorCode, message: str, instead: str = "") -> None:
+        """`instead`: the address to ask instead, if that is known."""
         super().__init__(message)
+        self.instead = instead
         self.code = code
         self.message = message
 

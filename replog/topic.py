@@ -9,6 +9,7 @@ MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: leaves room for "-<partition>.<32 hex>-d
 MAX_PARTITIONS = 10_000  # of one topic: as many as Kafka makes in one request; more would stop a controller for long
 MAX_PARTITION = 2**31 - 1
 DELETE_SUFFIX = "-delete"  # of a replica's directory that waits for its deletion
+STRAY_SUFFIX = "-stray"  # of a replica's directory that no topic there is wants, and that is kept
 FUTURE_SUFFIX = "-future"  # of a copy in the making, in another log directory
 SET_ASIDE = re.compile(r"(?P<replica>.+)\.(?P<id>[0-9a-f]{32})(?P<suffix>-delete|-future|-stray)")  # FN-1
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

@@ -17,6 +17,7 @@ from replog.client import Admin
 from replog.local_cluster import probe
 from replog.local_cluster.local_cluster import BROKER_SETTINGS, CONTROLLER_SETTINGS, log_tail
 from replog.local_cluster.status import out_of_sync
+from replog.server.controller.formatting import format_cluster
 from replog.topic import TopicPartition
 
 CONTROLLER = "controller"
@@ -94,6 +95,7 @@ class ChaosWorld:
 
     async def start(self) -> None:
         """All of it, and the topics."""
+        format_cluster(self.directory / CONTROLLER / "data")
         for name in SERVERS:
             self.launch(name)
         await self.wait_until_in_sync(START_TIMEOUT_S)
@@ -128,7 +130,7 @@ class ChaosWorld:
     def _properties(self, name: str) -> Path:
         data = self.directory / name / "data"
         data.mkdir(parents=True, exist_ok=True)
-        settings = {"listeners": self.address(name)}
+        settings = {"listeners": self.address(name), "allow.plaintext": "true"}  # their network is nobody else's
         if name == CONTROLLER:
             settings |= {"metadata.log.dir": str(data)} | ({} if self._patient else CONTROLLER_SETTINGS)
         else:

@@ -97,15 +97,17 @@ def replica_offsets(
     from replog.local_cluster import probe
     from replog.rpc.limits import MAX_ANSWER_BYTES
     from replog.rpc.methods import Inspection
+    from replog.rpc.transports import client_tls
     from replog.rpc.v1 import inspection_pb2
 
     offsets: dict[tuple[int, int], dict[str, int | None]] = {}
     request = inspection_pb2.DescribeReplicasRequest(topic=topic, max_bytes=MAX_ANSWER_BYTES)
+    tls = client_tls()
     for broker in brokers:
         if broker.fenced:
             continue
         try:
-            answer = probe.call(broker.address, Inspection["describe_replicas"], request, DESCRIBE_TIMEOUT_S)
+            answer = probe.call(broker.address, Inspection["describe_replicas"], request, DESCRIBE_TIMEOUT_S, tls)
         except ReplogError as error:
             complain(f"no offsets from broker {broker.broker_id}: {error.message}")
             continue

@@ -1,38 +1,39 @@
-"""`replog broker`, `replog controller`: one process in the foreground; and `replog broker-config`."""
+"""`replog broker`: one broker in the foreground, or one to forget; and `replog broker-config`."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from replog.cli.asking import ask
-from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, name_values, settings_line
+from replog.cli.options import (
+    BootstrapServer,
+    ConfigFile,
+    Configs,
+    DeleteConfigs,
+    Overrides,
+    name_values,
+    settings,
+    settings_line,
+)
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import load_properties
 
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings, one `name=value` a line, Kafka's names.")
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--override", metavar="NAME=VALUE", help="One setting, over the file's; may be repeated."),
-]
+app = typer.Typer(rich_markup_mode="markdown")
 
 
-def settings(config: Path | None, overrides: list[str] | None) -> dict[str, str]:
-
-    return {**(load_properties(config) if config else {}), **name_values(overrides or [], "--override")}
-
-
-def broker(config: ConfigFile = None, override: Overrides = None) -> None:
-    """Run one broker in the foreground until SIGTERM or SIGINT, which stop it cleanly.
+@app.callback(invoke_without_command=True)
+def broker(context: typer.Context, config: ConfigFile = None, override: Overrides = None) -> None:
+    """Run one broker in the foreground until SIGTERM or SIGINT, which stop it cleanly; or forget one.
 
     Needs `node.id` and `log.dirs`; the others have defaults. Logs go to stderr: JSON lines, or colours on a terminal.
 
     Example: `replog broker --override node.id=1 --override log.dirs=/var/lib/replog
     --override listeners=127.0.0.1:9092 --override controller.listener=127.0.0.1:9093`
     """
+    if context.invoked_subcommand is not None:
+        if config or override:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{context.invoked_subcommand} takes neither of its settings")
+        return
     from replog.config import BrokerConfig
     from replog.server import logging
     from replog.server.broker.process import main
@@ -42,21 +43,19 @@ def broker(config: ConfigFile = None, override: Overrides = None) -> None:
     raise typer.Exit(main(parsed))
 
 
-def controller(config: ConfigFile = None, override: Overrides = None) -> None:
-    """Run the controller in the foreground until SIGTERM or SIGINT.
+@app.command()
+def forget(
+    broker: Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.")],
+    bootstrap: BootstrapServer = None,
+) -> None:
+    """Have the cluster forget a broker that will not come back: one that is stopped and has no replicas.
 
-    Needs `metadata.log.dir`, where its metadata store is.
+    Move its replicas to other brokers first: `replog partition reassign`. Its id may be used again.
 
-    Example: `replog controller --override metadata.log.dir=/var/lib/replog-controller
-    --override listeners=127.0.0.1:9093`
+    Example: `replog broker forget 4`
     """
-    from replog.config import ControllerConfig
-    from replog.server import logging
-    from replog.server.controller.process import main
-
-    parsed = ControllerConfig.parse(settings(config, override), str(config or "--override"))
-    logging.configure()
-    raise typer.Exit(main(parsed))
+    ask(bootstrap, lambda admin: admin.unregister_broker(broker))
+    note(f"broker {broker} is forgotten")
 
 
 def broker_config(

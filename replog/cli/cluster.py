@@ -23,10 +23,10 @@ BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="The broker's id
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.0, help="How long to wait.")]
 
 
-def _cluster(directory: Path, brokers: int | None = None) -> "LocalCluster":
+def _cluster(directory: Path, brokers: int | None = None, secure: bool = False) -> "LocalCluster":
     from replog.local_cluster.local_cluster import LocalCluster
 
-    return LocalCluster(directory, brokers)
+    return LocalCluster(directory, brokers, secure=secure)
 
 
 @app.command()
@@ -38,6 +38,9 @@ def up(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait without any progress.")
     ] = 60.0,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="A new cluster: TLS everywhere, an authority of its own, ACLs.")
+    ] = False,
 ) -> None:
     """Start a controller and brokers, and wait until all of them serve.
 
@@ -46,9 +49,11 @@ def up(
 
     Example: `replog cluster up --brokers 5 --directory /tmp/five`
     """
-    cluster = _cluster(directory, brokers).up(timeout, note)
+    cluster = _cluster(directory, brokers, secure).up(timeout, note)
     note(f"the cluster in {cluster.directory} is up; its brokers are at")
     print(cluster.bootstrap)
+    if cluster.client_config.exists():
+        note(f"clients that name them need REPLOG_CLIENT_CONFIG={cluster.client_config}")
 
 
 @app.command()

@@ -6,7 +6,22 @@ from typing import Annotated
 
 import typer
 
-from replog.cli import audit, broker, cluster, consume, demo, log, partition, produce, sim, topic
+from replog.cli import (
+    acl,
+    audit,
+    broker,
+    client_quota,
+    cluster,
+    consume,
+    controller,
+    demo,
+    log,
+    partition,
+    produce,
+    sim,
+    tls,
+    topic,
+)
 from replog.command.ending import run
 
 app = typer.Typer(
@@ -53,15 +68,18 @@ def _root(
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(topic.app, name="topic")
 app.add_typer(partition.app, name="partition")
+app.add_typer(acl.app, name="acl")
+app.add_typer(tls.app, name="tls")
 app.command()(produce.produce)
 app.command()(consume.consume)
 app.add_typer(log.app, name="log")
 app.add_typer(audit.app, name="audit")
 app.add_typer(sim.app, name="sim")
 app.command()(demo.demo)
-app.command()(broker.broker)
+app.add_typer(broker.app, name="broker")
 app.command()(broker.broker_config)
-app.command()(broker.controller)
+app.command()(client_quota.client_quota)
+app.add_typer(controller.app, name="controller")
 
 
 def main() -> None:

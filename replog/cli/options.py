@@ -9,6 +9,7 @@ import typer
 
 from replog.command.output import Format
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import load_properties
 
 
 def default_directory() -> Path:
@@ -23,7 +24,7 @@ def bootstrap_server(given: str | None) -> str:
     """The brokers to ask: as given, or the local cluster's. Raises INVALID_CONFIG if there is neither."""
     if given is not None:
         return given
-    from replog.local_cluster.cluster_file import ClusterFile
+    from replog.local_cluster.cluster_file import CLIENT_FILE, TLS_DIRECTORY, ClusterFile
 
     directory = default_directory()
     state = ClusterFile.load(directory)
@@ -33,6 +34,9 @@ def bootstrap_server(given: str | None) -> str:
             f"no broker is named and there is no local cluster in {directory}; use --bootstrap-server HOST:PORT, set "
             "REPLOG_BOOTSTRAP_SERVER, or start a cluster: replog cluster up",
         )
+    certificate = directory / TLS_DIRECTORY / CLIENT_FILE
+    if certificate.exists():
+        os.environ.setdefault("REPLOG_CLIENT_CONFIG", str(certificate))  # for this command, and those that it starts
     return state.bootstrap
 
 
@@ -45,6 +49,11 @@ def name_values(settings: list[str], option: str) -> dict[str, str]:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"{option} {setting!r} is not name=value")
         parsed[name.strip()] = value.strip()
     return parsed
+
+
+def settings(config: Path | None, overrides: list[str] | None) -> dict[str, str]:
+    """The file's, and those of the command line over them. Raises INVALID_CONFIG."""
+    return {**(load_properties(config) if config else {}), **name_values(overrides or [], "--override")}
 
 
 def settings_line(configs: Mapping[str, str]) -> str:
@@ -80,3 +89,10 @@ ClusterDirectory = Annotated[
     ),
 ]
 OutputFormat = Annotated[Format, typer.Option("--format", help="How to print.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings, one `name=value` a line, Kafka's names.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--override", metavar="NAME=VALUE", help="One setting, over the file's; may be repeated."),
+]

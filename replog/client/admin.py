@@ -5,6 +5,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
+from replog.acl import Acl, AclFilter
 from replog.backoff import Backoff
 from replog.client.descriptions import (
     BrokerDescription,
@@ -20,15 +21,17 @@ from replog.client.descriptions import (
 from replog.client.metadata import Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.records import acl_filter_to_message, acl_of_binding, acl_to_binding
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Log, LogDirs, Method
 from replog.rpc.transport import Transport
-from replog.rpc.transports import transport_named
+from replog.rpc.transports import client_transport
 from replog.rpc.v1 import controller_pb2, log_dirs_pb2, log_pb2
 from replog.topic import TopicPartition, validate_topic_name
 
 T = TypeVar("T")
 
+LOOKED_AFTER_S = 1.0  # a call to a controller that does not answer: whether another one decides now
 _UNKNOWN_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -48,7 +51,7 @@ class Admin:
         self._timeout_s = timeout_ms / 1000
         self._rng = rng or random.Random()
         self._backoff = Backoff(self._rng)
-        self._metadata = Metadata(bootstrap, transport or transport_named(), self._rng)
+        self._metadata = Metadata(bootstrap, transport or client_transport(), self._rng)
 
     async def __aenter__(self) -> Self:
         return self
@@ -169,6 +172,33 @@ class Admin:
         response = await self._ask_controller(Controller["alter_broker_configs"], request)
         return dict(response.configs)
 
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Have the cluster forget a broker that will not come back; its id may be used again.
+
+        Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST while it is unfenced or has replicas.
+        """
+        request = controller_pb2.UnregisterBrokerRequest(broker_id=broker_id)
+        await self._ask_controller(Controller["unregister_broker"], request)
+
+    async def alter_client_quotas(
+        self, user: str, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
+    ) -> dict[str, str]:
+        """The same for what a user (`User:NAME`; "": each without a quota of its own) may take of each broker.
+
+        Raises INVALID_CONFIG, INVALID_REQUEST.
+        """
+        request = controller_pb2.AlterClientQuotasRequest(
+            user=user, set=configs, delete=delete, validate_only=validate_only
+        )
+        response = await self._ask_controller(Controller["alter_client_quotas"], request)
+        return dict(response.configs)
+
+    async def describe_client_quotas(self) -> dict[str, dict[str, str]]:
+        """By user."""
+        request = controller_pb2.DescribeClientQuotasRequest(max_bytes=MAX_ANSWER_BYTES)
+        response = await self._ask_controller(Controller["describe_client_quotas"], request)
+        return {quota.user: dict(quota.configs) for quota in response.quotas}
+
     async def list_topics(self) -> list[str]:
         response = await self._retry(lambda: self._metadata.fetch(()))
         return sorted(topic.topic for topic in response.topics if not topic.error_code)
@@ -259,6 +289,30 @@ class Admin:
             for result in response.partitions
         }
 
+    async def create_acls(self, acls: Iterable[Acl]) -> int:
+        """All of them, or none; answers how many are new. Brokers go by them a moment later.
+
+        Raises INVALID_REQUEST, SECURITY_DISABLED.
+        """
+        request = controller_pb2.CreateAclsRequest(acls=map(acl_to_binding, acls))
+        response: controller_pb2.CreateAclsResponse = await self._ask_controller(Controller["create_acls"], request)
+        return response.created
+
+    async def delete_acls(self, filters: Iterable[AclFilter]) -> int:
+        """Every ACL that one of the filters fits; answers how many. Brokers go by it a moment later.
+
+        Raises INVALID_REQUEST, SECURITY_DISABLED.
+        """
+        request = controller_pb2.DeleteAclsRequest(filters=map(acl_filter_to_message, filters))
+        response: controller_pb2.DeleteAclsResponse = await self._ask_controller(Controller["delete_acls"], request)
+        return response.deleted
+
+    async def describe_acls(self, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (immutable)
+        """Those that fit, by resource. Raises SECURITY_DISABLED."""
+        request = controller_pb2.DescribeAclsRequest(filter=acl_filter_to_message(wanted), max_bytes=MAX_ANSWER_BYTES)
+        response = await self._ask_controller(Controller["describe_acls"], request)
+        return list(map(acl_of_binding, response.acls))
+
     async def alter_replica_log_dirs(
         self, broker_id: int, moves: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, ReplogError | None]:
@@ -290,7 +344,9 @@ class Admin:
         described = next((known for known in response.topics if known.topic == topic), None)
         if described is None or described.error_code:
             code = ErrorCode(described.error_code) if described is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise ReplogError(code, f"topic {topic!r} is not known; see the list of topics")
+            denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            why = "is not for this client: no ACL lets it describe it" if denied else "is not known"
+            raise ReplogError(code, f"topic {topic!r} {why}; see the list of topics")
         partitions = (
             PartitionDescription(
                 partition=p.partition,
@@ -319,7 +375,22 @@ class Admin:
     async def _call_controller(self, metadata: log_pb2.GetMetadataResponse, method: Method, request: Any) -> Any:
         if not metadata.controller:
             raise ReplogError(ErrorCode.NOT_CONTROLLER, "the brokers know of no controller; is it running?")
-        return await self._call("the controller", metadata.controller, method, request)
+        calling = asyncio.ensure_future(self._call("the controller", metadata.controller, method, request))
+        try:
+            while not calling.done():
+                await asyncio.wait({calling}, timeout=LOOKED_AFTER_S)
+                if not calling.done() and await self._has_moved(metadata.controller):
+                    raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "another controller decides now")
+            return calling.result()
+        finally:
+            calling.cancel()
+
+    async def _has_moved(self, controller: str) -> bool:
+        """Whether a broker has found another one, as while that one is paused."""
+        try:
+            return bool((await self._metadata.fetch()).controller != controller)
+        except ReplogError:
+            return False
 
     async def _ask_broker(self, broker_id: int, method: Method, request: Any) -> Any:
         """Call this broker and no other. Raises BROKER_ID_NOT_REGISTERED."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from replog.backoff import Backoff
 from replog.config import parse_address
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Log, Method
 from replog.rpc.transport import Channel, Transport
@@ -82,6 +82,7 @@ class ClusterView:
         self.controller = ""
         self.brokers: dict[int, str] = {}  # address by id
         self.topics: dict[str, TopicView] = {}
+        self.denied: set[str] = set()  # topics that no ACL lets this client know of
 
     def apply(self, response: log_pb2.GetMetadataResponse) -> None:
         """Take the answer over, unless it is older; one of another cluster replaces everything."""
@@ -94,7 +95,10 @@ class ClusterView:
         self.controller = response.controller
         self.brokers = {broker.broker_id: broker.address for broker in response.brokers}
         for topic in response.topics:
+            self.denied.discard(topic.topic)
             if topic.error_code:
+                if topic.error_code == int(ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+                    self.denied.add(topic.topic)
                 self.topics.pop(topic.topic, None)
                 continue
             partitions = {p.partition: PartitionView(p.leader, p.leader_epoch) for p in topic.partitions}
@@ -153,8 +157,8 @@ class Metadata:
         await asyncio.shield(self._refreshing)
 
     async def topic(self, name: str, timeout_s: float) -> TopicView:
-        """The topic's view, waiting until a broker knows it. Raises UNKNOWN_TOPIC_OR_PARTITION at the deadline,
-        NETWORK_EXCEPTION if no broker could be asked.
+        """The topic's view, waiting until a broker knows it. Raises TOPIC_AUTHORIZATION_FAILED at once,
+        UNKNOWN_TOPIC_OR_PARTITION at the deadline, NETWORK_EXCEPTION if no broker could be asked.
         """
         self.want((name,))
         unreachable: ReplogError | None = None
@@ -166,6 +170,12 @@ class Metadata:
                         unreachable = None
                     except ReplogError as error:
                         unreachable = error
+                    if name in self.view.denied:
+                        self._wanted.pop(name, None)
+                        raise ReplogError(
+                            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                            f"topic {name!r}, if there is one, is not for this client: no ACL lets it describe it",
+                        )
         except TimeoutError:
             self._wanted.pop(name, None)
             raise unreachable or ReplogError(
@@ -201,12 +211,15 @@ class Metadata:
         self._silent[address] = asyncio.get_running_loop().time()
 
     async def ask_any(self, method: Method, request: Any) -> Any:
-        """The answer of the first broker that gives one. Raises NETWORK_EXCEPTION, with every broker's reason."""
+        """The answer of the first broker that gives one. Raises NETWORK_EXCEPTION, with every broker's reason; or that
+        this client may not ask."""
         failures: dict[str, str] = {}
         for address in self._addresses():
             try:
                 response = await self.channel(address).call(method, request, CALL_TIMEOUT_S)
             except ReplogError as error:
+                if error.code in DENIALS:
+                    raise
                 failures[address] = str(error)
                 self.avoid(address)
             else:

@@ -5,12 +5,16 @@
 | every decision, and the state that it is made from | `cluster_state.py` |
 | the changes to commit, and the answer that follows | `decision.py`, `partition_changes.py` |
 | brokers register, and send heartbeats (CT-1 to CT-6) | `registration.py`, `broker_lifecycle.py` |
+| which of them have joined, and which are forgotten | `membership.py` |
 | what broker events change in partitions | `broker_events.py` |
 | who leads (CT-8); elections on request (CT-11, CT-12) | `elections.py`, `leader_elections.py` |
 | leaders' ISR proposals (§6.4), and leaders that resign (CT-22) | `alter_partition.py`, `resignations.py` |
 | topics and where their replicas go (CT-18 to CT-20) | `topics.py`, `placement.py` |
 | replicas that move to other brokers (CT-14 to CT-16) | `reassignments.py` |
 | settings that change while the cluster runs | `configs.py` |
+| who may do what: ACLs | `acls.py` |
+| metadata from an older copy and from brokers' disks | `restoration.py` |
 | deletions that a broker may not know | `tombstones.py` |
+| how long one of several controllers may believe that it leads (CT-25) | `leadership.py` |
 | blocks of producer ids | `producer_ids.py` |
 """

@@ -12,7 +12,7 @@ from replog.controller.partition_changes import PartitionChanges
 from replog.controller.resignations import heirs
 from replog.errors import ErrorCode
 from replog.metadata.image import MetadataImage
-from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
+from replog.metadata.values import BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
 
 Resign = Callable[[TopicPartition, PartitionState, Situation], PartitionState | ErrorCode]
@@ -28,7 +28,7 @@ class Proposal:
     sender: int
     leader_epoch: int
     partition_epoch: int
-    isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch; -1 unknown)
+    isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch)
     recovering: bool
 
     @property
@@ -116,7 +116,7 @@ def refusal(state: PartitionState, proposal: Proposal, brokers: Mapping[int, Bro
 
 def _eligible(broker: BrokerRegistration | None, broker_epoch: int) -> bool:
     """Registered, active, and still the process that the leader saw (ISR-14)."""
-    return broker is not None and broker.active and broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
+    return broker is not None and broker.active and broker_epoch == broker.broker_epoch
 
 
 def accept(state: PartitionState, proposal: Proposal, situation: Situation) -> PartitionState:

@@ -81,7 +81,7 @@ def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> I
     def change(state: PartitionState, now: Situation) -> PartitionState:
         return elect(state, now) if broker.broker_id in state.replicas else state
 
-    yield _registered(replace(broker, fenced=False, in_controlled_shutdown=False))
+    yield _registered(replace(broker, fenced=False, in_controlled_shutdown=False, joined=True))
     yield from _changes(image, rules, active, image.index.led_by(NO_LEADER), change)
 
 

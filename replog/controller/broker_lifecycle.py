@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from replog.metadata.incarnation import Claim
 from replog.metadata.values import BrokerRegistration
 
 CHECKS_PER_SESSION = 10
@@ -13,8 +14,7 @@ CHECKS_PER_SESSION = 10
 class Heartbeat(NamedTuple):
     """What a broker reports about itself (CT-3)."""
 
-    broker_id: int
-    broker_epoch: int
+    sender: Claim
     metadata_version: int  # highest applied
     want_fence: bool = False
     want_shutdown: bool = False

@@ -8,11 +8,14 @@ import base64
 from collections.abc import Iterable, Sequence, Set
 from functools import partial
 
+from replog.acl import Acl, AclFilter
 from replog.config import ControllerConfig
 from replog.controller import (
+    acls,
     broker_events,
     configs,
     leader_elections,
+    membership,
     producer_ids,
     reassignments,
     registration,
@@ -29,13 +32,17 @@ from replog.controller.broker_lifecycle import (
 )
 from replog.controller.decision import Decision
 from replog.controller.elections import Election, was_unclean
+from replog.controller.membership import has_joined, never_joined
 from replog.controller.placement import Chance
 from replog.controller.resignations import Resignations, heirs
 from replog.controller.tombstones import Tombstones
 from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.metadata_position import Position
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change, partitions_key
 from replog.metadata.image import MetadataImage
+from replog.metadata.incarnation import Claim, is_same
+from replog.metadata.lineage import HISTORY_ID_SIZE, begin, continues
 from replog.metadata.values import BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
 
@@ -57,16 +64,21 @@ class ClusterState:
         self.resignations = Resignations()
         self._chance = chance
 
+    def follow(self, change: Change) -> None:
+        """Take in what a store has, before `load`."""
+        self.image.put(change)
+        self._tombstones.put(change)
+
     def load(self, changes: Iterable[Change], now_ms: int) -> None:
-        """Load the content of a store: this controller becomes active, and every unfenced broker gets a new session.
+        """Load what is left of a store: this controller becomes active, and every unfenced broker gets a new session.
 
         A fenced broker has none until its first heartbeat, so a cluster that was stopped starts without delay (CT-6).
+        One that never joined has one more session to do so.
         """
         for change in changes:
-            self.image.put(change)
-            self._tombstones.put(change)
+            self.follow(change)
         for broker in self.image.brokers.values():
-            if not broker.fenced:
+            if not broker.fenced or not has_joined(self.image, broker):
                 self.sessions.touch(broker.broker_id, now_ms)
                 self._note_shutdown(broker)
 
@@ -75,7 +87,9 @@ class ClusterState:
         committed.put()
         for change in committed.changes:
             self._tombstones.put(change)
-            if change.kind == "broker":
+            if change.kind == "broker" and change.value is None:
+                self.sessions.end(change.name)
+            elif change.kind == "broker":
                 broker = self.image.brokers[change.name]
                 if change.version == broker.broker_epoch:
                     self.sessions.touch(broker.broker_id, now_ms)
@@ -85,9 +99,30 @@ class ClusterState:
         begun = self.image.version if broker.in_controlled_shutdown else None
         self.sessions.note_shutdown(broker.broker_id, begun)
 
-    def found_cluster(self) -> Decision[None]:
-        """A new store becomes a new cluster."""
-        return Decision([Change("cluster", None, new_cluster_id(self._chance))], None)
+    def begin_history(self) -> Decision[None]:
+        """A controller becomes active: what it decides is told from what others made of another copy (CT-24)."""
+        begun = begin(self.image.lineage, self._chance.randbytes(HISTORY_ID_SIZE), self.image.version)
+        return Decision([Change("lineage", None, begun)], None)
+
+    def check_known(self, known: Position) -> None:
+        """Raises INCONSISTENT_CLUSTER_ID, or STALE_CONTROLLER_EPOCH if somebody knows metadata that this controller
+        does not: then its store is an older copy, or another one (CT-24)."""
+        if known.version == 0:
+            return
+        if known.cluster_id != self.image.cluster_id:
+            raise ReplogError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"this is cluster {self.image.cluster_id!r} and not {known.cluster_id[:64]!r}; point the broker at its "
+                "own controller. If this is it, its store was made again: put the old one back",
+            )
+        if not continues(self.image.lineage, self.image.version, known):
+            raise ReplogError(
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"a broker knows version {known.version} of the metadata's history {known.history_id.hex()[:8] or '-'} "
+                f"and this controller, at version {self.image.version}, does not: its store is an older copy, or "
+                "another one. Records acknowledged since that copy would be lost, so it decides nothing. Stop it and "
+                "put the newest store back; if that is lost: replog controller restore --help",
+            )
 
     def register_broker(self, request: registration.Registration, now_ms: int) -> Decision[int]:
         """CT-1: the broker epoch. Raises as `registration.register`."""
@@ -99,7 +134,7 @@ class ClusterState:
 
         Raises STALE_BROKER_EPOCH, INVALID_REQUEST, NOT_CONTROLLER.
         """
-        broker = self._registered(request.broker_id, request.broker_epoch)
+        broker = self._registered(request.sender)
         applied = request.metadata_version
         if applied < 0:
             raise ReplogError(ErrorCode.INVALID_REQUEST, f"metadata version {applied} of broker {broker.broker_id} < 0")
@@ -153,20 +188,32 @@ class ClusterState:
                 return Decision(broker_events.fence(self.image, self._rules, broker), broker_id)
         return Decision([], None)
 
-    def fence_gone(self, broker: BrokerRegistration) -> Decision[bool]:
-        """The process is gone: fence it now, and let its successor register at once (CT-21). False if it has come back.
+    def forget_unused(self, now_ms: int) -> Decision[list[int]]:
+        """Registrations of brokers that never joined go when their sessions end. Answers their ids (D43)."""
+        gone = [b.broker_id for b in never_joined(self.image) if self.sessions.left_ms(b.broker_id, now_ms) == 0]
+        return Decision([Change("broker", broker_id, None) for broker_id in gone], gone)
+
+    def unregister_broker(self, broker_id: int) -> Decision[int]:
+        """Raises as `membership.unregister`."""
+        return membership.unregister(self.image, broker_id)
+
+    def fence_gone(self, broker: BrokerRegistration, now_ms: int) -> Decision[bool]:
+        """The process is gone: fence it now, and let its successor register at once (CT-21). False if that is done.
 
         An error here does no harm: a broker that lives hears that it is fenced, and is unfenced as any other.
         """
-        if not self.is_unfenced(broker):
+        if not self.has_its_place(broker, now_ms):
             return Decision([], False)
         self.sessions.end(broker.broker_id)
-        return Decision(broker_events.fence(self.image, self._rules, self.image.brokers[broker.broker_id]), True)
+        known = self.image.brokers[broker.broker_id]
+        return Decision([] if known.fenced else broker_events.fence(self.image, self._rules, known), True)
 
-    def is_unfenced(self, broker: BrokerRegistration) -> bool:
-        """Whether this process, and no later one of its id, may serve."""
+    def has_its_place(self, broker: BrokerRegistration, now_ms: int) -> bool:
+        """Whether this process, and no later one of its id, may serve, or keeps others from its id by its session."""
         known = self.image.broker(broker.broker_id)
-        return known is not None and known.incarnation_id == broker.incarnation_id and not known.fenced
+        if known is None or not is_same(known.incarnation_id, broker.incarnation_id):
+            return False
+        return not known.fenced or self.sessions.left_ms(broker.broker_id, now_ms) > 0
 
     def collect_tombstones(self, limit: int = TOMBSTONES_AT_ONCE) -> Decision[int]:
         """Forget deletions that every unfenced broker has applied, a bounded number. Answers how many.
@@ -226,28 +273,22 @@ class ClusterState:
         """The partitions that are being reassigned: of `partitions`, or of all if none is named."""
         return reassignments.ongoing(self.image, partitions or self.image.index.reassigning)
 
-    def heirs(self, broker_id: int, broker_epoch: int, proposals: Iterable[Proposal]) -> list[BrokerRegistration]:
+    def heirs(self, sender: Claim, proposals: Iterable[Proposal]) -> list[BrokerRegistration]:
         """Brokers that could lead the partitions that the sender gives away (CT-22). Raises STALE_BROKER_EPOCH."""
-        self._registered(broker_id, broker_epoch)
+        self._registered(sender)
         able: set[int] = set()
         for proposal in proposals:
             state = self.image.partitions.get(proposal.topic_partition)
-            if state is not None and state.leader == broker_id and proposal.resigns:
+            if state is not None and state.leader == sender.broker_id and proposal.resigns:
                 able.update(heirs(state))
         return [self.image.brokers[heir] for heir in sorted(able)]
 
     def alter_partition(
-        self,
-        broker_id: int,
-        broker_epoch: int,
-        proposals: Iterable[Proposal],
-        present: Set[int],
-        now_ms: int,
+        self, sender: Claim, proposals: Iterable[Proposal], present: Set[int], now_ms: int
     ) -> Decision[list[Verdict]]:
         """§6.4; of the `heirs` those that are `present` may take over (CT-22). Raises STALE_BROKER_EPOCH."""
-        sender = self._registered(broker_id, broker_epoch)
         resign = partial(self.resignations.resign, present=present, now_ms=now_ms)
-        return alter_partition(self.image, self._rules, sender, proposals, resign)
+        return alter_partition(self.image, self._rules, self._registered(sender), proposals, resign)
 
     def create_topic(self, request: topics.NewTopic) -> Decision[topics.CreatedTopic]:
         """CT-18, CT-20. Raises as `topics.create_topic`."""
@@ -265,9 +306,36 @@ class ClusterState:
         """Raises as `configs.alter_broker_configs`."""
         return configs.alter_broker_configs(self.image, broker_id, change)
 
-    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Decision[int]:
+    def alter_client_quotas(self, user: str, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
+        """Raises as `configs.alter_client_quotas`."""
+        return configs.alter_client_quotas(self.image, user, change)
+
+    def create_acls(self, wanted: Sequence[Acl]) -> Decision[acls.AlteredAcls]:
+        """Raises as `acls.create_acls`, and SECURITY_DISABLED."""
+        self._check_authorizer()
+        return acls.create_acls(self.image, wanted, self._chance)
+
+    def delete_acls(self, filters: Sequence[AclFilter]) -> Decision[acls.AlteredAcls]:
+        """Raises as `acls.delete_acls`, and SECURITY_DISABLED."""
+        self._check_authorizer()
+        return acls.delete_acls(self.image, filters)
+
+    def describe_acls(self, wanted: AclFilter) -> list[Acl]:
+        """Raises SECURITY_DISABLED."""
+        self._check_authorizer()
+        return acls.describe_acls(self.image, wanted)
+
+    def _check_authorizer(self) -> None:
+        if not self._config.authorizer_class_name:
+            raise ReplogError(
+                ErrorCode.SECURITY_DISABLED,
+                "no authorizer is set here, and nobody would keep to ACLs; set authorizer.class.name on the controller "
+                "and on every broker",
+            )
+
+    def allocate_producer_ids(self, sender: Claim) -> Decision[int]:
         """The next block, for a broker that serves. Raises as `producer_ids.allocate`, and STALE_BROKER_EPOCH."""
-        return producer_ids.allocate(self.image, self._registered(broker_id, broker_epoch))
+        return producer_ids.allocate(self.image, self._registered(sender))
 
     def check_version_known(self, version: int) -> None:
         """Raises NOT_CONTROLLER if a caller has seen newer metadata than this controller has."""
@@ -278,16 +346,20 @@ class ClusterState:
                 "behind, or its store was replaced by an older copy",
             )
 
-    def _registered(self, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-        """Every request of a broker is checked against its registration (CT-3, INV-20)."""
-        broker = self.image.broker(broker_id)
-        if broker is None or broker.broker_epoch != broker_epoch:
-            state = "is not registered" if broker is None else f"is registered with epoch {broker.broker_epoch}"
-            raise ReplogError(
-                ErrorCode.STALE_BROKER_EPOCH,
-                f"broker {broker_id} {state}, not {broker_epoch}; another process took the id, or it must register",
-            )
-        return broker
+    def _registered(self, sender: Claim) -> BrokerRegistration:
+        """Every request of a broker is checked against its registration (CT-3, INV-20).
+
+        Raises STALE_BROKER_EPOCH. It does not tell what is registered: a stranger may ask.
+        """
+        broker = self.image.broker(sender.broker_id)
+        is_it = broker is not None and is_same(broker.incarnation_id, sender.incarnation_id)
+        if broker is not None and is_it and broker.broker_epoch == sender.broker_epoch:
+            return broker
+        state = "is not registered" if broker is None else "is registered by another process or under another epoch"
+        raise ReplogError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"broker {sender.broker_id} {state}, not by this one under epoch {sender.broker_epoch}; it must register",
+        )
 
 
 def new_cluster_id(chance: Chance) -> str:

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from replog.config import MAX_BATCH_BYTES, MAX_REPLICA_LIST_LENGTH, DynamicBrokerConfig, Settings, TopicConfig
+from replog.acl import check_principal
+from replog.config import (
+    DEFAULT_USER,
+    MAX_BATCH_BYTES,
+    MAX_REPLICA_LIST_LENGTH,
+    ClientQuota,
+    DynamicBrokerConfig,
+    Settings,
+    TopicConfig,
+)
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, Rules, active_brokers, situation_under
 from replog.controller.decision import Decision
 from replog.controller.elections import elect
@@ -18,6 +27,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.values import Topic
 from replog.topic import TopicPartition, validate_topic_name
 
+MAX_QUOTAS = 1000  # users with one of their own, at any time
 MAX_CONFIG_LENGTH = 256  # characters of one name or value,
 THROTTLED_REPLICAS = ".throttled.replicas"  # except lists of replicas
 
@@ -80,6 +90,25 @@ def alter_broker_configs(image: MetadataImage, broker_id: int, request: ConfigCh
     is_new = configs != before and not request.validate_only
     answer = AlteredConfigs(configs, image.version + is_new)
     return Decision([Change("broker_config", broker_id, configs)] if is_new else [], answer)
+
+
+def alter_client_quotas(image: MetadataImage, user: str, request: ConfigChange) -> Decision[AlteredConfigs]:
+    """What a user, "" for each without a quota of its own, may take of each broker from now on.
+
+    Raises INVALID_CONFIG, INVALID_REQUEST.
+    """
+    user = user or DEFAULT_USER
+    if user != DEFAULT_USER:
+        check_principal(user)
+    if user not in image.client_quotas and len(image.client_quotas) >= MAX_QUOTAS:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, f"{MAX_QUOTAS} users have quotas, and that is the most; give others the default"
+        )
+    before = image.client_quotas.get(user, {})
+    configs = _altered(before, request, ClientQuota, f"the quota of {user}")
+    is_new = configs != before and not request.validate_only
+    answer = AlteredConfigs(configs, image.version + is_new)
+    return Decision([Change("client_quota", user, configs)] if is_new else [], answer)
 
 
 def check_configs(configs: Mapping[str, str], model: type[Settings], source: str) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from replog.controller.broker_events import Rules, active_brokers, situation
 from replog.controller.decision import Decision
 from replog.controller.elections import Situation, in_order, settle, was_unclean
+from replog.controller.membership import has_joined
 from replog.controller.partition_changes import PartitionChanges
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.image import MetadataImage
@@ -54,6 +55,8 @@ def check_replicas(image: MetadataImage, tp: TopicPartition, replicas: Iterable[
             raise _invalid(f"{tp}: the target names broker {replica} twice")
         if replica not in image.brokers:
             raise _invalid(f"{tp}: broker {replica} of the target is not registered; start it, or choose another")
+        if not has_joined(image, image.brokers[replica]):
+            raise _invalid(f"{tp}: broker {replica} of the target has never been active; wait until it is")
         seen.add(replica)
     if not seen:
         raise _invalid(f"{tp}: the target is empty; a partition needs at least one replica")

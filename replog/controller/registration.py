@@ -1,21 +1,21 @@
 """A broker process registers (CT-1, ISR-18). Pure."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from replog.config import parse_address
 from replog.controller.broker_events import Rules, restart
 from replog.controller.decision import Decision
+from replog.controller.membership import never_joined
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
+from replog.metadata.incarnation import INCARNATION_ID_SIZE, is_same
 from replog.metadata.values import BrokerRegistration
 from replog.properties import MAX_INT
 
 MAX_BROKERS = 1000
 MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
 MAX_RACK_LENGTH = 255
-INCARNATION_ID_SIZE = 16
 
 
 class Registration(NamedTuple):
@@ -27,13 +27,15 @@ class Registration(NamedTuple):
     address: str
     rack: str
     previous_broker_epoch: int  # of its last clean stop; -1: the last one was not clean (ISR-18)
+    previous_incarnation_id: bytes = b""  # of the process that stopped
 
 
 def register(image: MetadataImage, rules: Rules, request: Registration, session_left_ms: int) -> Decision[int]:
     """The broker epoch of an incarnation. `session_left_ms`: the time that the id's present session has left.
 
     A new incarnation gets a new broker epoch, the version of this change, and starts fenced. The same incarnation keeps
-    both. The broker's record is the last change: a broker that has applied it knows all other changes, too (CT-4).
+    both, and its address and rack. In a full cluster the oldest registration that was never used makes room. The
+    broker's record is the last change: a broker that has applied it knows all other changes, too (CT-4).
     Raises INVALID_REQUEST, INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION.
     """
     _validate(request)
@@ -44,20 +46,25 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
             f"{image.cluster_id!r}; point it at its own controller, or give it empty log.dirs",
         )
     known = image.broker(request.broker_id)
-    if known is not None and known.incarnation_id == request.incarnation_id:
-        return _again(known, request)
+    if known is not None and is_same(known.incarnation_id, request.incarnation_id):
+        return Decision([], _again(known, request))
     if known is not None and session_left_ms > 0:
         raise ReplogError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"broker {request.broker_id} is registered by another process, at {known.address}, and its session lasts "
-            f"another {session_left_ms} ms; wait for that if it is dead, or choose another node.id",
+            f"another {session_left_ms} ms; try again, it is asked whether it is gone; or choose another node.id",
         )
-    if known is None and len(image.brokers) >= MAX_BROKERS:
-        raise _invalid(request, f"this cluster already has {MAX_BROKERS} brokers, and that is the most")
     changes: list[Change] = []
+    if known is None and len(image.brokers) >= MAX_BROKERS:
+        unused = never_joined(image)
+        if not unused:
+            raise _invalid(
+                request,
+                f"this cluster already has {MAX_BROKERS} brokers, the most there may be; forget one that is gone",
+            )
+        changes = [Change("broker", unused[0].broker_id, None)]
     if known is not None:
-        unclean = request.previous_broker_epoch != known.broker_epoch  # ISR-18
-        changed = restart(image, rules, request.broker_id, unclean=unclean)
+        changed = restart(image, rules, request.broker_id, unclean=not _stopped_cleanly(known, request))
         changes = [change for change in changed if change is not None]
     broker = BrokerRegistration(
         broker_id=request.broker_id,
@@ -67,14 +74,27 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
         rack=request.rack,
         fenced=True,
         in_controlled_shutdown=False,
+        joined=known is not None and known.joined,
     )
     return Decision([*changes, Change("broker", broker.broker_id, broker)], broker.broker_epoch)
 
 
-def _again(known: BrokerRegistration, request: Registration) -> Decision[int]:
-    """An answer was lost, or the process has a new address: epoch and fenced state stay."""
-    broker = replace(known, address=request.address, rack=request.rack)
-    return Decision([] if broker == known else [Change("broker", broker.broker_id, broker)], broker.broker_epoch)
+def _stopped_cleanly(known: BrokerRegistration, request: Registration) -> bool:
+    """ISR-18. Everybody may know the epoch: the process that stopped left its incarnation id, too. One of an earlier
+    release did not; none of its brokers have joined by what their records say."""
+    is_it = is_same(known.incarnation_id, request.previous_incarnation_id) or not known.joined
+    return is_it and request.previous_broker_epoch == known.broker_epoch
+
+
+def _again(known: BrokerRegistration, request: Registration) -> int:
+    """An answer was lost: all stays as it is. A process has one address and one rack in its life (D40)."""
+    if (known.address, known.rack) != (request.address, request.rack):
+        raise _invalid(
+            request,
+            f"it is registered at {known.address} in rack {known.rack!r}, and now says {request.address} and "
+            f"{request.rack!r}; a process keeps both, so restart it",
+        )
+    return known.broker_epoch
 
 
 def _validate(request: Registration) -> None:

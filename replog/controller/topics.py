@@ -7,6 +7,7 @@ from replog.config import ControllerConfig, TopicConfig
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS
 from replog.controller.configs import check_configs
 from replog.controller.decision import Decision
+from replog.controller.membership import has_joined, joined
 from replog.controller.placement import Chance, ReplicaPlacer
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
@@ -131,18 +132,19 @@ def _assignment(
     _check_partition_count(image, partitions)
     if factor < 1:
         raise ReplogError(ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} is less than 1")
-    if factor > len(image.brokers):
+    brokers = joined(image)
+    if factor > len(brokers):
         raise ReplogError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {factor} needs as many brokers, and {len(image.brokers)} are registered; "
-            "start more brokers or ask for fewer replicas",
+            f"replication factor {factor} needs as many brokers, and {len(brokers)} of {len(image.brokers)} that are "
+            "registered have been active; start more brokers or ask for fewer replicas",
         )
-    if not any(broker.active for broker in image.brokers.values()):
+    if not any(broker.active for broker in brokers):
         raise ReplogError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"none of the {len(image.brokers)} registered brokers is active; wait until one is",
         )
-    placer = ReplicaPlacer(image.brokers.values(), chance)
+    placer = ReplicaPlacer(brokers, chance)
     return partitions, factor, (placer.place(factor) for _ in range(partitions))
 
 
@@ -179,6 +181,8 @@ def _fault(image: MetadataImage, replicas: tuple[int, ...], factor: int) -> str:
         return "a broker is named twice"
     if unknown:
         return f"broker {next(iter(unknown))} is not registered"
+    if unused := [r for r in replicas if not has_joined(image, image.brokers[r])]:
+        return f"broker {unused[0]} has never been active; wait until it is"
     if not any(image.brokers[r].active for r in replicas):
         return "none of these brokers is active; wait until one is"
     return ""

@@ -10,6 +10,9 @@ from replog.log.files.replacing import write_atomically
 
 STATE_FILE = "cluster.json"
 CONTROLLER = "controller"
+TLS_DIRECTORY = "tls"  # of a cluster whose processes know each other by certificates
+CA_CERTIFICATE = "ca.pem"  # there: the authority's
+CLIENT_FILE = "client.properties"  # there: how its clients reach it
 
 
 class LocalMember(BaseModel):

@@ -17,7 +17,14 @@ from typing import Any, Self
 
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster import probe
-from replog.local_cluster.cluster_file import CONTROLLER, ClusterFile, LocalMember
+from replog.local_cluster.cluster_file import (
+    CA_CERTIFICATE,
+    CLIENT_FILE,
+    CONTROLLER,
+    TLS_DIRECTORY,
+    ClusterFile,
+    LocalMember,
+)
 from replog.local_cluster.ports import HOST, free_port, is_free
 from replog.local_cluster.processes import (
     ProcessId,
@@ -32,12 +39,21 @@ from replog.local_cluster.status import MemberStatus, member_status, out_of_sync
 from replog.local_cluster.waiting import PATIENCE_S, Progress, wait_for
 from replog.log.files.replacing import write_atomically
 from replog.properties import load_properties
+from replog.rpc.peer import Role
+from replog.rpc.tls import Tls
+from replog.rpc.transports import client_tls
+from replog.server.controller.formatting import format_cluster, is_formatted
 
 STOP_TIMEOUT_S = 40.0
 SIGNAL_TIMEOUT_S = 5.0
 POLL_S = 0.1
 TOPICS_S = 10.0  # for one answer that lists all partitions: a busy broker takes seconds for thousands
 MAX_BROKERS = 100
+CLIENT_NAME = "admin"  # whose certificate the commands show
+GUARD = {  # of a secure cluster
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"User:{CLIENT_NAME}",
+}
 LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
 
 # A local cluster notices a dead process within seconds: it has no slow network to be patient with.
@@ -61,9 +77,19 @@ class LocalCluster:
     """
 
     def __init__(
-        self, directory: Path, brokers: int | None = None, broker_settings: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        brokers: int | None = None,
+        broker_settings: Mapping[str, str] | None = None,
+        *,
+        secure: bool = False,
     ) -> None:
-        """`brokers`: as many as the directory already has, else 3. `broker_settings` go into every broker's file."""
+        """`brokers`: as many as the directory already has, else 3. `broker_settings` go into every broker's file.
+
+        `secure`: a new cluster has an authority of its own, all its connections TLS, and an authorizer, to which the
+        commands are a super user; a cluster keeps what it has.
+        """
+        self._secure = secure
         self.directory = directory.absolute()
         self._wanted = brokers
         self._broker_settings = dict(broker_settings or {})
@@ -85,6 +111,16 @@ class LocalCluster:
     @property
     def bootstrap(self) -> str:
         return self.state.bootstrap
+
+    @property
+    def tls(self) -> Tls | None:
+        """For clients of this cluster: None without TLS."""
+        return client_tls(str(self.client_config)) if self.client_config.exists() else None
+
+    @property
+    def client_config(self) -> Path:
+        """How clients reach a secure cluster."""
+        return self.directory / TLS_DIRECTORY / CLIENT_FILE
 
     def home(self, member: LocalMember) -> Path:
         return self.directory / member.name
@@ -197,7 +233,7 @@ class LocalCluster:
         for broker in state.brokers:
             if (
                 broker.state is ProcessState.RUNNING
-                and (answer := probe.metadata_of(broker.address, TOPICS_S)) is not None
+                and (answer := probe.metadata_of(broker.address, TOPICS_S, tls=self.tls)) is not None
             ):
                 return answer
         raise ReplogError(
@@ -224,7 +260,7 @@ class LocalCluster:
             for broker in self.state.brokers:
                 if broker.state is not ProcessState.RUNNING:
                     continue
-                metadata = probe.metadata_of(broker.address, TOPICS_S)
+                metadata = probe.metadata_of(broker.address, TOPICS_S, tls=self.tls)
                 if metadata is None:
                     return f"{broker.name} does not answer"
                 behind = out_of_sync(metadata, topic)
@@ -266,6 +302,16 @@ class LocalCluster:
         if state is None:
             taken.append(free_port(taken))
             state = ClusterFile(controller=LocalMember(name=CONTROLLER, node_id=0, port=taken[0]), brokers=[])
+            metadata = self.home(state.controller) / "data"
+            if not is_formatted(metadata):
+                cluster_id = format_cluster(metadata)
+                if self._secure:
+                    self._make_authority(cluster_id)
+        if self._secure and not self.client_config.exists():
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"the cluster in {self.directory} was made without TLS; say --secure when a new one is made",
+            )
         for node_id in range(len(state.brokers) + 1, count + 1):
             taken.append(free_port(taken))
             state.brokers.append(LocalMember(name=f"broker-{node_id}", node_id=node_id, port=taken[-1]))
@@ -290,13 +336,37 @@ class LocalCluster:
         started.append(member)
         state.save(self.directory)
 
+    def _make_authority(self, cluster_id: str) -> None:
+        from replog.local_cluster import authority  # which takes a while to load
+
+        tls = self.directory / TLS_DIRECTORY
+        authority.init(tls, cluster_id)
+        keystore = authority.issue(tls, Role.CLIENT, CLIENT_NAME)
+        settings = _security(tls, keystore)
+        write_atomically(self.client_config, "".join(f"{name}={value}\n" for name, value in settings.items()).encode())
+
+    def _keystore(self, member: LocalMember) -> dict[str, str]:
+        """Nothing without TLS."""
+        tls = self.directory / TLS_DIRECTORY
+        if not self.client_config.exists():
+            return {}
+        role, name = (Role.CONTROLLER, CONTROLLER) if member.name == CONTROLLER else (Role.BROKER, str(member.node_id))
+        path = tls / f"{role}-{name}.pem"
+        if not path.exists():
+            from replog.local_cluster import authority
+
+            authority.issue(tls, role, name)
+        return _security(tls, path)
+
     def _properties(self, state: ClusterFile, member: LocalMember, path: Path) -> dict[str, str]:
         """What the member's file held before stays, except what the supervisor decides; `log.dirs` may be longer."""
         before = load_properties(path) if path.exists() else {}
-        address = {"listeners": f"{HOST}:{member.port}"}
+        guard = GUARD if self.client_config.exists() else {}
+        address = {"listeners": f"{HOST}:{member.port}", **self._keystore(member)}
         if member.name == CONTROLLER:
             defaults = {
                 **CONTROLLER_SETTINGS,
+                **guard,
                 "default.replication.factor": str(min(3, len(state.brokers))),
                 "min.insync.replicas": str(min(2, len(state.brokers))),
             }
@@ -308,7 +378,7 @@ class LocalCluster:
         }
         if before.get("log.dirs", "").split(",")[0] != str(path.parent / "data"):  # of this directory, not of a copy's
             decided["log.dirs"] = str(path.parent / "data")
-        return {**BROKER_SETTINGS, **before, **self._broker_settings, **decided}
+        return {**BROKER_SETTINGS, **guard, **before, **self._broker_settings, **decided}
 
     def _wait_until_serving(self, members: list[LocalMember], wait: Wait) -> None:
         waiting = list(members)
@@ -316,7 +386,7 @@ class LocalCluster:
         def missing() -> str:
             for member in list(waiting):
                 self._check_alive(member)
-                if probe.is_serving(member.address):
+                if probe.is_serving(member.address, self.tls):
                     waiting.remove(member)
             return ", ".join(f"{member.name} ({member.address}{self._loading(member)})" for member in waiting)
 
@@ -335,7 +405,7 @@ class LocalCluster:
         def missing() -> str:
             for broker in running:
                 self._check_alive(broker)
-                metadata = probe.metadata_of(broker.address, without_topics=True)
+                metadata = probe.metadata_of(broker.address, without_topics=True, tls=self.tls)
                 known = {other.broker_id for other in metadata.brokers if not other.fenced} if metadata else set()
                 if wanted - known:
                     return f"{broker.name} does not see {', '.join(f'broker-{i}' for i in sorted(wanted - known))}"
@@ -349,6 +419,14 @@ class LocalCluster:
                 ErrorCode.BROKER_NOT_AVAILABLE,
                 f"{member.name} ended; the last lines of {self.log_file(member)}:\n{log_tail(self.log_file(member))}",
             )
+
+
+def _security(tls: Path, keystore: Path) -> dict[str, str]:
+    return {
+        "security.protocol": "SSL",
+        "ssl.keystore.location": str(keystore),
+        "ssl.truststore.location": str(tls / CA_CERTIFICATE),
+    }
 
 
 def _stop(state: ClusterFile, members: list[LocalMember], timeout_s: float) -> list[str]:

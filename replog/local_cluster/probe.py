@@ -7,18 +7,19 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from replog.errors import ReplogError
 from replog.rpc import methods
-from replog.rpc.grpcio.options import CHANNEL_OPTIONS
+from replog.rpc.grpcio.credentials import blocking_channel
 from replog.rpc.grpcio.status import from_rpc_error
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Method
+from replog.rpc.tls import Tls
 from replog.rpc.v1 import log_pb2
 
 CALL_TIMEOUT_S = 2.0
 
 
-def is_serving(address: str) -> bool:
+def is_serving(address: str, tls: Tls | None = None) -> bool:
     """Whether the server at `address` answers a grpc.health.v1 check with SERVING."""
-    with grpc.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+    with blocking_channel(address, tls) as channel:
         try:
             response = health_pb2_grpc.HealthStub(channel).Check(
                 health_pb2.HealthCheckRequest(), timeout=CALL_TIMEOUT_S
@@ -28,18 +29,20 @@ def is_serving(address: str) -> bool:
     return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
 
-def metadata_of(address: str, timeout_s: float = CALL_TIMEOUT_S, *, without_topics: bool = False) -> Any:
+def metadata_of(
+    address: str, timeout_s: float = CALL_TIMEOUT_S, *, without_topics: bool = False, tls: Tls | None = None
+) -> Any:
     """What the broker at `address` knows of the cluster (a GetMetadataResponse), or None if it does not answer."""
     try:
         request = log_pb2.GetMetadataRequest(without_topics=without_topics, max_bytes=MAX_ANSWER_BYTES)
-        return call(address, methods.Log["get_metadata"], request, timeout_s)
+        return call(address, methods.Log["get_metadata"], request, timeout_s, tls)
     except ReplogError:
         return None
 
 
-def call(address: str, method: Method, request: Any, timeout_s: float) -> Any:
+def call(address: str, method: Method, request: Any, timeout_s: float, tls: Tls | None = None) -> Any:
     """One unary call. Raises ReplogError."""
-    with grpc.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+    with blocking_channel(address, tls) as channel:
         multi_callable = channel.unary_unary(method.path, method.encode_request, method.decode_response)
         try:
             return multi_callable(request, timeout=timeout_s)

@@ -4,7 +4,18 @@ from typing import Any, Literal, NamedTuple, cast
 
 from replog.topic import TopicPartition
 
-Kind = Literal["cluster", "broker", "broker_config", "topic", "partition", "producer_ids", "collected"]
+Kind = Literal[
+    "cluster",
+    "broker",
+    "broker_config",
+    "topic",
+    "partition",
+    "producer_ids",
+    "acl",
+    "client_quota",
+    "collected",
+    "lineage",
+]
 
 
 class Change(NamedTuple):

@@ -5,7 +5,10 @@ The controller holds one image and so does every broker; both change it only in 
 
 from typing import TypeVar
 
+from replog.log.directories.metadata_position import Position
+from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change
+from replog.metadata.lineage import History
 from replog.metadata.partition_index import PartitionIndex
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.topic import TopicPartition
@@ -20,12 +23,19 @@ class MetadataImage:
     def __init__(self) -> None:
         self.version = 0
         self.cluster_id = ""
+        self.lineage: tuple[History, ...] = ()
         self.next_producer_id = 0  # the first that no broker was given
         self.brokers: dict[int, BrokerRegistration] = {}
         self.broker_configs: dict[int, dict[str, str]] = {}  # other settings than those that brokers started with
         self.topics: dict[str, Topic] = {}
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.index = PartitionIndex()  # of `partitions`
+        self.acls = AclTable()
+        self.client_quotas: dict[str, dict[str, str]] = {}  # by user
+
+    @property
+    def position(self) -> Position:
+        return Position(self.cluster_id, self.lineage[-1].history_id if self.lineage else b"", self.version)
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
         return self.brokers.get(broker_id)
@@ -42,6 +52,8 @@ class MetadataImage:
         match change.kind:
             case "cluster":
                 self.cluster_id = change.value
+            case "lineage":
+                self.lineage = change.value
             case "broker":
                 _set(self.brokers, change.name, change.value)
             case "broker_config":
@@ -55,6 +67,10 @@ class MetadataImage:
                 self.partitions[change.name] = change.value
             case "producer_ids":
                 self.next_producer_id = change.value
+            case "acl":
+                self.acls.put(change.name, change.value)
+            case "client_quota":
+                self.client_quotas[change.name] = change.value
 
     def knows(self, topic: str) -> bool:
         """Whether there is anything of it."""

@@ -5,8 +5,12 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import Change, parse_key
+from replog.metadata.lineage import History
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.topic import TopicPartition
 
@@ -31,8 +35,14 @@ def _record_value(change: Change) -> Message:
             return partition_to_record(change.name, change.topic_id, value)
         case "producer_ids":
             return pb.ProducerIdsRecord(next_producer_id=value)
+        case "acl":
+            return pb.AccessControlEntryRecord(id=bytes.fromhex(change.name), acl=acl_to_binding(value))
+        case "client_quota":
+            return pb.ClientQuotaRecord(user=change.name, configs=value)
         case "collected":
             return pb.CollectedRecord(version=value)
+        case "lineage":
+            return pb.LineageRecord(histories=[pb.HistoryRecord(**history._asdict()) for history in value])
 
 
 def change_of(record: pb.MetadataRecord) -> Change:
@@ -55,11 +65,27 @@ def change_of(record: pb.MetadataRecord) -> Change:
             value, topic_id = partition_from_record(record.partition), record.partition.topic_id
         case "producer_ids":
             value = record.producer_ids.next_producer_id
+        case "acl":
+            name, value = record.acl.id.hex(), acl_of_binding(record.acl.acl)
+        case "client_quota":
+            name, value = record.client_quota.user, dict(record.client_quota.configs)
         case "collected":
             value = record.collected.version
+        case "lineage":
+            value = tuple(History(history.history_id, history.begins) for history in record.lineage.histories)
         case None:
             kind, name = parse_key(record.key)
     return Change(kind, name, value, topic_id, record.version)
+
+
+def published(record: pb.MetadataRecord) -> pb.MetadataRecord:
+    """The record as everybody may read it: no incarnation id, which is a broker's password."""
+    if not record.broker.incarnation_id:
+        return record
+    public = pb.MetadataRecord()
+    public.CopyFrom(record)
+    public.broker.ClearField("incarnation_id")
+    return public
 
 
 def _broker(record: pb.BrokerRecord) -> BrokerRegistration:
@@ -71,6 +97,7 @@ def _broker(record: pb.BrokerRecord) -> BrokerRegistration:
         rack=record.rack,
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
+        joined=record.joined,
     )
 
 
@@ -83,6 +110,7 @@ def _broker_record(broker: BrokerRegistration) -> pb.BrokerRecord:
         rack=broker.rack,
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
+        joined=broker.joined,
     )
 
 
@@ -117,3 +145,57 @@ def partition_to_record(tp: TopicPartition, topic_id: bytes, state: PartitionSta
         adding_replicas=state.adding,
         removing_replicas=state.removing,
     )
+
+
+def acl_to_binding(acl: Acl) -> pb.AclBinding:
+    return pb.AclBinding(**_fields(acl))
+
+
+def acl_of_binding(binding: pb.AclBinding) -> Acl:
+    """Raises ValueError for a word that is none here."""
+    return Acl(
+        ResourceType(binding.resource_type),
+        binding.resource_name,
+        PatternType(binding.pattern_type),
+        binding.principal,
+        binding.host,
+        Operation(binding.operation),
+        Permission(binding.permission_type),
+    )
+
+
+def acl_filter_to_message(wanted: AclFilter) -> controller_pb2.AclBindingFilter:
+    return controller_pb2.AclBindingFilter(**_fields(wanted))
+
+
+def acl_filter_of(message: controller_pb2.AclBindingFilter) -> AclFilter:
+    """Raises as `acl_of_binding`."""
+    return AclFilter(
+        ResourceType(message.resource_type),
+        message.resource_name if message.HasField("resource_name") else None,
+        PatternType(message.pattern_type),
+        message.principal if message.HasField("principal") else None,
+        message.host if message.HasField("host") else None,
+        Operation(message.operation),
+        Permission(message.permission_type),
+    )
+
+
+def _fields(acl: Acl | AclFilter) -> dict[str, Any]:
+    return {
+        "resource_type": acl.resource_type.value,
+        "resource_name": acl.resource_name,
+        "pattern_type": acl.pattern_type.value,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation.value,
+        "permission_type": acl.permission.value,
+    }
+
+
+def position_from_message(message: pb.MetadataPosition) -> Position:
+    return Position(message.cluster_id, message.history_id, message.version)
+
+
+def position_to_message(position: Position) -> pb.MetadataPosition:
+    return pb.MetadataPosition(**position._asdict())

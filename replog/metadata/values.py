@@ -35,11 +35,12 @@ class BrokerRegistration:
 
     broker_id: int
     broker_epoch: int
-    incarnation_id: bytes
+    incarnation_id: bytes = field(repr=False)  # empty where only the controller's is meant to be known
     address: str  # host:port
     rack: str
     fenced: bool
     in_controlled_shutdown: bool
+    joined: bool = False  # it was unfenced once (D43)
 
     @property
     def active(self) -> bool:

@@ -1,8 +1,9 @@
-"""Generate `replog/rpc/v1` from `proto/replog/v1`; with `--check`, say instead whether it has drifted.
+"""Generate `replog/rpc/v1` from `proto`; with `--check`, say instead whether it has drifted.
 
 `--check` also refuses contracts that are not what `proto/published.txt` says; `--publish` adds to it what is new.
 
-The wire package is `replog.v1`; the Python modules live in `replog.rpc.v1`, so their imports are rewritten.
+The wire packages are `replog.v1` and `replog.etcd.v1`; the Python modules live in `replog.rpc.v1`, so their imports are
+rewritten.
 """
 
 import re
@@ -26,8 +27,8 @@ def generate() -> dict[str, str]:
     """File name to content of every generated module."""
     with tempfile.TemporaryDirectory() as directory:
         _protoc(PROTO, f"--python_out={directory}", f"--pyi_out={directory}")
-        files = {"__init__.py": '"""Generated from proto/replog/v1 by replog.rpc.generate; do not edit."""\n'}
-        for path in sorted(Path(directory, "replog", "v1").iterdir()):
+        files = {"__init__.py": '"""Generated from proto/ by replog.rpc.generate; do not edit."""\n'}
+        for path in sorted(path for path in Path(directory).rglob("*_pb2*")):
             text = re.sub(r"^from replog\.v1 import", "from replog.rpc.v1 import", path.read_text(), flags=re.M)
             files[path.name] = re.sub(r"^ *\w+_FIELD_NUMBER: .*\n", "", text, flags=re.M)  # nobody names a field by it
         return files

@@ -16,6 +16,8 @@ MAX_ANSWER_BYTES = 64 * MIB  # what a server sends, and a client takes, as one m
 DEFAULT_ANSWER_BYTES = 4 * MIB  # what a client of gRPC takes that is not made to take more
 MAX_UNREAD_BYTES = 256 * MIB  # of messages that are incomplete or wait for their handlers, on one server
 MAX_CONNECTIONS = 5000  # to one server; a further one is closed
+MAX_HANDSHAKES = 1000  # of TLS that have not ended, on one server; with one more, the oldest is closed
+HANDSHAKE_S = 10.0  # for one of them
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
 MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker; as many as a topic may have
 
@@ -28,6 +30,16 @@ class Limit:
     request_bytes: int  # of one message, without the record batches behind it
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Of one server, besides `MAX_CONNECTIONS`."""
+
+    per_host: int = MAX_CONNECTIONS  # max.connections.per.ip
+    idle_ms: int = 600_000  # connections.max.idle.ms: without a call for so long it is closed
+
+
+UNSAID = ConnectionLimits()
+
 LIMITS = {
     # the controller's, for brokers: a cluster has at most 1,000
     "Controller/RegisterBroker": Limit(1000, 64 * KIB),
@@ -36,13 +48,19 @@ LIMITS = {
     "Controller/AllocateProducerIds": Limit(1000, 64 * KIB),
     "Controller/WatchMetadata": Limit(2000, 64 * KIB),
     # the controller's, for administrators
+    "Controller/UnregisterBroker": Limit(100, 64 * KIB),
     "Controller/CreateTopic": Limit(100, MIB),
     "Controller/DeleteTopic": Limit(100, 64 * KIB),
     "Controller/AlterTopicConfigs": Limit(100, MIB),
     "Controller/AlterBrokerConfigs": Limit(100, MIB),
+    "Controller/AlterClientQuotas": Limit(100, MIB),
+    "Controller/DescribeClientQuotas": Limit(100, 64 * KIB),
     "Controller/ElectLeaders": Limit(100, 8 * MIB),
     "Controller/AlterPartitionReassignments": Limit(100, 8 * MIB),
     "Controller/ListPartitionReassignments": Limit(100, 8 * MIB),
+    "Controller/CreateAcls": Limit(100, MIB),
+    "Controller/DeleteAcls": Limit(100, MIB),
+    "Controller/DescribeAcls": Limit(100, 64 * KIB),
     # a broker's, for the controller and for other brokers
     "Presence/AreYou": Limit(100, 64 * KIB),
     "Replica/Fetch": Limit(1000, 8 * MIB),
@@ -69,6 +87,8 @@ LIMITS = {
     "ServerReflection/ServerReflectionInfo": Limit(100, 64 * KIB),
 }
 
+ETCD_LIMIT = Limit(1000, 2 * MIB)  # of the simulator's etcd; a real one takes 1.5 MiB
+
 
 def check_count(named: Sized) -> None:
     """Raises INVALID_REQUEST if a request to a broker names more partitions than it may."""
@@ -88,24 +108,3 @@ def check_fits(size: int, max_bytes: int) -> None:
             f"the answer has {size} bytes, and at most {max_bytes or DEFAULT_ANSWER_BYTES} were asked for{default}; "
             "name less in one request, or take more and say so in max_bytes",
         )
-
-
-class Gate:
-    """The calls of one method that are under way on one server: each does its work inside of `with gate`."""
-
-    def __init__(self, path: str, limit: Limit) -> None:
-        self._path = path
-        self._limit = limit
-        self._under_way = 0
-
-    def __enter__(self) -> None:
-        """Raises THROTTLING_QUOTA_EXCEEDED when there are too many."""
-        if self._under_way >= self._limit.calls:
-            raise ReplogError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-                f"{self._under_way} calls of {self._path} are under way here, and no more are taken; try again later",
-            )
-        self._under_way += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._under_way -= 1

@@ -8,8 +8,9 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from replog.rpc import codec
-from replog.rpc.limits import LIMITS, MAX_PARTITIONS_PER_REQUEST, Limit
-from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2, log_pb2, presence_pb2, replica_pb2
+from replog.rpc.access import ACCESS, ANYBODY, Access
+from replog.rpc.limits import ETCD_LIMIT, LIMITS, MAX_PARTITIONS_PER_REQUEST, Limit
+from replog.rpc.v1 import controller_pb2, etcd_pb2, inspection_pb2, log_dirs_pb2, log_pb2, presence_pb2, replica_pb2
 
 OTHER_FIELDS = 16  # of a request, besides its partitions
 
@@ -27,14 +28,18 @@ class Method:
     encode_response: Callable[[Any], bytes]
     decode_response: Callable[[bytes], Any]
     limit: Limit
+    access: Access
 
 
 def _method(descriptor: MethodDescriptor) -> Method:
     request, response = GetMessageClass(descriptor.input_type), GetMessageClass(descriptor.output_type)
-    limit = LIMITS[f"{descriptor.containing_service.name}/{descriptor.name}"]
+    service = descriptor.containing_service
+    is_etcds = service.file.package == "replog.etcd.v1"
+    row = f"{service.name}/{descriptor.name}"
+    limit = ETCD_LIMIT if is_etcds else LIMITS[row]
     name = "".join("_" + letter.lower() if letter.isupper() else letter for letter in descriptor.name).lstrip("_")
     return Method(
-        path=f"/{descriptor.containing_service.full_name}/{descriptor.name}",
+        path=f"/{f'etcdserverpb.{service.name}' if is_etcds else service.full_name}/{descriptor.name}",
         handler_name=name,
         client_streaming=descriptor.client_streaming,
         server_streaming=descriptor.server_streaming,
@@ -43,6 +48,7 @@ def _method(descriptor: MethodDescriptor) -> Method:
         encode_response=_encoder(response),
         decode_response=_decoder(response),
         limit=limit,
+        access=ANYBODY if is_etcds else ACCESS[row],
     )
 
 
@@ -71,6 +77,8 @@ INSPECTION = inspection_pb2.DESCRIPTOR.services_by_name["Inspection"]
 LOG_DIRS = log_dirs_pb2.DESCRIPTOR.services_by_name["LogDirs"]
 PRESENCE = presence_pb2.DESCRIPTOR.services_by_name["Presence"]
 CONTROLLER = controller_pb2.DESCRIPTOR.services_by_name["Controller"]
+ETCD_KV = etcd_pb2.DESCRIPTOR.services_by_name["KV"]
+ETCD_LEASE = etcd_pb2.DESCRIPTOR.services_by_name["Lease"]
 
 Log = methods_of(LOG)
 Replica = methods_of(REPLICA)
@@ -78,3 +86,5 @@ Inspection = methods_of(INSPECTION)
 LogDirs = methods_of(LOG_DIRS)
 Presence = methods_of(PRESENCE)
 Controller = methods_of(CONTROLLER)
+EtcdKV = methods_of(ETCD_KV)
+EtcdLease = methods_of(ETCD_LEASE)

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.limits import Gate
+from replog.rpc.gate import Gate
 from replog.rpc.methods import Method
+from replog.rpc.peer import Peer
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import ServerStream, send_answers
 
@@ -20,10 +21,11 @@ class TimedStream(ServerStream, Protocol):
         """Raises TimeoutError, too."""
 
 
-async def serve(method: Method, handler: Callable[..., Any], gate: Gate, stream: TimedStream) -> None:
+async def serve(method: Method, handler: Callable[..., Any], gate: Gate, stream: TimedStream, asks: Peer) -> None:
     """Every method is served as a stream both ways, which is the same on the wire. So a call passes the gate before its
     request is received, and the handler knows when a single answer was taken, too."""
-    with gate:
+    method.access.check_role(method.path, asks)
+    with gate.place(asks):
         if method.client_streaming:
             await handler(stream)
             return

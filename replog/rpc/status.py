@@ -29,6 +29,7 @@ GRPC_CODES = {
             ErrorCode.INVALID_REQUEST,
             ErrorCode.INVALID_RECORD,
         ),
+        code_pb2.PERMISSION_DENIED: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
         code_pb2.OUT_OF_RANGE: (ErrorCode.OFFSET_OUT_OF_RANGE,),
         code_pb2.NOT_FOUND: (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -48,6 +49,7 @@ GRPC_CODES = {
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
             ErrorCode.STALE_BROKER_EPOCH,
             ErrorCode.ELECTION_NOT_NEEDED,
+            ErrorCode.SECURITY_DISABLED,
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             ErrorCode.INELIGIBLE_REPLICA,
@@ -67,6 +69,7 @@ GRPC_CODES = {
             ErrorCode.NOT_ENOUGH_REPLICAS,
             ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
             ErrorCode.NOT_CONTROLLER,
+            ErrorCode.STALE_CONTROLLER_EPOCH,
             ErrorCode.KAFKA_STORAGE_ERROR,
             ErrorCode.UNKNOWN_PRODUCER_ID,
             ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -95,12 +98,14 @@ class CallStatus(NamedTuple):
 
 
 MAX_MESSAGE = 3000  # bytes of an error's text, which travels twice: some clients take 8 KiB of trailers in all
+INSTEAD_KEY = "instead"
 DETAILS_KEY = "grpc-status-details-bin"
 
 
 def to_status(error: ReplogError) -> CallStatus:
     detail = Any()
-    detail.Pack(error_details_pb2.ErrorInfo(reason=error.code.name, domain=DOMAIN))
+    metadata = {INSTEAD_KEY: error.instead} if error.instead else {}
+    detail.Pack(error_details_pb2.ErrorInfo(reason=error.code.name, domain=DOMAIN, metadata=metadata))
     code = GRPC_CODES[error.code]
     message = error.message
     if len(message.encode()) > MAX_MESSAGE:
@@ -115,7 +120,7 @@ def from_status(status: CallStatus, address: str) -> ReplogError:
     for detail in _details(status.details):
         info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info) and info.domain == DOMAIN and info.reason in ErrorCode.__members__:
-            return ReplogError(ErrorCode[info.reason], message)
+            return ReplogError(ErrorCode[info.reason], message, info.metadata.get(INSTEAD_KEY, ""))
     if status.code == code_pb2.DEADLINE_EXCEEDED:
         return ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{address} did not answer in time")
     if status.code in (code_pb2.UNAVAILABLE, code_pb2.CANCELLED):

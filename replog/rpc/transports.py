@@ -1,24 +1,92 @@
-"""Which transport carries the calls of a process: the setting `rpc.transport`, or the environment.
+"""Which transport carries the calls of a process, and whether with TLS.
 
-Both speak gRPC, so each talks to the other, and to any client.
+The setting `rpc.transport`, or the environment. Both speak gRPC, so each talks to the other, and to any client.
 """
 
 import os
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 
+from replog.config import ClientSecurity, ConnectionConfig, ServerSecurity, is_loopback, parse_address
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import load_properties
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.transport import H2Transport
+from replog.rpc.limits import ConnectionLimits
+from replog.rpc.peer import Role
+from replog.rpc.tls import Tls, TlsFiles
 from replog.rpc.transport import Transport
 
 VARIABLE = "REPLOG_RPC_TRANSPORT"
+CLIENT_CONFIG = "REPLOG_CLIENT_CONFIG"  # a file of `ClientSecurity`
 DEFAULT = "h2"
-TRANSPORTS: dict[str, Callable[[], Transport]] = {"grpcio": GrpcTransport, "h2": H2Transport}
+TRANSPORTS: dict[str, Callable[..., Transport]] = {"grpcio": GrpcTransport, "h2": H2Transport}
 
 
-def transport_named(name: str = "") -> Transport:
-    """`grpcio`, `h2`, or if nothing is said what the variable names. Raises INVALID_CONFIG for another name there."""
+def transport_named(name: str = "", tls: Tls | None = None, connections: ConnectionConfig | None = None) -> Transport:
+    """`grpcio`, `h2`, or if nothing is said what the variable names. `connections`: of others to its servers.
+
+    Raises INVALID_CONFIG for another name there.
+    """
     name = name or os.environ.get(VARIABLE, "") or DEFAULT
     if name not in TRANSPORTS:
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"{VARIABLE}={name!r}: choose {' or '.join(TRANSPORTS)}")
-    return TRANSPORTS[name]()
+    if connections is None:
+        return TRANSPORTS[name](tls)
+    limits = ConnectionLimits(connections.max_connections_per_ip, connections.connections_max_idle_ms)
+    return TRANSPORTS[name](tls, limits)
+
+
+def client_transport() -> Transport:
+    """Of a client that is told nothing else: with TLS if the file that `REPLOG_CLIENT_CONFIG` names says so.
+
+    Raises INVALID_CONFIG.
+    """
+    return transport_named(tls=client_tls())
+
+
+def client_tls(path: str = "") -> Tls | None:
+    """As a file of `ClientSecurity` says: that of the variable, if none is named. Raises INVALID_CONFIG."""
+    path = path or os.environ.get(CLIENT_CONFIG, "")
+    return _client_tls(path) if path else None
+
+
+@lru_cache(maxsize=100)
+def _client_tls(path: str) -> Tls | None:
+    return _tls(ClientSecurity.parse(dict(load_properties(Path(path))), path), None)
+
+
+def server_tls(config: ServerSecurity, listener: str, role: Role, own_name: str = "") -> Tls | None:
+    """For a process that listens there: it has a certificate of its role, and its name if one is given.
+
+    Raises INVALID_CONFIG, also for a listener without TLS that others than this machine may reach.
+    """
+    tls = _tls(config, config.ssl_client_auth)
+    if tls is None:
+        host, _ = parse_address(listener)
+        if not is_loopback(host) and not config.allow_plaintext:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG,
+                f"listeners={listener}: all who reach it may read, write and stop this cluster; set "
+                "security.protocol=SSL (docs/security.md), or allow.plaintext=true if the network keeps others out",
+            )
+        return None
+    identity = tls.material.identity
+    if identity is None:
+        raise ReplogError(ErrorCode.INVALID_CONFIG, "security.protocol=SSL: ssl.keystore.location is missing")
+    if identity.role is not role or (own_name and identity.name != own_name):
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"ssl.keystore.location={config.ssl_keystore_location} says {identity.uri}, and this is "
+            f"{role} {own_name}; make its own with: replog tls issue {role} {own_name or 'NAME'}",
+        )
+    return tls
+
+
+def _tls(config: ClientSecurity, client_auth: str | None) -> Tls | None:
+    if config.security_protocol == "PLAINTEXT":
+        return None
+    if config.ssl_truststore_location is None:
+        raise ReplogError(ErrorCode.INVALID_CONFIG, "security.protocol=SSL: ssl.truststore.location is missing")
+    return Tls(TlsFiles(config.ssl_keystore_location, config.ssl_truststore_location, client_auth or "required"))

@@ -4,6 +4,7 @@
 |---|---|
 | the broker | `broker/` |
 | the controller | `controller/` |
+| who may do what, and who was denied it | `authorizer.py`, `audit_log.py` |
 | time; work in threads; long work in slices | `clock.py`, `threads.py`, `slices.py` |
 | what gives way to clients; one timer for several moments | `pace.py`, `alarm.py` |
 | what every process sets up | `logging.py`, `descriptors.py`, `garbage.py` |

@@ -26,6 +26,7 @@ INVARIANTS = {
     "INV-22": "An eligible leader replica holds everything that was ever committed.",
     "ST-7": "Where a follower was when it last fetched, it holds what its leader holds.",
     "ST-13": "A leader has noted where its epoch begins before it serves.",
+    "CT-25": "Of several controllers only the one that leads commits, and one at most believes that it leads.",
     "CT-6": "In-sync replicas and leaders are active.",
     "HW-2": "Nothing is exposed while fewer than the minimum are in sync.",
     "HW-3": "The high watermark waits for every replica that may be in sync.",

@@ -16,6 +16,12 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 FSYNC = {"flush.messages": "1"}
 
 
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
     """A topic to be made, with an explicit assignment of replicas."""
@@ -55,6 +61,8 @@ class Plan:
 
     scratch_partitions: int = 1
     long_s: float = 8.0  # what a fault that is long takes at most
+    controllers: int = 1
+    permission: bool = False  # there is an authorizer, and a stranger
     eligible_leader_replicas: bool = True  # else the last in sync is waited for (ISR-19)
 
     def topic(self, tp: TopicPartition) -> TopicPlan:
@@ -83,7 +91,10 @@ def draw(chances: Chance, profile: Profile) -> Plan:
     racks = chance.choice(([""], ["r1", "r2", "r3"]))
     fsync = chance.random() < 0.15
     eligible_leader_replicas = rare.random() > 0.1
+    permission = AUTHORIZER if profile.permission else {}
     return Plan(
+        permission=profile.permission,
+        controllers=profile.controllers,
         racks={broker: racks[broker % len(racks)] for broker in brokers},
         disks=("disk1", "disk2") if chance.random() < profile.two_disks else ("disk1",),
         topics=tuple(
@@ -110,6 +121,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
             "leader.replication.throttled.rate": chance.choice((2_000, 20_000)),
             "follower.replication.throttled.rate": chance.choice((2_000, 20_000)),
             "request.timeout.ms": 3000,
+            **permission,
         },
         controller_settings={
             "eligible.leader.replicas.enable": eligible_leader_replicas,
@@ -117,6 +129,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
             "broker.session.timeout.ms": profile.session_ms,
             "min.insync.replicas": MIN_INSYNC_REPLICAS,
             "leader.imbalance.check.interval.seconds": chance.choice((3, 300)),
+            **permission,
         },
         weather=_weather(chance) if profile.rough_network else Weather(),
         faults=_mix(chance, profile),

@@ -46,6 +46,10 @@ class FaultKind(StrEnum):
     PAUSE_CONTROLLER = "pause the controller"
     STORE_FAILS = "metadata store refuses commits"
 
+    OLDER_STORE = "put an older copy of the metadata store back"
+    NEW_STORE = "make the metadata store again, empty"
+    LOSE_STORE = "lose the metadata store, and restore it from an older copy"
+
     ELECT_PREFERRED = "elect preferred leaders"
     REASSIGN = "move a partition to other brokers"
     HAND_ROUND = "hand leadership round"
@@ -66,6 +70,12 @@ class FaultKind(StrEnum):
     RESTART_BEFORE_REQUESTS = "restart a broker before its requests arrive"
     RESTART_UNANSWERED = "restart brokers while producers wait for answers"
     LEAD_ALONE = "let a laggard lead alone, and delete what it lacks"
+
+    CUT_FROM_ETCD = "cut the controller off from etcd"
+    SLOW_ETCD = "slow the way to etcd"
+    STOP_ETCD = "restart etcd"
+    PAUSE_ETCD = "pause etcd"
+    LOSE_LEASE = "take the controller's lease away"
 
 
 def _kinds(names: str) -> tuple[FaultKind, ...]:
@@ -99,7 +109,15 @@ LASTING = _kinds(
     "CUT_LINK CUT_ONE_WAY ISOLATE_BROKER ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS ISOLATE_BYSTANDER SPLIT "
     "PAUSE SLOW_DISK STALL_DISK"
 )
-CONTRIVED = (*STRAGGLERS, FaultKind.LEAD_ALONE, FaultKind.NO_DESCRIPTORS)  # for what hardly ever comes by itself
+SEVERAL_CONTROLLERS = _from(FaultKind.CUT_FROM_ETCD, to=FaultKind.LOSE_LEASE)
+STORES = _from(FaultKind.OLDER_STORE, to=FaultKind.LOSE_STORE)  # no disk is emptied then: it would know no other store
+CONTRIVED = (
+    *STRAGGLERS,
+    *SEVERAL_CONTROLLERS,
+    *STORES,
+    FaultKind.LEAD_ALONE,
+    FaultKind.NO_DESCRIPTORS,
+)  # for what hardly ever comes by itself
 ANYTHING = tuple(kind for kind in FaultKind if kind not in CONTRIVED)
 
 
@@ -123,6 +141,8 @@ class Profile:
     compacted: float = 0.0  # how many topics are
     transactions: float = 0.0  # how many topics have some
     two_disks: float = 0.3  # how many seeds give their brokers two log directories
+    controllers: int = 1  # several share an etcd
+    permission: bool = False  # brokers and controller have an authorizer, and a stranger tries everything
     step_limit_s: float = STEP_LIMIT_S  # how long a step of a loop may wait for the disk, were it a usual one
 
 
@@ -137,6 +157,21 @@ PROFILES: dict[str, Profile] = {
         Profile("network", "partitions, slow links, broken connections", _at(3.0, *NETWORK)),
         Profile("crashes", "kills, power losses, pauses, restarts", _at(2.0, *CRASHES)),
         Profile("controller", "the controller and its store fail", _at(3.0, *CONTROLLER) | _at(2.0, FaultKind.KILL)),
+        Profile(
+            "controllers",
+            "three controllers over an etcd, which fail, are cut off from it, and lose their leases",
+            _at(4.0, *SEVERAL_CONTROLLERS)
+            | _at(3.0, FaultKind.KILL_CONTROLLER, FaultKind.STOP_CONTROLLER, FaultKind.PAUSE_CONTROLLER)
+            | _at(2.0, FaultKind.KILL, FaultKind.RESTART, FaultKind.CUT_ONE_WAY, FaultKind.HAND_ROUND),
+            controllers=3,
+        ),
+        Profile(
+            "stores",
+            "the controller runs on an older copy of its store, or on an empty one, or loses it, while brokers die",
+            _at(8.0, *STORES)
+            | _at(3.0, FaultKind.KILL, FaultKind.KILL_LEADERS, FaultKind.SLOW_FOLLOWER, FaultKind.RESTART)
+            | _at(1.0, FaultKind.POWER_LOSS, FaultKind.ISOLATE_FROM_CONTROLLER, FaultKind.KILL_CONTROLLER),
+        ),
         Profile("moves", "elections and partitions on the move", _at(3.0, *LEADERSHIP) | _at(2.0, FaultKind.KILL)),
         Profile(
             "disks",
@@ -231,6 +266,12 @@ PROFILES: dict[str, Profile] = {
             "brokers that can open no more files for a while",
             _at(10.0, FaultKind.NO_DESCRIPTORS)
             | _at(2.0, FaultKind.KILL, FaultKind.RESTART, FaultKind.REASSIGN, FaultKind.HAND_ROUND),
+        ),
+        Profile(
+            "permission",
+            "clients may do what they need and a stranger nothing, while brokers and controller fail",
+            _at(1.0, *NETWORK) | _at(2.0, *CRASHES) | _at(2.0, *CONTROLLER),
+            permission=True,
         ),
         Profile(
             "storm",

@@ -20,7 +20,7 @@ from replog.metadata.values import LEAST_HEIRS, PartitionState
 from replog.simulator.checks.violation import Violation
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import Kernel
-from replog.simulator.cluster.members import CONTROLLER
+from replog.simulator.cluster.members import CONTROLLER, ETCD
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.history import History
 from replog.simulator.runtime.process import RUNNING
@@ -87,6 +87,8 @@ class Serving:
         controller, member = cluster.controller, cluster.controller_member
         if controller is None or not member.running or member.store_fails or not self._kernel.disk.sound(CONTROLLER):
             return
+        if cluster.etcd is not None and not (cluster.etcd.running and self._reach(member.name, ETCD)):
+            return
         image, resignations, now_ms = controller.state.image, controller.state.resignations, member.clock.monotonic_ms()
         able = {broker for broker in cluster.members if self._able(broker)}
         for tp in self._workload.partitions:
@@ -111,7 +113,7 @@ class Serving:
             and member.broker is not None
             and member.broker.manager.started
             and self._kernel.disk.sound(member.name)
-            and self._reach(member.name, CONTROLLER)
+            and self._reach(member.name, self._cluster.controller_member.name)
         )
 
     def _could_serve(self, state: PartitionState, group: tuple[int, ...], following: set[int]) -> bool:
@@ -125,7 +127,11 @@ class Serving:
     def _holds_on(self, leader: int) -> bool:
         """Whether it is a leader that its controller hears."""
         member = self._cluster.members.get(leader)
-        return member is not None and member.process.state is RUNNING and self._reach(member.name, CONTROLLER)
+        return (
+            member is not None
+            and member.process.state is RUNNING
+            and self._reach(member.name, self._cluster.controller_member.name)
+        )
 
     def _following(self, state: PartitionState, minimum: int) -> set[int]:
         """Those to whom the leader has to give way, for it hears none of them; nobody if it may stay."""

@@ -14,12 +14,14 @@ from replog.errors import ErrorCode, ReplogError
 from replog.simulator.checks.checker import Checker
 from replog.simulator.checks.touched import Touched
 from replog.simulator.checks.violation import Violation
+from replog.simulator.clients.stranger import ACLS
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import WORLD, Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.ending import Ending
 from replog.simulator.faults.nemesis import Nemesis
 from replog.simulator.invariants import INVARIANTS
+from replog.simulator.leading import ControllersCheck
 from replog.simulator.plan import draw
 from replog.simulator.profiles import Profile
 from replog.simulator.runtime.loop import Stuck
@@ -83,7 +85,7 @@ class Simulation:
                 self.checker = Checker(
                     self.cluster, eligible_leader_replicas=self.plan.eligible_leader_replicas, touched=touched
                 )
-                kernel.loop.on_step = self.checker.after_step
+                kernel.loop.on_step = self._after_step()
                 story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())
                 if not kernel.loop.run_until(lambda: self._defect() is not None or story.done(), MAX_VIRTUAL_S):
                     raise Violation("INV-21", f"the simulation is not over after {MAX_VIRTUAL_S:g} virtual seconds")
@@ -116,6 +118,18 @@ class Simulation:
             f"files: {kind}": count for kind, count in sorted(kernel.disk.counts.items()) if kind != "fsyncs"
         }
         return outcome
+
+    def _after_step(self) -> Callable[[SimulatedProcess], None]:
+        checker, cluster = self.checker, self.cluster
+        if cluster.etcd is None:
+            return checker.after_step
+        controllers = ControllersCheck(cluster.etcd, cluster.controller_members)
+
+        def after_step(process: SimulatedProcess) -> None:
+            controllers.after_step(process)
+            checker.after_step(process)
+
+        return after_step
 
     def _rare_network_event(self, source: str, event: str, **details: Any) -> None:
         if event in RARE_NETWORK_EVENTS:
@@ -170,6 +184,8 @@ class Simulation:
                         rng=self.kernel.stream("making topics"),
                     )
                     try:
+                        if self.plan.permission:
+                            await admin.create_acls(ACLS)
                         await admin.create_topic(topic.name, configs=topic.configs, assignment=topic.assignment)
                     except ReplogError as error:  # an answer that was lost makes the second request fail
                         if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:

@@ -23,10 +23,11 @@ from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES
 from replog.log.formats.segment_file import Vanished
-from replog.rpc.grpcio.options import CHANNEL_OPTIONS
+from replog.rpc.grpcio.credentials import blocking_channel
 from replog.rpc.grpcio.status import from_rpc_error
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Inspection, Log, Method
+from replog.rpc.transports import client_tls
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
@@ -114,7 +115,7 @@ class _Connection:
 
     def _open(self) -> grpc.Channel:
         if self._channel is None:
-            self._channel = grpc.insecure_channel(self._address, options=CHANNEL_OPTIONS)
+            self._channel = blocking_channel(self._address, client_tls())
         return self._channel
 
     def call(self, method: Method, request: Any) -> Any:

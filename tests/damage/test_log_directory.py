@@ -60,7 +60,7 @@ def bounds(manager: LogDirectory) -> tuple[int, int, int, int]:
 def test_without_damage(disk):
     said: list[str] = []
     manager = start(disk, said)
-    assert (said, bounds(manager), manager.previous_broker_epoch) == ([], (3, 20, 34, 34), 5)
+    assert (said, bounds(manager), manager.previous_stop.broker_epoch) == ([], (3, 20, 34, 34), 5)
     manager.abandon()
 
 
@@ -237,7 +237,7 @@ def test_a_marker_of_any_content_says_that_the_stop_was_clean(disk, content):
     """FN-3: but not in which broker epoch."""
     written(MARKER, content)(disk)
     manager = start(disk)
-    assert (manager.clean, manager.previous_broker_epoch, bounds(manager)) == (True, -1, (3, 20, 34, 34))
+    assert (manager.clean, manager.previous_stop.broker_epoch, bounds(manager)) == (True, -1, (3, 20, 34, 34))
     manager.abandon()
 
 

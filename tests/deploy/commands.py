@@ -81,7 +81,7 @@ def kubernetes_commands() -> list[Command]:
     values = {"POD_NAME": "replog-broker-0", "POD_INDEX": "0", "NODE_NAME": "node-a"}
     commands = []
     for path, document in kubernetes():
-        if document["kind"] != "StatefulSet":
+        if document["kind"] not in ("StatefulSet", "Job"):
             continue
         for container in document["spec"]["template"]["spec"]["containers"]:
             given = {variable["name"]: values[variable["name"]] for variable in container.get("env", [])}
@@ -103,6 +103,8 @@ def parse(arguments: list[str]) -> Any:
     context = None
     remaining = list(arguments)
     while hasattr(command, "commands"):
+        if command.invoke_without_command and (not remaining or remaining[0].startswith("-")):
+            break
         name = remaining.pop(0)
         assert name in command.commands, f"replog has no command {name!r}"
         command = command.commands[name]

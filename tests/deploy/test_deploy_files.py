@@ -30,6 +30,7 @@ def test_every_kind_of_file_has_commands():
         "controller.yaml",
         "replog-broker@.service",
         "replog-controller.service",
+        "replog-controller-format.service",
     }
 
 
@@ -62,13 +63,25 @@ def test_the_example_settings_parse_as_they_are(name):
     model.parse(settings, name)
 
 
+def test_who_listens_beyond_its_machine_says_that_it_does_so_without_tls():
+    beyond = 0
+    for command in REPLOG:
+        overrides = command.overrides()
+        if overrides.get("listeners", "").startswith("0.0.0.0:"):
+            beyond += 1
+            assert overrides.get("allow.plaintext") == "true", command.source
+    assert beyond == 6
+
+
 def test_no_two_brokers_share_an_identity_or_a_volume():
     services = compose()["services"]
     brokers = [command for command in REPLOG if command.source.startswith("compose.yaml: broker")]
     assert len(brokers) == 3
     for setting in ("node.id", "advertised.listeners"):
         assert len({command.overrides()[setting] for command in brokers}) == 3
-    volumes = [volume for service in services.values() for volume in service.get("volumes", [])]
+    volumes = [
+        volume for name, service in services.items() if name != "format" for volume in service.get("volumes", [])
+    ]
     assert len(volumes) == len(set(volumes)) == 4
     assert {volume.split(":")[0] for volume in volumes} == set(compose()["volumes"])
 
@@ -134,7 +147,11 @@ def test_kubernetes_objects_select_each_other():
 
 
 def test_systemd_keeps_what_the_process_writes():
-    for name, setting in (("replog-broker@.service", "log.dirs"), ("replog-controller.service", "metadata.log.dir")):
+    for name, setting in (
+        ("replog-broker@.service", "log.dirs"),
+        ("replog-controller.service", "metadata.log.dir"),
+        ("replog-controller-format.service", "metadata.log.dir"),
+    ):
         (state,) = unit(name)["StateDirectory"]
         command = next(c for c in REPLOG if c.source == name)
         assert command.overrides()[setting] == f"/var/lib/{state}".replace("%i", "1")

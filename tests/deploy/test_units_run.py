@@ -9,7 +9,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from replog.local_cluster.ports import free_port
-from tests.deploy.commands import DEPLOY, systemd_command
+from tests.deploy.commands import DEPLOY, Command, systemd_command
 from tests.deploy.running import Running, stopped_afterwards
 
 pytestmark = pytest.mark.processes
@@ -33,21 +33,30 @@ def serving(address: str) -> bool:
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
+def local(command: Command, tmp_path: Path) -> list[str]:
+    """What it runs, with this checkout's files."""
+    program = Path(sys.executable).parent / "replog"
+    arguments = [
+        argument.replace("/etc/replog", str(DEPLOY / "config")).replace("/var/lib/replog", str(tmp_path))
+        for argument in command.arguments
+    ]
+    return [str(program), *arguments]
+
+
 def test_the_units_bring_up_a_controller_and_a_broker(tmp_path):
     environment = {"REPLOG_CONTROLLER": f"127.0.0.1:{free_port([])}", "REPLOG_HOST": "127.0.0.1"}
     commands = [
         systemd_command("replog-controller.service", environment),
         systemd_command("replog-broker@.service", environment, free_instance("1909")),
     ]
+    (tmp_path / "controller").mkdir()
     with stopped_afterwards() as started:
+        make = systemd_command("replog-controller-format.service", environment)
+        format_store = Running(local(make, tmp_path), tmp_path / "format.log")
+        assert format_store.process.wait(100) == 0, format_store.log.read_text()
         for command in commands:
             assert command.program == "/opt/replog/bin/replog"
-            arguments = [
-                argument.replace("/etc/replog", str(DEPLOY / "config")).replace("/var/lib/replog", str(tmp_path))
-                for argument in command.arguments
-            ]
-            program = Path(sys.executable).parent / "replog"
-            process = Running([str(program), *arguments], tmp_path / f"{command.source}.log")
+            process = Running(local(command, tmp_path), tmp_path / f"{command.source}.log")
             started.append(process)
             address = command.overrides()["listeners"]
             process.wait_until(lambda _, address=address: serving(address), f"health on {address}")

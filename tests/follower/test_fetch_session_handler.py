@@ -49,7 +49,7 @@ class Session(FetchSessionHandler):
         self.defects: list[Exception] = []
         super().__init__(
             config,
-            102,
+            lambda: 102,
             self.quota,
             lambda _, progress: self.progress.append(progress),
             lambda _, error: self.defects.append(error),

@@ -34,6 +34,13 @@ def expanding(leader: PartitionLeader) -> IsrProposal:
     return proposal
 
 
+def test_the_epoch_of_a_member_that_has_not_fetched_yet_is_the_registered_one_isr_14(tmp_path):
+    log = log_of(tmp_path, "0:0-59", high_watermark=50)
+    leader = leader_of(log, state(isr=(1, 3), epoch=EPOCH, partition_epoch=7), Brokers(1, 2, 3))
+    fetch(leader, 2, 60, 0)
+    assert proposed(leader).isr == ((1, 101), (2, 102), (3, 103))
+
+
 @pytest.mark.parametrize("changes", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 90}], ids=str)
 def test_a_replica_that_may_not_join_is_not_proposed_isr_2(tmp_path, changes):
     brokers = Brokers(1, 2, 3)

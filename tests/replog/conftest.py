@@ -9,7 +9,24 @@ from pathlib import Path
 import pytest
 
 from replog.local_cluster.local_cluster import LocalCluster, log_tail
+from replog.rpc.transports import CLIENT_CONFIG
 from tests.replog.processes.commands import Commands, Replog
+from tests.replog.secure import SECURE, same_certificate_afterwards, secure_local_clusters
+
+if SECURE:
+    secure_local_clusters()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _certificate_of_module() -> Iterator[None]:
+    with same_certificate_afterwards():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _certificate_of_test() -> Iterator[None]:
+    with same_certificate_afterwards():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +55,8 @@ def replog(commands: Commands, tmp_path: Path) -> Replog:
     ) -> subprocess.CompletedProcess[str]:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("REPLOG_")}
         alone = {"REPLOG_CLUSTER_DIRECTORY": str(tmp_path / "no-cluster")}
+        if certificate := os.environ.get(CLIENT_CONFIG):
+            alone[CLIENT_CONFIG] = certificate
         return commands.run(list(map(str, arguments)), stdin, timeout, {**inherited, **alone, **(environment or {})})
 
     return run

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.config import BrokerConfig, TopicConfig, parse_address
+from replog.config import BrokerConfig, ControllerConfig, TopicConfig, parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import load_properties
 
@@ -90,3 +90,28 @@ def test_a_malformed_file_is_refused_with_its_line(tmp_path, content, reason):
 def test_a_missing_file_is_refused_by_name(tmp_path):
     with pytest.raises(ReplogError, match=r"cannot read .*nowhere\.properties"):
         load_properties(tmp_path / "nowhere.properties")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "word"),
+    [("a:1,b", "'b' is not host:port"), ("a:1,,b:2", "is not host:port"), (",".join(["a:1"] * 21), "at most 20")],
+)
+def test_addresses_are_checked_one_by_one_and_bounded(addresses, word):
+    properties = {"node.id": 1, "log.dirs": "/x"}
+    fine = BrokerConfig.parse(properties | {"controller.listener": "a:1, b:2"}, "test")
+    assert fine.controller_listener == "a:1,b:2"
+    with pytest.raises(ReplogError, match=word):
+        BrokerConfig.parse(properties | {"controller.listener": addresses}, "test")
+
+
+@pytest.mark.parametrize(
+    ("properties", "wanted"),
+    [
+        ({}, "metadata.log.dir is missing"),
+        ({"metadata.store": "etcd", "metadata.log.dir": "/x"}, "metadata.etcd.endpoints is missing"),
+        ({"metadata.store": "etcd", "metadata.etcd.endpoints": "e:1", "metadata.etcd.prefix": "x"}, "like /replog/"),
+    ],
+)
+def test_a_controller_says_where_its_store_is(properties, wanted):
+    with pytest.raises(ReplogError, match=wanted):
+        ControllerConfig.parse(properties, "test")

@@ -28,7 +28,7 @@ class Stream:
         self._arrived: list[SessionResponse] = []
         self.asking = FetchSessionHandler(
             follower.config,
-            broker_epoch,
+            lambda: broker_epoch,
             follower.follower_quota,
             lambda replica, progress: on_progress(follower, replica.topic_partition, progress),
             self._failed,

@@ -18,6 +18,7 @@ from replog.log.epochs import LeaderEpochCache
 from replog.log.log import Log
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
+from replog.metadata.incarnation import Claim
 from replog.metadata.values import NO_BROKER_EPOCH, PartitionState, Topic
 from replog.metadata.values import BrokerRegistration as Registration
 from replog.topic import TopicPartition
@@ -129,7 +130,7 @@ class World:
             )
             if self.controller.image.broker(broker_id) is None:
                 address = f"127.0.0.1:{9000 + broker_id}"
-                self.register(Registration(broker_id, 100 + broker_id, b"", address, "", False, False))
+                self.register(Registration(broker_id, 100 + broker_id, b"", address, "", False, False, joined=True))
         return self.brokers[broker_id]
 
     def add_log(self, broker_id: int, tp: TopicPartition, text: str) -> None:
@@ -337,10 +338,11 @@ class World:
         if error is not None:
             decided = dict.fromkeys(broker.sent, (error, None))
         else:
-            epoch = self.controller.image.brokers[broker.id].broker_epoch
+            known = self.controller.image.brokers[broker.id]
+            claim = Claim(broker.id, known.broker_epoch, known.incarnation_id)
             present = self.controller.image.brokers.keys() - {b.id for b in self.brokers.values() if not b.alive}
             decision = self.controller.alter_partition(
-                broker.id, epoch, self._proposals(broker), present, self.clock.monotonic_ms()
+                claim, self._proposals(broker), present, self.clock.monotonic_ms()
             )
             changes = decision.changes
             decided = dict(zip(broker.sent, decision.answer, strict=True))

@@ -13,7 +13,7 @@ from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_off
 from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.transport import Transport
-from replog.rpc.transports import transport_named
+from replog.rpc.transports import client_transport
 from replog.topic import TopicPartition
 
 __all__ = ["Consumer", "LogTruncated"]
@@ -64,7 +64,7 @@ class Consumer:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a consumer are greater than 0")
         rng = rng or random.Random()
         self._backoff = Backoff(rng, max_ms=RETRY_BACKOFF_MAX_MS)
-        self._metadata = Metadata(bootstrap, transport or transport_named(), rng)
+        self._metadata = Metadata(bootstrap, transport or client_transport(), rng)
         self._read_committed = isolation_level == "read_committed"
         self._fetcher = Fetcher(
             self._metadata,

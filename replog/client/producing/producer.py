@@ -16,7 +16,7 @@ from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_b
 from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.transport import Transport
-from replog.rpc.transports import transport_named
+from replog.rpc.transports import client_transport
 
 __all__ = ["Delivery", "DeliveryFailed", "Producer", "RecordMetadata"]
 
@@ -77,7 +77,7 @@ class Producer:
         self._batches_a_turn = max(1, _BYTES_A_TURN // batch_size)  # of one call
         self._wall_ms = wall_clock_ms
         self._sticky = StickyPartitioner(rng)
-        self._metadata = Metadata(bootstrap, transport or transport_named(), rng)
+        self._metadata = Metadata(bootstrap, transport or client_transport(), rng)
         idempotent = _ACKS[str(acks)] == -1 if enable_idempotence is None else enable_idempotence
         self._identity = Identity() if idempotent else None
         self._sender = Sender(

@@ -10,7 +10,7 @@ from replog.client.metadata import Leader, Metadata
 from replog.client.producing.accumulator import Accumulator, DeliveryFailed, PartitionQueue, ProducerBatch
 from replog.client.producing.idempotence import Identity, ProducerId
 from replog.client.producing.produce_stream import ProduceStream
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
 
@@ -25,6 +25,7 @@ TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LA
 DEFINITE = frozenset(
     {
         ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -233,6 +234,9 @@ class Sender:
                 response = await self.metadata.ask_any(Log["init_producer_id"], log_pb2.InitProducerIdRequest())
             except ReplogError as error:
                 logger.warning("no producer id: %s", error)
+                if error.code in DENIALS:
+                    self._fail_nameless(error)
+                    continue
                 for queue in self._nameless:
                     for batch in list(queue.batches)[:1]:
                         batch.last_error = error
@@ -245,6 +249,14 @@ class Sender:
             self._id_wanted.clear()  # more may have come meanwhile
             nameless, self._nameless = self._nameless, {}
             self._offer_again(nameless)
+
+    def _fail_nameless(self, error: ReplogError) -> None:
+        """No ACL lets this client write: waiting does not help."""
+        nameless, self._nameless = self._nameless, {}
+        for queue in nameless:
+            for batch in list(queue.batches):
+                self._fail(queue, batch, error.code, error.message, in_flight=False)
+        self._offer_again(nameless)
 
     async def _refresh_metadata(self) -> None:
         loop = asyncio.get_running_loop()

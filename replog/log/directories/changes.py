@@ -40,11 +40,11 @@ class NewReplica(NamedTuple):
 
 
 class Doomed(NamedTuple):
-    """A replica's log, the name of its directory from now on, and how long that stays."""
+    """A replica's log, the name of its directory from now on, and how long that stays; None: for good."""
 
     log: Log
     renamed: Path
-    delay_ms: int
+    delay_ms: int | None
 
 
 @dataclass(slots=True)

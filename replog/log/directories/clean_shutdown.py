@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 from replog.log.files.replacing import fsync_directory, fsync_path
 
@@ -9,8 +10,15 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 MAX_BYTES = 4096
 
 
-def take_marker(directory: Path, log_dirs: int) -> tuple[bool, int]:
-    """Remove the marker. Returns whether the last stop was orderly, and the broker epoch that the marker names.
+class CleanStop(NamedTuple):
+    """Of the process that wrote the marker: by this the controller knows that it stopped in order (ISR-18)."""
+
+    broker_epoch: int = -1  # not known
+    incarnation_id: bytes = b""
+
+
+def take_marker(directory: Path, log_dirs: int) -> tuple[bool, CleanStop]:
+    """Remove the marker. Returns whether the last stop was orderly, and what the marker says of it.
 
     The epoch is -1 if it is unknown, or if the broker had another number of directories than `log_dirs`: replicas may
     have been in a missing one (ISR-18). The marker is removed durably before anything is loaded, so a crash while
@@ -21,28 +29,38 @@ def take_marker(directory: Path, log_dirs: int) -> tuple[bool, int]:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES)
     except FileNotFoundError:
-        return False, -1
+        return False, CleanStop()
     path.unlink()
     fsync_directory(directory)
-    return True, _broker_epoch(content, log_dirs)
+    return True, _stop(content, log_dirs)
 
 
-def _broker_epoch(content: bytes, log_dirs: int) -> int:
+def _stop(content: bytes, log_dirs: int) -> CleanStop:
     """Recovery needs the marker's existence alone; its content may be damaged."""
     try:
         marker = json.loads(content)
     except (ValueError, RecursionError):
-        return -1
+        return CleanStop()
     if not isinstance(marker, dict) or marker.get("logDirs", log_dirs) != log_dirs:
-        return -1
+        return CleanStop()
     epoch = marker.get("brokerEpoch")
-    return epoch if type(epoch) is int and 0 <= epoch < 2**63 else -1
+    return CleanStop(epoch, _incarnation_id(marker)) if type(epoch) is int and 0 <= epoch < 2**63 else CleanStop()
 
 
-def write_marker(directory: Path, broker_epoch: int, log_dirs: int) -> None:
+def _incarnation_id(marker: dict[str, object]) -> bytes:
+    try:
+        return bytes.fromhex(str(marker.get("incarnationId", "")))
+    except ValueError:
+        return b""
+
+
+def write_marker(directory: Path, broker_epoch: int, log_dirs: int, incarnation_id: bytes = b"") -> None:
     """Say that everything is closed and durable. `log_dirs` is the number of the broker's directories."""
     path = directory / CLEAN_SHUTDOWN
-    marker = {"version": 0, "brokerEpoch": broker_epoch, "logDirs": log_dirs}
+    marker: dict[str, object] = {"version": 0, "brokerEpoch": broker_epoch, "logDirs": log_dirs}
+    if incarnation_id:
+        marker["incarnationId"] = incarnation_id.hex()
+    path.touch(mode=0o600)  # who reads it can say that this broker stopped in order
     path.write_text(json.dumps(marker, separators=(",", ":")))
     fsync_path(path)
     fsync_directory(directory)

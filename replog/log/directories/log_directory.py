@@ -18,7 +18,7 @@ from uuid import UUID
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, Doomed, NewReplica, is_begun, keep_begun
-from replog.log.directories.clean_shutdown import take_marker, write_marker
+from replog.log.directories.clean_shutdown import CleanStop, take_marker, write_marker
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.lock import lock
 from replog.log.directories.meta_properties import verify_or_create
@@ -37,9 +37,17 @@ from replog.log.formats.checkpoint import (
     OffsetCheckpoint,
 )
 from replog.log.log import Log
-from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition, parse_directory_name
+from replog.topic import (
+    DELETE_SUFFIX,
+    FUTURE_SUFFIX,
+    SET_ASIDE,
+    STRAY_SUFFIX,
+    TopicPartition,
+    parse_directory_name,
+)
 
 MAX_FILE_NAME = 255
+MAX_STRAYS = 10_000
 TELL_EVERY = 1000  # directories: some seconds
 
 Report = Callable[[str], None]
@@ -85,6 +93,7 @@ class LogDirectory:
         self._unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
         self._gone: dict[TopicPartition, None] = {}  # deleted, but perhaps still in the checkpoints
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
+        self._strays = 0
         self._loaded = False
         self._recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
         self._log_starts = OffsetCheckpoint(path / LOG_START_CHECKPOINT)
@@ -103,7 +112,7 @@ class LogDirectory:
             with storage_errors(path):
                 self._fd = open_fd(path, os.O_RDONLY)  # for fsyncs of names, also when no descriptor is left
                 self._held.callback(os.close, self._fd)
-                self.clean, self.previous_broker_epoch = take_marker(path, log_dirs)
+                self.clean, self.previous_stop = take_marker(path, log_dirs)
         except ReplogError:
             self.abandon()
             raise
@@ -135,7 +144,7 @@ class LogDirectory:
         """Open the log of every partition directory, recovering what an unclean stop may have torn.
 
         A directory that cannot be loaded is reported, kept in `failed`, and left as it is. One that is missing makes
-        the last stop count as unclean for the controller (`previous_broker_epoch` -1). An unreadable checkpoint of
+        the last stop count as unclean for the controller (`previous_stop`). An unreadable checkpoint of
         recovery points or log starts counts as empty; one of high watermarks raises DamagedCheckpoint (1.3).
         """
         report = on_progress or (lambda _: None)
@@ -181,7 +190,7 @@ class LogDirectory:
             keep_begun([log for tp, log in self._all().items() if tp not in recovery_points], self._fd)
         for tp in recovery_points.keys() - self._all().keys() - self.failed.keys():
             report(f"{self.path / tp.directory_name} is missing")
-            self.previous_broker_epoch = -1
+            self.previous_stop = CleanStop()
         try:
             self.cleaned_offsets.load(self._logs.keys() | self.failed.keys())
         except DamagedCheckpoint as damage:
@@ -202,6 +211,7 @@ class LogDirectory:
         is_future = set_aside is not None and set_aside["suffix"] == FUTURE_SUFFIX
         if set_aside is not None and not is_future:
             doomed = set_aside["suffix"] == DELETE_SUFFIX
+            self._strays += not doomed
             report(f"{'removing' if doomed else 'passing over'} {path}, which was set aside")
             if doomed:
                 shutil.rmtree(path, ignore_errors=True)
@@ -261,23 +271,37 @@ class LogDirectory:
         """An empty change: fill it, run it in any thread, commit it."""
         return DirectoryChange(self.path, self._fd, self.forget_gone, self._attend)
 
-    def plan_deletion(self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None) -> None:
+    def plan_deletion(
+        self, tp: TopicPartition, change: DirectoryChange, deletion_id: str | None = None, *, keep: bool = False
+    ) -> None:
         """Forget the replica, or future log, at once. The change renames its directory (FN-1), with `deletion_id` if
-        given."""
+        given. `keep`: if it has records it is a stray from now on, and nobody deletes it (CT-26).
+
+        Raises LogStorageError where there are too many strays.
+        """
         future = self._futures.pop(tp, None)
         if future is None:
             del self._topic_ids[tp]
         log = self._logs.pop(tp) if future is None else future.log
         log.abandon()
         self._gone[tp] = None
-        tail = f"-{tp.partition}.{deletion_id or self._new_id().hex}{DELETE_SUFFIX}"
+        is_stray = keep and future is None and log.log_end_offset > log.log_start_offset
+        tail = f"-{tp.partition}.{deletion_id or self._new_id().hex}{STRAY_SUFFIX if is_stray else DELETE_SUFFIX}"
         renamed = self.path / (tp.topic[: MAX_FILE_NAME - len(tail)] + tail)
-        delay_ms = log.config.file_delete_delay_ms if future is None else 0
+        delay_ms: int | None = log.config.file_delete_delay_ms if future is None else 0
+        if is_stray:
+            delay_ms = None
+            self._strays += 1
+            if self._strays > MAX_STRAYS:
+                raise LogStorageError(
+                    f"{self.path} has {MAX_STRAYS} directories that end in {STRAY_SUFFIX}, and that is the most; look "
+                    "whether they have anything that is missed, and move them away"
+                )
         change.doomed.append(Doomed(log, renamed, delay_ms))
 
     def commit(self, change: DirectoryChange, now_ms: int) -> None:
         """The change was run: make known what it created."""
-        self._doomed += [(doomed.renamed, now_ms, doomed.delay_ms) for doomed in change.doomed]
+        self._doomed += [(each.renamed, now_ms, each.delay_ms) for each in change.doomed if each.delay_ms is not None]
         for tp, log in change.logs.items():
             new = change.new[tp]
             if new.copy_name:
@@ -382,7 +406,7 @@ class LogDirectory:
 
     # -- the end
 
-    def close(self, broker_epoch: int) -> None:
+    def close(self, broker_epoch: int, incarnation_id: bytes = b"") -> None:
         """An orderly stop (FN-3): close every log durably, write the checkpoints, then the marker; unlock.
 
         If a log cannot be closed, the others are, no marker is written, and the error is raised.
@@ -396,7 +420,7 @@ class LogDirectory:
             self.checkpoint_all()
             if not logs.failures and (self.clean or (self._loaded and not self.failed)):
                 with storage_errors(self.path):
-                    write_marker(self.path, broker_epoch, self._log_dirs)
+                    write_marker(self.path, broker_epoch, self._log_dirs, incarnation_id)
         finally:
             self.abandon()
         for failure in logs.failures.values():

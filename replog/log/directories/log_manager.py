@@ -23,6 +23,7 @@ from pathlib import Path
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
+from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.log_directory import FutureLog, LogDirectory, RandomBytes, Report
 from replog.log.errors import LogStorageError, storage_errors
@@ -87,10 +88,10 @@ class LogManager:
         return {tp: error for directory in self.directories for tp, error in directory.failed.items()}
 
     @property
-    def previous_broker_epoch(self) -> int:
-        """The broker's epoch at its last stop, if that was orderly in every directory; else -1."""
-        epochs = {directory.previous_broker_epoch for directory in self.directories}
-        return epochs.pop() if len(epochs) == 1 else -1
+    def previous_stop(self) -> CleanStop:
+        """The broker's last stop, if that was orderly in every directory."""
+        stops = {directory.previous_stop for directory in self.directories}
+        return stops.pop() if len(stops) == 1 else CleanStop()
 
     def get(self, tp: TopicPartition) -> Log | None:
         home = self._home(tp)
@@ -164,11 +165,12 @@ class LogManager:
 
     # -- replicas
 
-    def plan_deletion(self, tp: TopicPartition, change: LogChange) -> None:
-        """Delete the replica and its future log. They are forgotten at once."""
+    def plan_deletion(self, tp: TopicPartition, change: LogChange, *, keep: bool = False) -> None:
+        """Delete the replica and its future log. They are forgotten at once. Raises and keeps as
+        `LogDirectory.plan_deletion`."""
         for directory in (self._home(tp), self._future_home(tp)):
             if directory is not None:
-                directory.plan_deletion(tp, self._part(change, directory))
+                directory.plan_deletion(tp, self._part(change, directory), keep=keep)
 
     def plan_creation(self, tp: TopicPartition, replica: NewReplica, change: LogChange) -> None:
         """Create the replica, perhaps after the deletion of one with the same name."""
@@ -321,12 +323,12 @@ class LogManager:
 
     # -- the end
 
-    def close(self, broker_epoch: int) -> None:
+    def close(self, broker_epoch: int, incarnation_id: bytes = b"") -> None:
         """`LogDirectory.close` for every directory; if one fails the others are closed, and its error is raised."""
         failure: ReplogError | None = None
         for directory in self.directories:
             try:
-                directory.close(broker_epoch)
+                directory.close(broker_epoch, incarnation_id)
             except ReplogError as error:
                 failure = error
         if failure is not None:

@@ -9,12 +9,15 @@ import grpc
 import grpc.aio
 
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.grpcio.credentials import channel_credentials
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.grpcio.server import GrpcServer
 from replog.rpc.grpcio.status import from_rpc_error
+from replog.rpc.limits import UNSAID, ConnectionLimits
 from replog.rpc.methods import Method
 from replog.rpc.pump import Pump
 from replog.rpc.refusal import is_refused
+from replog.rpc.tls import Tls
 
 
 class GrpcStream(Pump):
@@ -53,17 +56,36 @@ class GrpcStream(Pump):
 class GrpcChannel:
     """`replog.rpc.transport.Channel`."""
 
-    def __init__(self, address: str) -> None:
+    OPTIONS: tuple[tuple[str, int], ...] = CHANNEL_OPTIONS
+
+    def __init__(self, address: str, tls: Tls | None = None) -> None:
         self.address = address
-        self._channel = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._tls = tls
+        self._material = None if tls is None else tls.material
+        self._channel = self._new_channel()
+        self._before: list[Any] = []  # with certificates that were exchanged since: their calls go on
+
+    def _new_channel(self) -> Any:
+        if self._material is None:
+            return grpc.aio.insecure_channel(self.address, options=self.OPTIONS)
+        return grpc.aio.secure_channel(self.address, channel_credentials(self._material), options=self.OPTIONS)
+
+    def _current(self) -> Any:
+        if self._tls is not None:
+            self._tls.look_soon()
+            if self._tls.material is not self._material:
+                self._material = self._tls.material
+                self._before.append(self._channel)
+                self._channel = self._new_channel()
+        return self._channel
 
     async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
-        multi_callable = self._channel.unary_unary(method.path, method.encode_request, method.decode_response)
+        multi_callable = self._current().unary_unary(method.path, method.encode_request, method.decode_response)
         with _mapped_errors(self.address):
             return await multi_callable(request, timeout=timeout_s)
 
     async def watch(self, method: Method, request: Any) -> AsyncIterator[Any]:
-        multi_callable = self._channel.unary_stream(method.path, method.encode_request, method.decode_response)
+        multi_callable = self._current().unary_stream(method.path, method.encode_request, method.decode_response)
         call = multi_callable(request)
         try:
             with _mapped_errors(self.address):
@@ -73,21 +95,27 @@ class GrpcChannel:
             call.cancel()
 
     def open(self, method: Method) -> GrpcStream:
-        multi_callable = self._channel.stream_stream(method.path, method.encode_request, method.decode_response)
+        multi_callable = self._current().stream_stream(method.path, method.encode_request, method.decode_response)
         return GrpcStream(multi_callable(), self.address)
 
     async def close(self) -> None:
-        await self._channel.close()
+        for channel in (*self._before, self._channel):
+            await channel.close()
 
 
 class GrpcTransport:
     """`replog.rpc.transport.Transport`."""
 
+    def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
+        """`limits`: of the servers; gRPC does not count by host."""
+        self._tls = tls
+        self._limits = limits
+
     def connect(self, address: str) -> GrpcChannel:
-        return GrpcChannel(address)
+        return GrpcChannel(address, self._tls)
 
     def listen(self, address: str) -> GrpcServer:
-        return GrpcServer(address)
+        return GrpcServer(address, self._tls, self._limits)
 
     async def is_refused(self, address: str, timeout_s: float) -> bool:
         return await is_refused(address, timeout_s)

@@ -1,26 +1,35 @@
 """`replog.rpc.transport.Server` over grpc.aio: plain handler objects, with health and reflection."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.config import parse_address
-from replog.errors import ReplogError
+from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT
+from replog.rpc.gate import Gate
+from replog.rpc.grpcio.credentials import server_credentials
 from replog.rpc.grpcio.options import SERVER_OPTIONS
 from replog.rpc.grpcio.status import STATUS_CODES
 from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health
-from replog.rpc.limits import Gate
+from replog.rpc.limits import UNSAID, ConnectionLimits
 from replog.rpc.methods import Method, methods_of
+from replog.rpc.peer import Peer, anonymous, handling, unproved
 from replog.rpc.pump import Pump
 from replog.rpc.reflection import SERVICES, Reflection
 from replog.rpc.serving import cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
+from replog.rpc.tls import Tls
+
+logger = logging.getLogger(__name__)
 
 
 class GrpcServerStream(Pump):
@@ -28,9 +37,11 @@ class GrpcServerStream(Pump):
 
     waits_for_peer = True
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, method: Method, asks: Peer) -> None:
         super().__init__()
         self._context = context
+        self._method = method
+        self._asks = asks
 
     async def send(self, message: Any) -> None:
         await self._context.write(message)
@@ -40,22 +51,28 @@ class GrpcServerStream(Pump):
             message = await self._context.read()
         if isinstance(message, ReplogError):  # of `decoded`
             raise message
-        return None if message is grpc.aio.EOF else message
+        if message is grpc.aio.EOF:
+            return None
+        self._method.access.check_claim(self._method.path, self._asks, message)
+        return message
 
 
 class GrpcServer:
     """`replog.rpc.transport.Server`."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
         self._address = address
-        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        self._tls = tls
+        self._server = grpc.aio.server(
+            options=(*SERVER_OPTIONS, ("grpc.max_connection_idle_ms", min(limits.idle_ms, MAX_INT)))
+        )
         self._health = Health()
         self._names: list[str] = []
         self.add(HEALTH, self._health)
 
     def add(self, service: ServiceDescriptor, handlers: object) -> None:
         table = {
-            name: _rpc_handler(method, getattr(handlers, method.handler_name))
+            name: _rpc_handler(method, getattr(handlers, method.handler_name), self._tls)
             for name, method in zip((m.name for m in service.methods), methods_of(service).values(), strict=True)
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, table),))
@@ -67,7 +84,10 @@ class GrpcServer:
             self.add(service, Reflection(names))
         host, _ = parse_address(self._address)
         try:
-            bound = self._server.add_insecure_port(self._address)
+            if self._tls is None:
+                bound = self._server.add_insecure_port(self._address)
+            else:
+                bound = self._server.add_secure_port(self._address, server_credentials(self._tls))
         except RuntimeError:
             bound = 0
         if bound == 0:
@@ -85,20 +105,24 @@ class GrpcServer:
         await self._server.stop(grace_s)
 
 
-def _rpc_handler(method: Method, handler: Callable[..., Any]) -> Any:
+def _rpc_handler(method: Method, handler: Callable[..., Any], tls: Tls | None) -> Any:
     return grpc.stream_stream_rpc_method_handler(
-        _served(method, handler, Gate(method.path, method.limit)),
+        _served(method, handler, Gate(method.path, method.limit), tls),
         request_deserializer=partial(decoded, method.decode_request),  # gRPC would answer what raises with INTERNAL
         response_serializer=method.encode_response,
     )
 
 
-def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable[[Any, Any], Awaitable[None]]:
+def _served(
+    method: Method, handler: Callable[..., Any], gate: Gate, tls: Tls | None
+) -> Callable[[Any, Any], Awaitable[None]]:
     async def serve_call(_requests: Any, context: Any) -> None:
         _name_task(method.path)
-        stream = GrpcServerStream(context)
         try:
-            await serve(method, handler, gate, stream)
+            asks = _peer(context, tls)
+            handling(asks)
+            stream = GrpcServerStream(context, method, asks)
+            await serve(method, handler, gate, stream, asks)
             await stream.sent()
         except (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError):
             return  # the client has gone; there is nobody to tell
@@ -108,6 +132,22 @@ def _served(method: Method, handler: Callable[..., Any], gate: Gate) -> Callable
             await context.abort(STATUS_CODES[status.code], status.message, details)
 
     return serve_call
+
+
+def _peer(context: Any, tls: Tls | None) -> Peer:
+    """Raises CLUSTER_AUTHORIZATION_FAILED for a certificate that is none of ours."""
+    _, _, place = unquote(context.peer()).partition(":")  # as in ipv4:127.0.0.1:9092 and ipv6:[::1]:9092
+    host = place.rpartition(":")[0].strip("[]")
+    if tls is None:
+        return anonymous(host)
+    proved = context.auth_context()
+    if "x509_pem_cert" not in proved:
+        return unproved(host)
+    try:
+        return tls.accepted((name.decode() for name in proved.get("x509_subject_alternative_name", ())), host)
+    except ValueError as error:
+        logger.warning("refused a call of %s: %s", place, error)
+        raise ReplogError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(error)) from None
 
 
 def _name_task(name: str) -> None:

@@ -32,11 +32,11 @@ _OF_HTTP = {
 
 
 @lru_cache(1000)
-def request_fields(path: str, authority: str, timeout_ms: int | None) -> FieldList:
+def request_fields(path: str, authority: str, timeout_ms: int | None, scheme: str = "http") -> FieldList:
     """Of a call with a deadline in `timeout_ms` from now, if any; at most 99,999,999 are said."""
     fields = [
         (b":method", b"POST"),
-        (b":scheme", b"http"),
+        (b":scheme", scheme.encode()),
         (b":path", path.encode()),
         (b":authority", authority.encode()),
         (b"te", b"trailers"),

@@ -15,6 +15,7 @@ from replog.rpc.http2.client_wire import ClientWire
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.reads import Reads
 from replog.rpc.methods import Method
+from replog.rpc.tls import Tls
 from replog.rpc.transport import always
 
 CONNECT_S = 3.0  # for one attempt: to connect, and to hear the server's first word
@@ -33,7 +34,7 @@ class H2Stream:
         self._exchange: Exchange | None = None
         self._opening: asyncio.Task[tuple[ClientWire, Exchange]] | None = None
         self._ended: ReplogError | None = None  # by this side
-        self._much = False  # waited when the last message was sent: look again
+        self._waits = False  # waited when the last message was sent: look again
         self._early: list[Any] = []  # posted before the stream is open
 
     async def _opened(self) -> Exchange:
@@ -68,14 +69,14 @@ class H2Stream:
                 f"{self._channel.address}: the stream has ended" if failure is None else failure.message,
             )
         self.post(message)
-        if self._much:
-            await exchange.room()
+        if self._waits:
+            await exchange.all_gone()
 
     def post(self, message: Any) -> None:
         if self._exchange is None:
             self._early.append(message)
         elif not self._exchange.over:
-            self._much = self._exchange.send(pieces_of(self._method.encode_request, message))
+            self._waits = self._exchange.send(pieces_of(self._method.encode_request, message))
             self._wire.write()
 
     async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
@@ -129,8 +130,9 @@ def _give_up_opened(opening: "asyncio.Task[tuple[ClientWire, Exchange]]") -> Non
 class H2Channel:
     """`replog.rpc.transport.Channel`."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: Tls | None = None) -> None:
         self.address = address
+        self._tls = tls
         self._wire: ClientWire | None = None
         self._wires: set[ClientWire] = set()  # that one, and those that only end their calls
         self._connecting: asyncio.Task[ClientWire] | None = None
@@ -187,17 +189,21 @@ class H2Channel:
             async with asyncio.timeout_at(deadline):
                 wire = await self._with_a_place()
         left_ms = None if deadline is None else timeout_ms(deadline - asyncio.get_running_loop().time())
-        return wire, wire.open(request_fields(method.path, self.address, left_ms))
+        scheme = "http" if self._tls is None else "https"
+        return wire, wire.open(request_fields(method.path, self.address, left_ms, scheme))
 
     async def _with_a_place(self) -> ClientWire:
+        why = ""
         for _ in range(CONNECTIONS):
             wire = self._wire
             if wire is None or not wire.usable:
                 wire = await self._connected()
             if await wire.place():
                 return wire
+            why = wire.why
         raise ReplogError(
-            ErrorCode.NETWORK_EXCEPTION, f"{self.address} cannot be reached: it takes no calls on new connections"
+            ErrorCode.NETWORK_EXCEPTION,
+            f"{self.address} cannot be reached: it takes no calls on new connections: {why}",
         )
 
     # -- the connection
@@ -220,8 +226,11 @@ class H2Channel:
         except (OSError, UnicodeError, ReplogError) as error:
             self._again_at = loop.time() + min(MIN_BACKOFF_S * 2 ** min(self._failures, 10), MAX_BACKOFF_S)
             self._failures += 1
-            why = f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else str(error)
-            self._refused = f"{self.address} cannot be reached: {why}"
+            if isinstance(error, ReplogError):
+                self._refused = error.message
+            else:
+                why = f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else str(error)
+                self._refused = f"{self.address} cannot be reached: {why}"
             raise ReplogError(ErrorCode.NETWORK_EXCEPTION, self._refused) from None
         else:
             self._failures = 0
@@ -235,6 +244,8 @@ class H2Channel:
         host, port = parse_address(self.address)
         loop = asyncio.get_running_loop()
         until = loop.time() + CONNECT_S
+        if self._tls is not None:
+            self._tls.look_soon()
         async with asyncio.timeout_at(until):
             places = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
         failure: Exception = OSError("the name has no address")
@@ -253,7 +264,9 @@ class H2Channel:
             if sys.platform == "linux":
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, ACKNOWLEDGED_MS)
             await loop.sock_connect(connection, place)
-            _, wire = await loop.create_connection(lambda: ClientWire(self.address, Reads()), sock=connection)
+            _, wire = await loop.create_connection(
+                lambda: ClientWire(self.address, Reads(), self._tls), sock=connection
+            )
         except BaseException:
             connection.close()
             raise

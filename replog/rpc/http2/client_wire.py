@@ -1,10 +1,12 @@
 """The client's side of one connection: it opens calls, as many at once as the server allows."""
 
 import asyncio
+import ssl
 from collections import deque
 
 from google.rpc import code_pb2
 
+from replog.config import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.http2 import events
 from replog.rpc.http2.bounds import Bounds
@@ -14,11 +16,19 @@ from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.fields import FieldList
 from replog.rpc.http2.frames import CANCEL, ENHANCE_YOUR_CALM, NO_ERROR, REFUSED_STREAM
 from replog.rpc.http2.reads import Reads
-from replog.rpc.http2.wire import Wire
+from replog.rpc.http2.shield import Shield, explained
+from replog.rpc.http2.wire import CLOSED, Wire
 from replog.rpc.limits import MAX_ANSWER_BYTES
+from replog.rpc.peer import Role
 from replog.rpc.status import CallStatus, from_status
+from replog.rpc.tls import Tls
 
 SILENCE_S = 5.0  # until a ping: who vanished is noticed without a request
+_NO_WORD = f"{CLOSED} before the server spoke; if it asks for TLS there, set security.protocol=SSL"
+_NO_TLS = (
+    f"{CLOSED} in the TLS handshake; look at ssl.keystore.location, or if no TLS is spoken there, set "
+    "security.protocol=PLAINTEXT"
+)
 _OF_RESETS = {
     NO_ERROR: code_pb2.UNAVAILABLE,
     REFUSED_STREAM: code_pb2.UNAVAILABLE,
@@ -28,8 +38,12 @@ _OF_RESETS = {
 
 
 class ClientWire(Wire):
-    def __init__(self, address: str, reads: Reads) -> None:
+    def __init__(self, address: str, reads: Reads, tls: Tls | None = None) -> None:
         super().__init__(Connection("client", Bounds(MAX_ANSWER_BYTES)), address, SILENCE_S, reads)
+        self._tls = tls
+        self._host = parse_address(address)[0].strip("[]")
+        self._sealed = tls is not None
+        self._why = _NO_WORD if tls is None else _NO_TLS  # until the server has spoken
         self.ready: asyncio.Future[None] = self._loop.create_future()  # once the server has spoken
         self.untouched = ReplogError(  # of a call that the server did not begin to handle: it may be sent again
             ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: it takes no more calls on this connection"
@@ -38,12 +52,33 @@ class ClientWire(Wire):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        if self._tls is not None:
+            self._shield = Shield(self._tls.material.client, self._host)
+            self._shield.begin()
+            self._say(self._shield.outgoing())
         assert not self.connection.can_open, "`Opened` says when"
+
+    def on_open(self, shield: Shield) -> None:
+        assert self._tls is not None
+        try:
+            server = self._tls.accepted(shield.uris() or (), self._host)
+            if server.role not in (Role.BROKER, Role.CONTROLLER):
+                raise ValueError(f"its certificate is that of a {server.role}, {server.principal}")
+        except ValueError as error:
+            self.refuse_connection(str(error), shield.close())
+
+    def on_unsafe(self, error: ssl.SSLError) -> None:
+        self._why = explained(error, self._host)
 
     @property
     def usable(self) -> bool:
         """Whether new calls may go here, now or when others have ended."""
         return not self.lost and self.connection.usable
+
+    @property
+    def why(self) -> str:
+        """It takes no more calls."""
+        return self._why
 
     async def place(self) -> bool:
         """Wait while the server has as many calls as it allows. False if this connection takes no more."""
@@ -92,6 +127,7 @@ class ClientWire(Wire):
 
     def on_opened(self, event: events.Opened) -> None:
         if not self.ready.done():
+            self._why = CLOSED
             self.ready.set_result(None)
         self._next_may_open()
 

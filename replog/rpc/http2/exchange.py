@@ -11,7 +11,7 @@ from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.deadlines import Deadlines
 from replog.rpc.http2.frames import CANCEL
 
-MAX_WAITING = 64 << 10  # bytes; a sender with more of them waits until all have gone out
+MAX_WAITING = 64 << 10  # bytes of what was posted; with more of them a stream is not read from
 
 
 class Exchange:
@@ -112,20 +112,19 @@ class Exchange:
 
     def _raise_failure(self) -> None:
         if (failure := self.failure) is not None:
-            raise ReplogError(failure.code, failure.message)  # a new one, which keeps no frames of others
+            # a new one, which keeps no frames of others
+            raise ReplogError(failure.code, failure.message, failure.instead)
 
     def send(self, pieces: Sequence[Buffer], end: bool = False) -> bool:
-        """Returns whether more waits than a sender may leave: it writes what can be written, and calls `room`."""
-        return self._connection.send_message(self.stream, pieces, end) > MAX_WAITING
+        """Returns whether some of it waits: a sender writes what can be written, and calls `all_gone`."""
+        return self._connection.send_message(self.stream, pieces, end) > 0
 
     @property
     def must_wait(self) -> bool:
         return self._connection.waiting(self.stream) > MAX_WAITING
 
-    async def room(self) -> None:
-        """Until all that was sent has gone out, or cannot any more; at once if little waits."""
-        if self._connection.waiting(self.stream) <= MAX_WAITING:
-            return
+    async def all_gone(self) -> None:
+        """Until all that was sent has gone out, or cannot any more: the last byte keeps the whole answer in memory."""
         while self._connection.waiting(self.stream):
             self._sending = asyncio.get_running_loop().create_future()
             try:

@@ -7,6 +7,7 @@ loop one of them is read. All others are read in every turn.
 
 import asyncio
 from collections import deque
+from functools import cached_property
 
 READ_BYTES = 256 << 10  # of one read
 MUCH_BYTES = 64 << 10
@@ -23,6 +24,11 @@ class Reads:
         self.count = 0  # of reads so far: who writes for the second time at one count waits for the end of the turn
         self._counting = False
         self._last: asyncio.Transport | None = None  # that brought much; alone it does not wait
+
+    @cached_property
+    def plain(self) -> memoryview:
+        """For what a read was before it was sealed."""
+        return memoryview(bytearray(READ_BYTES))
 
     def brought_much(self, transport: asyncio.Transport) -> None:
         """The last read had `much` bytes or more."""

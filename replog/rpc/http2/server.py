@@ -5,29 +5,40 @@ import contextlib
 import errno
 import inspect
 import socket
+from typing import cast
 
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.config import parse_address
+from replog.rpc.gate import Gate
 from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health
+from replog.rpc.http2.handshakes import Handshakes, Refusals
+from replog.rpc.http2.places import Place, Places
 from replog.rpc.http2.reads import Reads
 from replog.rpc.http2.server_wire import Route, ServerWire
 from replog.rpc.http2.unread import Unread
-from replog.rpc.limits import MAX_CONNECTIONS, Gate
+from replog.rpc.limits import MAX_CONNECTIONS, UNSAID, ConnectionLimits
 from replog.rpc.methods import methods_of
 from replog.rpc.reflection import SERVICES, Reflection
 from replog.rpc.serving import cannot_listen
+from replog.rpc.tls import Tls
 
 BACKLOG = 1024  # connections that wait to be taken
+SWEEP_S = 10.0  # at most, between two looks for connections that are idle
 ENDING_S = 5.0  # for handlers that were cancelled
 
 
 class H2Server:
     """`replog.rpc.transport.Server`."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
         self._address = address
+        self._limits = limits
+        self._places = Places(limits)
+        self._sweeping: asyncio.Task[None] | None = None
+        self._refusals = Refusals()
+        self._handshakes = None if tls is None else Handshakes(tls)
         self._routes: dict[str, Route] = {}
         self._names: list[str] = []
         self._wires: set[ServerWire] = set()
@@ -57,17 +68,50 @@ class H2Server:
         for listener in sockets:
             loop = asyncio.get_running_loop()
             self._listeners.append(await loop.create_server(self._new_wire, sock=listener, backlog=BACKLOG))
+        self._sweeping = asyncio.create_task(self._sweep(), name="end idle connections")
         await self.set_serving(False)
         return f"{host}:{sockets[0].getsockname()[1]}"
 
     def _new_wire(self) -> ServerWire:
-        return ServerWire(self._routes, self._reads, self._unread, self._takes, self._wires.discard, self._drained.set)
+        return ServerWire(
+            self._routes,
+            self._reads,
+            self._unread,
+            self._takes,
+            self._leaves,
+            self._drained.set,
+            self._refusals,
+            self._handshakes,
+        )
 
     def _takes(self, wire: ServerWire) -> bool:
-        if len(self._wires) >= MAX_CONNECTIONS:
+        host = wire.asks.host
+        if not self._places.admits(host):
             return False
+        if len(self._wires) >= MAX_CONNECTIONS:
+            gives_way = self._places.yielding(host)
+            if gives_way is None:
+                return False
+            self._dismiss(gives_way, "others need its place")
         self._wires.add(wire)
+        self._places.take(wire, host)
         return True
+
+    def _leaves(self, wire: ServerWire) -> None:
+        self._wires.discard(wire)
+        self._places.leave(wire, wire.asks.host)
+
+    def _dismiss(self, place: Place, why: str) -> None:
+        wire = cast(ServerWire, place)
+        wire.dismiss(why)
+        self._leaves(wire)
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(SWEEP_S, self._limits.idle_ms / 4000))
+            for place in self._places.idle(loop.time()):
+                self._dismiss(place, "it had no call for connections.max.idle.ms")
 
     async def set_serving(self, serving: bool) -> None:
         """What health.v1 answers, for the whole server and each service."""
@@ -77,6 +121,8 @@ class H2Server:
         await self.set_serving(False)
         for listener in self._listeners:
             listener.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         wires = list(self._wires)
         for wire in wires:
             wire.connection.go_away()

@@ -1,13 +1,15 @@
 """The server's side of one connection: each call becomes a task, which ends with the call."""
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
 from google.rpc import code_pb2
 
-from replog.errors import ReplogError
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc.codec import pieces_of
+from replog.rpc.gate import Gate
 from replog.rpc.http2 import events
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.calls import ANSWER, OK_TRAILERS, Asked, Refused, parse_request, trailers, whole_answer
@@ -15,11 +17,14 @@ from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.fields import FieldList
 from replog.rpc.http2.frames import ENHANCE_YOUR_CALM
+from replog.rpc.http2.handshakes import Handshakes, Refusals
 from replog.rpc.http2.reads import Reads
+from replog.rpc.http2.shield import HELLO, Shield, explained
 from replog.rpc.http2.unread import Unread
 from replog.rpc.http2.wire import Wire
-from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS, Gate
+from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS
 from replog.rpc.methods import Method
+from replog.rpc.peer import Peer, anonymous, handling, unproved
 from replog.rpc.serving import decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import always
@@ -47,7 +52,7 @@ class ServerCall:
         self._wire = wire
         self._route = route
         self._answered = False
-        self._much = False  # waited when the last message was sent: look again
+        self._waits = False  # waited when the last message was sent: look again
 
     @property
     def path(self) -> str:
@@ -57,21 +62,25 @@ class ServerCall:
         payload = await self.exchange.next(timeout_s)
         if payload is None:
             return None
-        message = decoded(self._route.method.decode_request, payload)
+        return self._checked(payload)
+
+    def _checked(self, payload: bytes) -> Any:
+        method = self._route.method
+        message = decoded(method.decode_request, payload)
         if isinstance(message, ReplogError):
             raise message
+        method.access.check_claim(method.path, self._wire.asks, message)
         return message
 
     async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
-        decode, exchange = self._route.method.decode_request, self.exchange
+        exchange, asks = self.exchange, self._wire.asks
 
         def take(payload: bytes) -> None:
-            message = decoded(decode, payload)
-            if isinstance(message, ReplogError):
-                raise message
+            message = self._checked(payload)
+            handling(asks)
             handle(message)
 
-        await exchange.each(take, lambda: not (self._much and exchange.must_wait) and ready())
+        await exchange.each(take, lambda: not (self._waits and exchange.must_wait) and ready())
 
     def go_on(self) -> None:
         self.exchange.go_on()
@@ -83,21 +92,21 @@ class ServerCall:
         if not self._answered:
             self._answered = True
             wire.connection.send_headers(exchange.stream, ANSWER)
-        much = self._much = exchange.send(pieces_of(self._route.method.encode_response, message))
-        if much or self._route.method.server_streaming:
+        waits = self._waits = exchange.send(pieces_of(self._route.method.encode_response, message))
+        if waits or self._route.method.server_streaming:
             wire.write()
         elif not self._route.ends_with_answer:  # whose trailers follow at once
             wire.write_soon()
 
     async def send(self, message: Any) -> None:
         self.post(message)
-        if self._much:
-            await self.exchange.room()
+        if self._waits:
+            await self.exchange.all_gone()
 
     async def run(self) -> None:
         route = self._route
         try:
-            await serve(route.method, route.handler, route.gate, self)
+            await serve(route.method, route.handler, route.gate, self, self._wire.asks)
         except asyncio.CancelledError:
             if self._wire.is_under_way(self):
                 raise  # by somebody else: the loop ends
@@ -122,12 +131,16 @@ class ServerWire(Wire):
         takes: Callable[["ServerWire"], bool],
         on_closed: Callable[["ServerWire"], None],
         on_drained: Callable[[], None],
+        refusals: Refusals,
+        handshakes: Handshakes | None,
     ) -> None:
         """`takes` says whether there is a place for one more connection. `on_drained` is called when no call is left
-        of those before `go_away`, or the connection is lost."""
+        of those before `go_away`, or the connection is lost. With `handshakes` the peer has to speak TLS."""
         bounds = Bounds(MAX_REQUEST_BYTES, max_streams=MAX_STREAMS)
         super().__init__(Connection("server", bounds), "the client", SILENCE_S, reads)
         self.calls: dict[int, ServerCall] = {}
+        self.asks: Peer
+        self.idle_since = 0.0  # the loop's time, s
         self._routes = routes
         self._last_headers: FieldList | None = None
         self._last_asked: Asked
@@ -135,24 +148,77 @@ class ServerWire(Wire):
         self._takes = takes
         self._on_closed = on_closed
         self._on_drained = on_drained
+        self._refusals = refusals
+        self._handshakes = handshakes
+        self._sealed = handshakes is not None
+        self._place = ""  # the other end's address and port
+        self._stranger = ""  # why none of its calls is taken
 
     def __str__(self) -> str:
         return f"{self.peer}, {', '.join(sorted({call.path for call in self.calls.values()}))}"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        host, port, *_ = transport.get_extra_info("peername") or ("", 0)  # none: already gone
+        self.asks = anonymous(host) if self._handshakes is None else unproved(host)
+        self._place = f"{host}:{port}"
+        self.idle_since = asyncio.get_running_loop().time()
         if self._takes(self):
             super().connection_made(transport)
+            if self._handshakes is not None:
+                self._handshakes.begin(self)
         else:
             self.lost = True
             cast(asyncio.Transport, transport).abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_closed(self)
+        self._handshake_is_over()
         super().connection_lost(exc)
 
     def buffer_updated(self, nbytes: int) -> None:
         super().buffer_updated(nbytes)
         self._unread.came(nbytes)
+
+    # -- TLS
+
+    def new_shield(self, data: memoryview) -> Shield | None:
+        assert self._handshakes is not None
+        if data[0] == HELLO:
+            return Shield(self._handshakes.tls.server, None)
+        self.give_up_handshake(f"it speaks no TLS, and began with {bytes(data[:24])!r}; set its security.protocol=SSL")
+        return None
+
+    def on_open(self, shield: Shield) -> None:
+        assert self._handshakes is not None
+        self._handshake_is_over()
+        try:
+            if (uris := shield.uris()) is not None:
+                self.asks = self._handshakes.tls.accepted(uris, self.asks.host)
+        except ValueError as error:
+            self._log_refusal(str(error))
+            self._stranger = str(error)
+
+    def on_unsafe(self, error: ssl.SSLError) -> None:
+        self._handshake_is_over()
+        self._why = explained(error, None)
+        self._log_refusal(self._why)
+
+    def give_up_handshake(self, why: str) -> None:
+        self._handshake_is_over()
+        self._log_refusal(why)
+        self._why = why
+        self.abort()
+
+    def _handshake_is_over(self) -> None:
+        if self._handshakes is not None:
+            self._handshakes.end(self)
+
+    def _log_refusal(self, why: str) -> None:
+        self._refusals.say(self._place, why)
+
+    def _on_failed(self, event: events.Failed) -> None:
+        self._log_refusal(event.text)
+        super()._on_failed(event)
 
     def is_under_way(self, call: ServerCall) -> bool:
         return self.calls.get(call.exchange.stream) is call
@@ -169,7 +235,18 @@ class ServerWire(Wire):
             del self.exchanges[stream]
             call.exchange.drop()
             self.deadlines.drop(call)
+            self.idle_since = self._loop.time()
         return call
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.calls
+
+    def dismiss(self, why: str) -> None:
+        """Close it, and tell the client that what it asks from now on was not done."""
+        self.connection.go_away()
+        self.cut_short_all()
+        self.close(why)
 
     def _cut_short(self, call: ServerCall, status: CallStatus) -> None:
         self.end(call, status)
@@ -201,6 +278,10 @@ class ServerWire(Wire):
         except Refused as refused:
             self.connection.send_trailers(stream, refused.fields)
             return
+        if self._stranger:
+            refusal = to_status(ReplogError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, self._stranger))
+            self.connection.send_trailers(stream, whole_answer(refusal))
+            return
         route = self._routes.get(asked.path)
         if route is None:
             status = CallStatus(code_pb2.UNIMPLEMENTED, f"there is no method {asked.path[:200]} here", b"")
@@ -212,6 +293,7 @@ class ServerWire(Wire):
             exchange.on_over()
         if asked.timeout_s is not None:
             self.deadlines.set(call, asked.timeout_s, self._too_late)
+        handling(self.asks)
         call.task = self._loop.create_task(call.run(), name=route.method.path)
 
     def _parsed(self, headers: FieldList) -> Asked:

@@ -2,17 +2,24 @@
 
 from replog.rpc.http2.channel import H2Channel
 from replog.rpc.http2.server import H2Server
+from replog.rpc.limits import UNSAID, ConnectionLimits
 from replog.rpc.refusal import is_refused
+from replog.rpc.tls import Tls
 
 
 class H2Transport:
     """`replog.rpc.transport.Transport`."""
 
+    def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
+        """`limits`: of the servers."""
+        self._tls = tls
+        self._limits = limits
+
     def connect(self, address: str) -> H2Channel:
-        return H2Channel(address)
+        return H2Channel(address, self._tls)
 
     def listen(self, address: str) -> H2Server:
-        return H2Server(address)
+        return H2Server(address, self._tls, self._limits)
 
     async def is_refused(self, address: str, timeout_s: float) -> bool:
         return await is_refused(address, timeout_s)

@@ -7,20 +7,24 @@ turn. While the socket takes no more, everything waits where it is, uncopied.
 
 import asyncio
 import os
+import ssl
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 from replog.errors import ErrorCode, ReplogError
+from replog.log.offsets import Buffer
 from replog.rpc.http2 import events
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.deadlines import Deadlines
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.reads import Reads
+from replog.rpc.http2.shield import Shield
 
 WRITE_BYTES = 1 << 20  # that are taken from the connection at once
 MAX_PIECES = 1024  # of one writev (IOV_MAX)
 ANSWER_S = 30.0  # in which the peer's process answers a ping, or says anything; it may be busy, or paused for a while
 CLOSE_S = 1.0  # for the last bytes to go
+CLOSED = "the connection was closed"
 LATE_S = 1.0  # a look that comes so late says that this process was held up, not that the peer is silent
 
 
@@ -55,13 +59,15 @@ class Wire(asyncio.BufferedProtocol):
         self.deadlines = Deadlines()
         self._silence_s = silence_s
         self._reads = reads
+        self._shield: Shield | None = None  # with TLS
+        self._sealed = False  # nothing may be said before its handshake
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._descriptor = -1
         self._full = False  # the socket takes no more
         self._wrote = -1  # after so many reads
         self._will_write = False  # at the end of this turn
-        self._why = "the connection was closed"
+        self._why = CLOSED
         self._heard = self._look_due = self._loop.time()
         self._closed = asyncio.Event()
         self._asked: float | None = None  # since when an answer to a ping is due
@@ -117,10 +123,15 @@ class Wire(asyncio.BufferedProtocol):
         self._asked = None
         connection, reads = self.connection, self._reads
         reads.count += 1
-        came = connection.receive(reads.room[:nbytes], int(now * 1000))
-        if nbytes >= reads.much:
-            reads.brought_much(self._transport)
-        self._handle(came)
+        if self._sealed or self._shield is not None:
+            self._unseal(reads.room[:nbytes], int(now * 1000))
+            if nbytes >= reads.much and not self.lost:
+                reads.brought_much(self._transport)
+        else:
+            came = connection.receive(reads.room[:nbytes], int(now * 1000))
+            if nbytes >= reads.much:
+                reads.brought_much(self._transport)
+            self._handle(came)
         if connection.has_to_send:  # settings, pings, credit
             self.write_soon()  # after what the tasks write that wake now
 
@@ -137,6 +148,62 @@ class Wire(asyncio.BufferedProtocol):
             self._look.cancel()
         self._closed.set()
         del self._reads  # a quarter of a MiB, which would stay for as long as some error's traceback knows this wire
+
+    # -- TLS
+
+    def _unseal(self, data: memoryview, now_ms: int) -> None:
+        if self.lost:  # it was refused, and says what it has to say all the same
+            return
+        shield = self._shield
+        if shield is None:
+            if (shield := self.new_shield(data)) is None:
+                return
+            self._shield = shield
+        try:
+            for plain in shield.receive(data, self._reads.plain):
+                if self._sealed:
+                    self._sealed = False
+                    self._say(shield.outgoing())
+                    self.on_open(shield)
+                    self._write()
+                if self._refused:
+                    return
+                if plain:
+                    self._handle(self.connection.receive(plain, now_ms))
+        except ssl.SSLError as error:
+            self.on_unsafe(error)
+            self.refuse_connection(self._why, shield.outgoing())
+            return
+        self._say(shield.outgoing())
+        if shield.ended:
+            self.close()
+
+    @property
+    def _refused(self) -> bool:
+        return self.lost  # by what was handled
+
+    def new_shield(self, data: memoryview) -> Shield | None:
+        """When the first bytes come."""
+        raise NotImplementedError
+
+    def on_open(self, shield: Shield) -> None:
+        """The handshake is done."""
+
+    def on_unsafe(self, error: ssl.SSLError) -> None:
+        """The handshake, or what came after it, was wrong: say why."""
+
+    def _say(self, data: bytes) -> None:
+        if data and not self.lost:
+            self._transport.write(data)
+
+    def refuse_connection(self, why: str, last_words: bytes) -> None:
+        """The peer gets a second to read them: a socket that is closed with something unread loses what it sent."""
+        self._why = why
+        self._say(last_words)
+        self._end(why)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
 
     # -- what arrives
 
@@ -183,21 +250,19 @@ class Wire(asyncio.BufferedProtocol):
 
     def _write(self) -> None:
         connection = self.connection
-        while not self._full and not self.lost and (pieces := connection.to_send(WRITE_BYTES)):
-            size = sent = 0
-            for piece in pieces:
-                size += len(piece)
+        while not (self._full or self.lost or self._sealed) and (pieces := connection.to_send(WRITE_BYTES)):
+            plain = sum(map(len, pieces))
             try:
-                sent = os.writev(self._descriptor, pieces[:MAX_PIECES])
-            except (BlockingIOError, InterruptedError):
-                pass
+                if self._shield is not None:
+                    pieces[:] = self._shield.seal(pieces)
+                sent = _write_some(self._descriptor, pieces)
             except OSError as error:
                 self._why = str(error)
                 self.abort()
                 break
-            if sent < size:
+            if sent < (plain if self._shield is None else sum(map(len, pieces))):
                 self._transport.write(b"".join(pieces)[sent:])  # which pauses writing until the socket has it
-            if size < WRITE_BYTES:
+            if plain < WRITE_BYTES:
                 break
         if connection.unheard:
             self._handle(connection.events())
@@ -209,6 +274,8 @@ class Wire(asyncio.BufferedProtocol):
         if not self.lost:
             self._why = why or self._why
             self._write()
+            if self._shield is not None:
+                self._say(self._shield.close())
             self._transport.close()
             self._end(self._why)
             self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
@@ -252,3 +319,11 @@ class Wire(asyncio.BufferedProtocol):
             self._wait(ANSWER_S)
         else:
             self._wait(self._heard + self._silence_s - now)
+
+
+def _write_some(descriptor: int, pieces: Sequence[Buffer]) -> int:
+    """How many bytes the socket took. Raises OSError."""
+    try:
+        return os.writev(descriptor, pieces[:MAX_PIECES])
+    except (BlockingIOError, InterruptedError):
+        return 0

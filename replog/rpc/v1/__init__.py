@@ -1,1 +1,1 @@
-"""Generated from proto/replog/v1 by replog.rpc.generate; do not edit."""
+"""Generated from proto/ by replog.rpc.generate; do not edit."""

@@ -17,14 +17,16 @@ PREFERRED: ElectionType
 UNCLEAN: ElectionType
 
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch")
+    __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch", "known", "previous_incarnation_id")
     cluster_id: str
     broker_id: int
     incarnation_id: bytes
     address: str
     rack: str
     previous_broker_epoch: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., previous_broker_epoch: _Optional[int] = ...) -> None: ...
+    known: _metadata_pb2.MetadataPosition
+    previous_incarnation_id: bytes
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., previous_broker_epoch: _Optional[int] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., previous_incarnation_id: _Optional[bytes] = ...) -> None: ...
 
 class RegisterBrokerResponse(_message.Message):
     __slots__ = ("cluster_id", "broker_epoch", "session_timeout_ms")
@@ -33,14 +35,26 @@ class RegisterBrokerResponse(_message.Message):
     session_timeout_ms: int
     def __init__(self, cluster_id: _Optional[str] = ..., broker_epoch: _Optional[int] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
+class UnregisterBrokerRequest(_message.Message):
+    __slots__ = ("broker_id",)
+    broker_id: int
+    def __init__(self, broker_id: _Optional[int] = ...) -> None: ...
+
+class UnregisterBrokerResponse(_message.Message):
+    __slots__ = ("metadata_version",)
+    metadata_version: int
+    def __init__(self, metadata_version: _Optional[int] = ...) -> None: ...
+
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown")
+    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown", "incarnation_id", "known")
     broker_id: int
     broker_epoch: int
     metadata_version: int
     want_fence: bool
     want_shutdown: bool
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ...) -> None: ...
+    incarnation_id: bytes
+    known: _metadata_pb2.MetadataPosition
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
     __slots__ = ("is_caught_up", "is_fenced", "should_shutdown")
@@ -50,11 +64,13 @@ class HeartbeatResponse(_message.Message):
     def __init__(self, is_caught_up: _Optional[bool] = ..., is_fenced: _Optional[bool] = ..., should_shutdown: _Optional[bool] = ...) -> None: ...
 
 class AlterPartitionRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "partitions")
+    __slots__ = ("broker_id", "broker_epoch", "partitions", "incarnation_id", "known")
     broker_id: int
     broker_epoch: int
     partitions: _containers.RepeatedCompositeFieldContainer[AlterPartitionItem]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[AlterPartitionItem, _Mapping]]] = ...) -> None: ...
+    incarnation_id: bytes
+    known: _metadata_pb2.MetadataPosition
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[AlterPartitionItem, _Mapping]]] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ...) -> None: ...
 
 class AlterPartitionItem(_message.Message):
     __slots__ = ("topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "new_isr", "recovery_state")
@@ -74,9 +90,10 @@ class IsrMember(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class AlterPartitionResponse(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "position")
     partitions: _containers.RepeatedCompositeFieldContainer[AlterPartitionResult]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[AlterPartitionResult, _Mapping]]] = ...) -> None: ...
+    position: _metadata_pb2.MetadataPosition
+    def __init__(self, partitions: _Optional[_Iterable[_Union[AlterPartitionResult, _Mapping]]] = ..., position: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ...) -> None: ...
 
 class AlterPartitionResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "state")
@@ -87,11 +104,12 @@ class AlterPartitionResult(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., state: _Optional[_Union[_metadata_pb2.PartitionRecord, _Mapping]] = ...) -> None: ...
 
 class WatchMetadataRequest(_message.Message):
-    __slots__ = ("after_version", "broker_id", "incarnation_id")
+    __slots__ = ("after_version", "broker_id", "incarnation_id", "known")
     after_version: int
     broker_id: int
     incarnation_id: bytes
-    def __init__(self, after_version: _Optional[int] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ...) -> None: ...
+    known: _metadata_pb2.MetadataPosition
+    def __init__(self, after_version: _Optional[int] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ...) -> None: ...
 
 class MetadataDelta(_message.Message):
     __slots__ = ("version", "records", "latest_version", "reset")
@@ -166,6 +184,29 @@ class AlterBrokerConfigsRequest(_message.Message):
     delete: _containers.RepeatedScalarFieldContainer[str]
     validate_only: bool
     def __init__(self, broker_id: _Optional[int] = ..., set: _Optional[_Mapping[str, str]] = ..., delete: _Optional[_Iterable[str]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class AlterClientQuotasRequest(_message.Message):
+    __slots__ = ("user", "set", "delete", "validate_only")
+    class SetEntry(_message.Message):
+        __slots__ = ("key", "value")
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    user: str
+    set: _containers.ScalarMap[str, str]
+    delete: _containers.RepeatedScalarFieldContainer[str]
+    validate_only: bool
+    def __init__(self, user: _Optional[str] = ..., set: _Optional[_Mapping[str, str]] = ..., delete: _Optional[_Iterable[str]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class DescribeClientQuotasRequest(_message.Message):
+    __slots__ = ("max_bytes",)
+    max_bytes: int
+    def __init__(self, max_bytes: _Optional[int] = ...) -> None: ...
+
+class DescribeClientQuotasResponse(_message.Message):
+    __slots__ = ("quotas",)
+    quotas: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.ClientQuotaRecord]
+    def __init__(self, quotas: _Optional[_Iterable[_Union[_metadata_pb2.ClientQuotaRecord, _Mapping]]] = ...) -> None: ...
 
 class AlterConfigsResponse(_message.Message):
     __slots__ = ("configs", "metadata_version")
@@ -251,13 +292,58 @@ class OngoingPartitionReassignment(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AllocateProducerIdsRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch")
+    __slots__ = ("broker_id", "broker_epoch", "incarnation_id")
     broker_id: int
     broker_epoch: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+    incarnation_id: bytes
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ...) -> None: ...
 
 class AllocateProducerIdsResponse(_message.Message):
     __slots__ = ("first_producer_id", "count")
     first_producer_id: int
     count: int
     def __init__(self, first_producer_id: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class CreateAclsRequest(_message.Message):
+    __slots__ = ("acls",)
+    acls: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.AclBinding]
+    def __init__(self, acls: _Optional[_Iterable[_Union[_metadata_pb2.AclBinding, _Mapping]]] = ...) -> None: ...
+
+class CreateAclsResponse(_message.Message):
+    __slots__ = ("created", "metadata_version")
+    created: int
+    metadata_version: int
+    def __init__(self, created: _Optional[int] = ..., metadata_version: _Optional[int] = ...) -> None: ...
+
+class AclBindingFilter(_message.Message):
+    __slots__ = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+    resource_type: _metadata_pb2.ResourceType
+    resource_name: str
+    pattern_type: _metadata_pb2.PatternType
+    principal: str
+    host: str
+    operation: _metadata_pb2.AclOperation
+    permission_type: _metadata_pb2.AclPermissionType
+    def __init__(self, resource_type: _Optional[_Union[_metadata_pb2.ResourceType, str]] = ..., resource_name: _Optional[str] = ..., pattern_type: _Optional[_Union[_metadata_pb2.PatternType, str]] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[_Union[_metadata_pb2.AclOperation, str]] = ..., permission_type: _Optional[_Union[_metadata_pb2.AclPermissionType, str]] = ...) -> None: ...
+
+class DeleteAclsRequest(_message.Message):
+    __slots__ = ("filters",)
+    filters: _containers.RepeatedCompositeFieldContainer[AclBindingFilter]
+    def __init__(self, filters: _Optional[_Iterable[_Union[AclBindingFilter, _Mapping]]] = ...) -> None: ...
+
+class DeleteAclsResponse(_message.Message):
+    __slots__ = ("deleted", "metadata_version")
+    deleted: int
+    metadata_version: int
+    def __init__(self, deleted: _Optional[int] = ..., metadata_version: _Optional[int] = ...) -> None: ...
+
+class DescribeAclsRequest(_message.Message):
+    __slots__ = ("filter", "max_bytes")
+    filter: AclBindingFilter
+    max_bytes: int
+    def __init__(self, filter: _Optional[_Union[AclBindingFilter, _Mapping]] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class DescribeAclsResponse(_message.Message):
+    __slots__ = ("acls",)
+    acls: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.AclBinding]
+    def __init__(self, acls: _Optional[_Iterable[_Union[_metadata_pb2.AclBinding, _Mapping]]] = ...) -> None: ...

@@ -11,8 +11,72 @@ class LeaderRecoveryState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     RECOVERED: _ClassVar[LeaderRecoveryState]
     RECOVERING: _ClassVar[LeaderRecoveryState]
+
+class ResourceType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RESOURCE_TYPE_UNKNOWN: _ClassVar[ResourceType]
+    RESOURCE_TYPE_ANY: _ClassVar[ResourceType]
+    RESOURCE_TYPE_TOPIC: _ClassVar[ResourceType]
+    RESOURCE_TYPE_CLUSTER: _ClassVar[ResourceType]
+
+class PatternType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PATTERN_TYPE_UNKNOWN: _ClassVar[PatternType]
+    PATTERN_TYPE_ANY: _ClassVar[PatternType]
+    PATTERN_TYPE_MATCH: _ClassVar[PatternType]
+    PATTERN_TYPE_LITERAL: _ClassVar[PatternType]
+    PATTERN_TYPE_PREFIXED: _ClassVar[PatternType]
+
+class AclOperation(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACL_OPERATION_UNKNOWN: _ClassVar[AclOperation]
+    ACL_OPERATION_ANY: _ClassVar[AclOperation]
+    ACL_OPERATION_ALL: _ClassVar[AclOperation]
+    ACL_OPERATION_READ: _ClassVar[AclOperation]
+    ACL_OPERATION_WRITE: _ClassVar[AclOperation]
+    ACL_OPERATION_CREATE: _ClassVar[AclOperation]
+    ACL_OPERATION_DELETE: _ClassVar[AclOperation]
+    ACL_OPERATION_ALTER: _ClassVar[AclOperation]
+    ACL_OPERATION_DESCRIBE: _ClassVar[AclOperation]
+    ACL_OPERATION_CLUSTER_ACTION: _ClassVar[AclOperation]
+    ACL_OPERATION_DESCRIBE_CONFIGS: _ClassVar[AclOperation]
+    ACL_OPERATION_ALTER_CONFIGS: _ClassVar[AclOperation]
+    ACL_OPERATION_IDEMPOTENT_WRITE: _ClassVar[AclOperation]
+
+class AclPermissionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACL_PERMISSION_TYPE_UNKNOWN: _ClassVar[AclPermissionType]
+    ACL_PERMISSION_TYPE_ANY: _ClassVar[AclPermissionType]
+    ACL_PERMISSION_TYPE_DENY: _ClassVar[AclPermissionType]
+    ACL_PERMISSION_TYPE_ALLOW: _ClassVar[AclPermissionType]
 RECOVERED: LeaderRecoveryState
 RECOVERING: LeaderRecoveryState
+RESOURCE_TYPE_UNKNOWN: ResourceType
+RESOURCE_TYPE_ANY: ResourceType
+RESOURCE_TYPE_TOPIC: ResourceType
+RESOURCE_TYPE_CLUSTER: ResourceType
+PATTERN_TYPE_UNKNOWN: PatternType
+PATTERN_TYPE_ANY: PatternType
+PATTERN_TYPE_MATCH: PatternType
+PATTERN_TYPE_LITERAL: PatternType
+PATTERN_TYPE_PREFIXED: PatternType
+ACL_OPERATION_UNKNOWN: AclOperation
+ACL_OPERATION_ANY: AclOperation
+ACL_OPERATION_ALL: AclOperation
+ACL_OPERATION_READ: AclOperation
+ACL_OPERATION_WRITE: AclOperation
+ACL_OPERATION_CREATE: AclOperation
+ACL_OPERATION_DELETE: AclOperation
+ACL_OPERATION_ALTER: AclOperation
+ACL_OPERATION_DESCRIBE: AclOperation
+ACL_OPERATION_CLUSTER_ACTION: AclOperation
+ACL_OPERATION_DESCRIBE_CONFIGS: AclOperation
+ACL_OPERATION_ALTER_CONFIGS: AclOperation
+ACL_OPERATION_IDEMPOTENT_WRITE: AclOperation
+ACL_PERMISSION_TYPE_UNKNOWN: AclPermissionType
+ACL_PERMISSION_TYPE_ANY: AclPermissionType
+ACL_PERMISSION_TYPE_DENY: AclPermissionType
+ACL_PERMISSION_TYPE_ALLOW: AclPermissionType
 
 class ClusterRecord(_message.Message):
     __slots__ = ("cluster_id",)
@@ -20,7 +84,7 @@ class ClusterRecord(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
 
 class BrokerRecord(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "address", "rack", "fenced", "in_controlled_shutdown")
+    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "address", "rack", "fenced", "in_controlled_shutdown", "joined")
     broker_id: int
     broker_epoch: int
     incarnation_id: bytes
@@ -28,7 +92,8 @@ class BrokerRecord(_message.Message):
     rack: str
     fenced: bool
     in_controlled_shutdown: bool
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ...) -> None: ...
+    joined: bool
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., joined: _Optional[bool] = ...) -> None: ...
 
 class TopicRecord(_message.Message):
     __slots__ = ("topic", "topic_id", "configs")
@@ -70,18 +135,64 @@ class PartitionRecord(_message.Message):
     removing_replicas: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., elr: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., last_known_leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., recovery_state: _Optional[_Union[LeaderRecoveryState, str]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class AclBinding(_message.Message):
+    __slots__ = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+    resource_type: ResourceType
+    resource_name: str
+    pattern_type: PatternType
+    principal: str
+    host: str
+    operation: AclOperation
+    permission_type: AclPermissionType
+    def __init__(self, resource_type: _Optional[_Union[ResourceType, str]] = ..., resource_name: _Optional[str] = ..., pattern_type: _Optional[_Union[PatternType, str]] = ..., principal: _Optional[str] = ..., host: _Optional[str] = ..., operation: _Optional[_Union[AclOperation, str]] = ..., permission_type: _Optional[_Union[AclPermissionType, str]] = ...) -> None: ...
+
+class AccessControlEntryRecord(_message.Message):
+    __slots__ = ("id", "acl")
+    id: bytes
+    acl: AclBinding
+    def __init__(self, id: _Optional[bytes] = ..., acl: _Optional[_Union[AclBinding, _Mapping]] = ...) -> None: ...
+
 class ProducerIdsRecord(_message.Message):
     __slots__ = ("next_producer_id",)
     next_producer_id: int
     def __init__(self, next_producer_id: _Optional[int] = ...) -> None: ...
+
+class ClientQuotaRecord(_message.Message):
+    __slots__ = ("user", "configs")
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    user: str
+    configs: _containers.ScalarMap[str, str]
+    def __init__(self, user: _Optional[str] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class CollectedRecord(_message.Message):
     __slots__ = ("version",)
     version: int
     def __init__(self, version: _Optional[int] = ...) -> None: ...
 
+class LineageRecord(_message.Message):
+    __slots__ = ("histories",)
+    histories: _containers.RepeatedCompositeFieldContainer[HistoryRecord]
+    def __init__(self, histories: _Optional[_Iterable[_Union[HistoryRecord, _Mapping]]] = ...) -> None: ...
+
+class HistoryRecord(_message.Message):
+    __slots__ = ("history_id", "begins")
+    history_id: bytes
+    begins: int
+    def __init__(self, history_id: _Optional[bytes] = ..., begins: _Optional[int] = ...) -> None: ...
+
+class MetadataPosition(_message.Message):
+    __slots__ = ("cluster_id", "history_id", "version")
+    cluster_id: str
+    history_id: bytes
+    version: int
+    def __init__(self, cluster_id: _Optional[str] = ..., history_id: _Optional[bytes] = ..., version: _Optional[int] = ...) -> None: ...
+
 class MetadataRecord(_message.Message):
-    __slots__ = ("version", "key", "cluster", "broker", "topic", "partition", "producer_ids", "broker_config", "collected")
+    __slots__ = ("version", "key", "cluster", "broker", "topic", "partition", "producer_ids", "broker_config", "collected", "acl", "lineage", "client_quota")
     version: int
     key: str
     cluster: ClusterRecord
@@ -91,4 +202,7 @@ class MetadataRecord(_message.Message):
     producer_ids: ProducerIdsRecord
     broker_config: BrokerConfigRecord
     collected: CollectedRecord
-    def __init__(self, version: _Optional[int] = ..., key: _Optional[str] = ..., cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., broker_config: _Optional[_Union[BrokerConfigRecord, _Mapping]] = ..., collected: _Optional[_Union[CollectedRecord, _Mapping]] = ...) -> None: ...
+    acl: AccessControlEntryRecord
+    lineage: LineageRecord
+    client_quota: ClientQuotaRecord
+    def __init__(self, version: _Optional[int] = ..., key: _Optional[str] = ..., cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., broker_config: _Optional[_Union[BrokerConfigRecord, _Mapping]] = ..., collected: _Optional[_Union[CollectedRecord, _Mapping]] = ..., acl: _Optional[_Union[AccessControlEntryRecord, _Mapping]] = ..., lineage: _Optional[_Union[LineageRecord, _Mapping]] = ..., client_quota: _Optional[_Union[ClientQuotaRecord, _Mapping]] = ...) -> None: ...

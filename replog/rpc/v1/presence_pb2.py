@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18replog/v1/presence.proto\x12\treplog.v1\":\n\rAreYouRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\x0c\"\x1d\n\x0e\x41reYouResponse\x12\x0b\n\x03yes\x18\x01 \x01(\x08\x32I\n\x08Presence\x12=\n\x06\x41reYou\x12\x18.replog.v1.AreYouRequest\x1a\x19.replog.v1.AreYouResponseB!\n\treplog.v1P\x01Z\x12replog/v1;replogv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18replog/v1/presence.proto\x12\treplog.v1\"I\n\rAreYouRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\x0c\x12\r\n\x05nonce\x18\x03 \x01(\x0c\",\n\x0e\x41reYouResponse\x12\x0b\n\x03yes\x18\x01 \x01(\x08\x12\r\n\x05proof\x18\x02 \x01(\x0c\x32I\n\x08Presence\x12=\n\x06\x41reYou\x12\x18.replog.v1.AreYouRequest\x1a\x19.replog.v1.AreYouResponseB!\n\treplog.v1P\x01Z\x12replog/v1;replogv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,9 +33,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\treplog.v1P\001Z\022replog/v1;replogv1'
   _globals['_AREYOUREQUEST']._serialized_start=39
-  _globals['_AREYOUREQUEST']._serialized_end=97
-  _globals['_AREYOURESPONSE']._serialized_start=99
-  _globals['_AREYOURESPONSE']._serialized_end=128
-  _globals['_PRESENCE']._serialized_start=130
-  _globals['_PRESENCE']._serialized_end=203
+  _globals['_AREYOUREQUEST']._serialized_end=112
+  _globals['_AREYOURESPONSE']._serialized_start=114
+  _globals['_AREYOURESPONSE']._serialized_end=158
+  _globals['_PRESENCE']._serialized_start=160
+  _globals['_PRESENCE']._serialized_end=233
 # @@protoc_insertion_point(module_scope)

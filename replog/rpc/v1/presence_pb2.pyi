@@ -5,12 +5,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AreYouRequest(_message.Message):
-    __slots__ = ("broker_id", "incarnation_id")
+    __slots__ = ("broker_id", "incarnation_id", "nonce")
     broker_id: int
     incarnation_id: bytes
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ...) -> None: ...
+    nonce: bytes
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., nonce: _Optional[bytes] = ...) -> None: ...
 
 class AreYouResponse(_message.Message):
-    __slots__ = ("yes",)
+    __slots__ = ("yes", "proof")
     yes: bool
-    def __init__(self, yes: _Optional[bool] = ...) -> None: ...
+    proof: bytes
+    def __init__(self, yes: _Optional[bool] = ..., proof: _Optional[bytes] = ...) -> None: ...

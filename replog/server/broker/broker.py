@@ -17,18 +17,24 @@ import structlog
 from replog.backoff import Backoff
 from replog.config import BrokerConfig, TopicConfig, parse_address, topic_config
 from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_manager import LogManager
 from replog.metadata.image import MetadataImage
+from replog.metadata.incarnation import INCARNATION_ID_SIZE
 from replog.metadata.records import change_of
 from replog.rpc import methods
+from replog.rpc.tls import Tls
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import metadata_pb2
+from replog.server.authorizer import guarded
 from replog.server.broker.cleaning.log_cleaner import CleaningWorker, LogCleaner
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.control.broker_standing import BrokerState
+from replog.server.broker.control.controller_link import ControllerLink
 from replog.server.broker.control.isr_proposals import AlterPartitionSender
 from replog.server.broker.control.lifecycle import BrokerLifecycle
 from replog.server.broker.control.metadata_watch import MetadataWatch
+from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.control.presence_service import PresenceService
 from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.control.role_changes import RoleChanges
@@ -37,6 +43,7 @@ from replog.server.broker.disks.inspection_service import InspectionService
 from replog.server.broker.disks.log_dirs_service import LogDirsService
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.disks.moves import ReplicaMoves
+from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.fetcher_manager import FetcherManager
 from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
@@ -57,10 +64,18 @@ class Broker:
     """`start()` it, then `wait()` until it fails or `stop()` is called."""
 
     def __init__(
-        self, config: BrokerConfig, transport: Transport, clock: Clock, chance: random.Random, cleaning: CleaningWorker
+        self,
+        config: BrokerConfig,
+        transport: Transport,
+        clock: Clock,
+        chance: random.Random,
+        cleaning: CleaningWorker,
+        tls: Tls | None = None,
     ) -> None:
+        """`tls`: that of `transport`."""
         self.config = config
         self._cleaning = cleaning
+        self._tls = tls
         self.address = ""
         self._transport = transport
         self._clock = clock
@@ -71,22 +86,24 @@ class Broker:
         self._fetchers = FetcherManager(self._new_fetcher)
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._controller = transport.connect(config.controller_listener)
+        self._controller = ControllerLink(transport, config.controller_listener)
+        self._identity = Identity(config.node_id, chance.randbytes(INCARNATION_ID_SIZE))
+        self._known = NewestMetadata(config.log_dirs, self._backoff())
         self._alter_partition = AlterPartitionSender(
-            config.node_id,
+            self._identity,
             self._controller,
             lambda tp: self.manager.hosted[tp].topic_id if tp in self.manager.hosted else b"",
             lambda *result: self.manager.on_alter_partition_result(*result),
+            self._known,
             config.request_timeout_ms / 1000,
             self._backoff(),
         )
         self.manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._fail)
-        incarnation_id = chance.randbytes(16)
         self._watch = MetadataWatch(
             self._controller,
-            config.node_id,
-            incarnation_id,
+            self._identity,
             self._image,
+            self._known,
             self._on_metadata,
             self._backoff(),
             self._on_controller_heard,
@@ -94,19 +111,23 @@ class Broker:
         self._lifecycle = BrokerLifecycle(
             config,
             self._controller,
-            incarnation_id,
+            self._identity,
             lambda: self._image.version,
+            self._known,
             self._backoff(),
         )
-        self._producer_ids = ProducerIds(config.node_id, self._controller)
+        self._producer_ids = ProducerIds(self._identity, self._controller)
         self._server = transport.listen(config.listeners)
-        self._server.add(methods.PRESENCE, PresenceService(config.node_id, incarnation_id))
-        self._server.add(methods.LOG, LogService(self.manager, self._producer_ids))
-        self._server.add(methods.REPLICA, ReplicaService(self.manager))
         self._inspection = InspectionService(self.manager)
-        self._server.add(methods.INSPECTION, self._inspection)
         self._log_dirs = LogDirsService(self.manager)
-        self._server.add(methods.LOG_DIRS, self._log_dirs)
+        for service, handlers in (
+            (methods.PRESENCE, PresenceService(self._identity)),
+            (methods.LOG, LogService(self.manager, self._producer_ids)),
+            (methods.REPLICA, ReplicaService(self.manager)),
+            (methods.INSPECTION, self._inspection),
+            (methods.LOG_DIRS, self._log_dirs),
+        ):
+            self._server.add(service, guarded(service, handlers, self.manager.authorizer))
 
     def _backoff(self) -> Backoff:
         return Backoff(self._chance, base_ms=50)
@@ -125,6 +146,8 @@ class Broker:
         advertised = config.advertised_listeners or self.address
         self._spawn(self._watch.run())
         await self._watch.wait_for_version(1, METADATA_TIMEOUT_S)
+        if self._tls is not None:
+            self._tls.check_cluster(self._image.cluster_id)
         logs = LogManager(
             config.log_dirs,
             cluster_id=self._image.cluster_id,
@@ -140,9 +163,8 @@ class Broker:
                 f"{len(logs.failed)} replicas cannot be loaded ({faults}); "
                 "move such a directory away to have its replica copied afresh",
             )
-        broker_epoch = await self._lifecycle.register(self._image.cluster_id, advertised, self._previous_epoch(logs))
+        broker_epoch = await self._lifecycle.register(self._image.cluster_id, advertised, self._previous_stop(logs))
         self.manager.hearing.session_ms = self._lifecycle.session_timeout_ms
-        self._alter_partition.broker_epoch = self._producer_ids.broker_epoch = broker_epoch
         self._spawn(self._lifecycle.run())
         self._lifecycle.become(BrokerState.RECOVERY)
         await self._watch.wait_for_version(broker_epoch, METADATA_TIMEOUT_S)
@@ -150,7 +172,8 @@ class Broker:
             self.manager,
             logs,
             self._fetchers,
-            broker_epoch,
+            self._identity,
+            self._known,
             lambda: self._lifecycle.standing.want_shutdown,
             self._backoff(),
         )
@@ -174,12 +197,12 @@ class Broker:
         log.info("serving", broker=config.node_id, address=advertised, epoch=broker_epoch, pid=os.getpid())
 
     @staticmethod
-    def _previous_epoch(logs: LogManager) -> int:
-        """The epoch that proves a clean stop. -1 without one, and if loading had to drop data (ISR-18)."""
+    def _previous_stop(logs: LogManager) -> CleanStop:
+        """What proves a clean stop. Nothing without one, and if loading had to drop data (ISR-18)."""
         lost = [str(tp) for tp, loaded in logs.logs.items() if loaded.lost_data]
         if lost:
             log.warning("loading dropped unsound data; registering as after an unclean stop", partitions=lost)
-        return -1 if lost else logs.previous_broker_epoch
+        return CleanStop() if lost else logs.previous_stop
 
     def _topic_config(self, tp: TopicPartition) -> TopicConfig:
         """If the topic is gone, the replica is left alone: holes in it are no damage, and no record is too old."""
@@ -190,14 +213,14 @@ class Broker:
         return ReplicaFetcher(
             self.config,
             self._transport.connect(address),
-            self._lifecycle.broker_epoch,
+            self._identity,
             self._clock,
             self._backoff(),
             self.manager.on_followed,
             self.manager.follower_quota,
         )
 
-    async def _on_metadata(self, records: Sequence[metadata_pb2.MetadataRecord]) -> None:
+    async def _on_metadata(self, records: Sequence[metadata_pb2.MetadataRecord], is_all: bool) -> None:
         """Apply a change. One that fails will not come again: the broker fails, and applies no later one."""
         if self.failed:
             return
@@ -206,7 +229,7 @@ class Broker:
                 self._image.put(change_of(record))
             return
         try:
-            await self._roles.apply(records)
+            await self._roles.apply(records, is_all=is_all)
         except Exception as error:  # noqa: BLE001 (whatever it is)
             self._fail(error)
 
@@ -270,7 +293,8 @@ class Broker:
             if self.logs is not None:
                 if clean and not self._failure.done():
                     log.info("closing logs", count=len(self.logs.logs))
-                    await in_thread(partial(self.logs.close, self._lifecycle.broker_epoch))
+                    me = self._identity
+                    await in_thread(partial(self.logs.close, me.broker_epoch, me.incarnation_id))
                 else:
                     self.logs.abandon()
         except ReplogError as error:

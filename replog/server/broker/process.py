@@ -10,13 +10,15 @@ from replog.config import BrokerConfig
 from replog.rpc.allocator import tune_allocator
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
-from replog.rpc.transports import transport_named
+from replog.rpc.peer import Role
+from replog.rpc.transports import server_tls, transport_named
 from replog.server.broker.broker import Broker, check_address
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.clock import SystemClock
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
 from replog.server.slow_steps import SlowSteps
+from replog.server.threads import start_workers
 
 log = structlog.get_logger()
 
@@ -34,12 +36,14 @@ def main(config: BrokerConfig) -> int:
 async def _run(config: BrokerConfig) -> int:
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    start_workers()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
-    transport = transport_named(config.rpc_transport)
+    tls = server_tls(config, config.listeners, Role.BROKER, str(config.node_id))
+    transport = transport_named(config.rpc_transport, tls, config)
     if isinstance(transport, GrpcTransport):
         take_together()
-    broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess())
+    broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls)
     starting = asyncio.create_task(broker.start())
     stopping = asyncio.create_task(told_to_stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -3,8 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -13,14 +12,18 @@ from replog.controller.alter_partition import Proposal
 from replog.controller.broker_lifecycle import Heartbeat, HeartbeatAnswer
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import Decision, numbered
+from replog.controller.registration import Registration
 from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.metadata_position import Position
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
-from replog.metadata.records import change_of, record_of
+from replog.metadata.incarnation import Claim
+from replog.metadata.records import change_of, position_from_message, published, record_of
 from replog.metadata.values import BrokerRegistration
-from replog.rpc.transport import Transport
+from replog.rpc.transport import Transport, always
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
+from replog.server.audit_log import AuditLog
 from replog.server.clock import Clock
 from replog.server.controller.current_records import CurrentRecords
 from replog.server.controller.inquiries import Inquiries
@@ -33,45 +36,67 @@ log = structlog.get_logger()
 A = TypeVar("A")
 
 COLLECT_INTERVAL_S = 3.0
+COME_AFTER_S = 1.0  # brokers, with their metadata streams, to a controller that has become active
 LOGGED_KEYS = 4  # of one decision
+
+
+class Office(Protocol):
+    """Who of several controllers may decide."""
+
+    @property
+    def leader(self) -> str:
+        """The address of who does, if it is known."""
+
+    def leads(self) -> bool:
+        """Whether it is this controller, which may say so no longer than it knows."""
 
 
 class ActiveController:
     """Owns the store from `start` to `stop`. `failure` is set when it must not go on: the process should end."""
 
     def __init__(
-        self, config: ControllerConfig, store: MetadataStore, transport: Transport, clock: Clock, chance: random.Random
+        self,
+        config: ControllerConfig,
+        store: MetadataStore,
+        transport: Transport,
+        clock: Clock,
+        chance: random.Random,
+        office: Office | None = None,
     ) -> None:
+        """Without an `office` there is no other controller."""
         self.state = ClusterState(config, chance)
         self.records = CurrentRecords()
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self.is_behind = asyncio.Event()  # a broker knows newer metadata: nothing is decided any more
+        self._refusal: ReplogError | None = None  # what everybody is answered then
         self._config = config
         self._store = store
         self._clock = clock
+        self.audit = AuditLog(clock)
+        self._office = office
+        self._leads = office.leads if office is not None else always
         self._deciding = asyncio.Lock()
-        self._executor = ThreadPoolExecutor(1, "metadata-store")
-        self._watchers = Watchers(self.state, self.records, self._on_lost)
-        self._inquiries = Inquiries(transport, self._is_missing, self._fence_gone)
+        self._watchers = Watchers(self.state, self.records, self._on_lost, self._leads)
+        self._inquiries = Inquiries(transport, chance, self._is_missing, self._fence_gone)
         self._active = False
         self._tasks: list[asyncio.Task[None]] = []
         self._check_s = self.state.sessions.check_ms / 1000
 
     async def start(self) -> None:
-        """Take in the store and become active; a new store becomes a new cluster.
+        """Take in the store and become active.
 
         Raises KAFKA_STORAGE_ERROR when the store cannot be read or written.
         """
-        records = await self._in_store(self._store.load)
-        self.state.load(map(change_of, records), self._clock.monotonic_ms())
-        self.records.put(records)
+        await self.follow()
+        self.state.load((), self._clock.monotonic_ms())
         self._active = self._watchers.open = True
-        if not self.state.image.cluster_id:
-            await self.decide(lambda _: self.state.found_cluster())
+        await self.decide(lambda _: self.state.begin_history())
         log.info("controller active", cluster_id=self.state.image.cluster_id, version=self.state.image.version)
         self._note_running()
         self._tasks = [
             asyncio.create_task(self._keep_running(), name="keep running"),
             asyncio.create_task(self._expire_sessions(), name="expire sessions"),
+            asyncio.create_task(self._ask_who_is_gone(), name="ask who is gone"),
             asyncio.create_task(
                 self._in_rounds(
                     self._config.unclean_leader_election_interval_ms / 1000,
@@ -93,6 +118,14 @@ class ActiveController:
             )
             self._tasks.append(asyncio.create_task(rebalance, name="rebalance leaders"))
 
+    async def follow(self) -> None:
+        """Take in what the store has and this controller has not, before it is active. Raises as the store's `load`."""
+        async for record in in_slices(await self._store.load()):
+            change, newer = change_of(record), CurrentRecords()
+            newer.put([published(record)])
+            self.records.take_over(newer, self.state.forgotten_by([change]))
+            self.state.follow(change)
+
     async def stop(self) -> None:
         """Finish the decision under way, end every watch, close the store."""
         self._active = self._watchers.open = False
@@ -102,8 +135,19 @@ class ActiveController:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         async with self._deciding:
             self._watchers.wake()
-            await self._in_store(self._store.close)
-        self._executor.shutdown()
+            await self._store.close()
+
+    async def register(self, request: Registration) -> int:
+        """The broker epoch. If another process is in the way, it is asked at once whether it is gone (CT-21).
+
+        Raises as `ClusterState.register_broker` and `decide`.
+        """
+        try:
+            return await self.decide(lambda now_ms: self.state.register_broker(request, now_ms))
+        except ReplogError as error:
+            if error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                self._inquiries.begin(self.state.image.brokers[request.broker_id])
+            raise
 
     async def heartbeat(self, request: Heartbeat) -> HeartbeatAnswer:
         """A broker is heard of before anything is waited for: no commit under way, however slow, can end its session.
@@ -111,22 +155,22 @@ class ActiveController:
         A heartbeat that changes nothing, as most, is answered from what is applied; others wait for their turn.
         Raises as `ClusterState.heartbeat` and `decide`.
         """
-        self._check_active()
+        self.check_active()
         heard = self.state.heartbeat(request, self._clock.monotonic_ms())
         answer = heard.answer
         if heard.changes:
             answer = await self.decide(lambda now_ms: self.state.heartbeat(request, now_ms))
         if answer.should_shutdown:
-            self.state.let_go(request.broker_id)
+            self.state.let_go(request.sender.broker_id)
         return answer
 
-    async def present_heirs(self, broker_id: int, broker_epoch: int, proposals: Iterable[Proposal]) -> frozenset[int]:
+    async def present_heirs(self, sender: Claim, proposals: Iterable[Proposal]) -> frozenset[int]:
         """Of those who could lead what a leader gives away by these, who answers now (CT-22).
 
         Raises as `ClusterState.heirs`, and NOT_CONTROLLER when this controller is not active.
         """
-        self._check_active()
-        return await self._inquiries.present(self.state.heirs(broker_id, broker_epoch, proposals))
+        self.check_active()
+        return await self._inquiries.present(self.state.heirs(sender, proposals))
 
     async def decide(self, decision: Callable[[int], Decision[A]]) -> A:
         """Make one decision, given the time in monotonic milliseconds.
@@ -140,7 +184,7 @@ class ActiveController:
         await self._deciding.acquire()
         carried_through: asyncio.Future[None] | None = None
         try:
-            self._check_active()
+            self.check_active()
             decided = decision(self._clock.monotonic_ms())
             if decided.changes:
                 carried_through = asyncio.ensure_future(self._carry_through(decided.changes))
@@ -165,12 +209,12 @@ class ActiveController:
                 batch.add(change)
                 record = record_of(change)
                 records.append(record)
-                newer.put([record])
+                newer.put([published(record)])
         if not records:
             return
         unclean, forgotten = self.state.unclean_elections(batch.changes), self.state.forgotten_by(batch.changes)
         try:
-            await self._in_store(self._store.commit, version, records, forgotten)
+            await self._store.commit(version, records, forgotten)
             self.state.apply(batch, self._clock.monotonic_ms())
             await asyncio.sleep(0)  # of 10,000 partitions that were there before, this is 40 ms
             gone = self.records.take_over(newer, forgotten)
@@ -191,13 +235,40 @@ class ActiveController:
             await asyncio.sleep(0)
             del gone[-SLICE:]
 
-    async def _in_store(self, call: Callable[..., A], *arguments: object) -> A:
-        """Disk work waits in a thread, so that heartbeats and signs of life do not wait for the disk."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call, *arguments)
+    def check_known(self, known: Position) -> None:
+        """Everybody who tells what he knows is compared first, whatever he wants.
 
-    def _check_active(self) -> None:
-        if not self._active:
-            raise ReplogError(ErrorCode.NOT_CONTROLLER, "this controller is starting or stopping; try again")
+        Raises as `ClusterState.check_known`, and NOT_CONTROLLER when this controller is not active.
+        """
+        self.check_active()
+        try:
+            self.state.check_known(known)
+        except ReplogError as error:
+            if error.code is ErrorCode.STALE_CONTROLLER_EPOCH:
+                log.error("nothing is decided any more", reason=error.message)
+                self._refusal = error
+                self._active = self._watchers.open = False
+                self._watchers.wake()
+                self.is_behind.set()
+            raise
+
+    @property
+    def decides(self) -> bool:
+        return self._active and self._leads()
+
+    def check_active(self) -> None:
+        """Raises NOT_CONTROLLER unless this controller decides, and as `check_known` once did."""
+        if self._refusal is not None:
+            raise ReplogError(self._refusal.code, self._refusal.message)
+        if not self.decides:
+            leader = self._office.leader if self._office is not None else ""
+            raise ReplogError(
+                ErrorCode.NOT_CONTROLLER,
+                f"this controller does not decide: {leader} does"
+                if leader
+                else "this controller is starting or stopping; try again",
+                instead=leader,
+            )
 
     def _fail(self, error: BaseException) -> None:
         """Somebody else decides, or this controller is broken: decide nothing more."""
@@ -208,8 +279,8 @@ class ActiveController:
         self._watchers.wake()
 
     def watch(self, request: controller_pb2.WatchMetadataRequest) -> AsyncGenerator[controller_pb2.MetadataDelta, None]:
-        """As `Watchers.watch`."""
-        self._check_active()
+        """As `Watchers.watch`. Raises as `check_known`."""
+        self.check_known(position_from_message(request.known))
         return self._watchers.watch(request)
 
     def _on_lost(self, broker: BrokerRegistration) -> None:
@@ -217,11 +288,12 @@ class ActiveController:
             self._inquiries.begin(broker)
 
     def _is_missing(self, broker: BrokerRegistration) -> bool:
-        return self._active and self.state.is_unfenced(broker) and not self._watchers.listens(broker)
+        has_its_place = self.state.has_its_place(broker, self._clock.monotonic_ms())
+        return self._active and has_its_place and not self._watchers.listens(broker)
 
     async def _fence_gone(self, broker: BrokerRegistration) -> None:
         async def fence() -> None:
-            if await self.decide(lambda _: self.state.fence_gone(broker)):
+            if await self.decide(lambda now_ms: self.state.fence_gone(broker, now_ms)):
                 log.warning("broker fenced: its process is gone", broker=broker.broker_id)
 
         await self._retried(fence)
@@ -236,6 +308,13 @@ class ActiveController:
         if late_ms := self.state.sessions.note_running(self._clock.monotonic_ms()):
             log.warning("controller did not run, sessions extended", late_ms=late_ms)
 
+    async def _ask_who_is_gone(self) -> None:
+        """Who served when this controller became active, and does not come, may have died with the one before."""
+        await asyncio.sleep(COME_AFTER_S)
+        for broker in list(self.state.image.brokers.values()):
+            if self._is_missing(broker):
+                self._inquiries.begin(broker)
+
     async def _expire_sessions(self) -> None:
         while self._active:
             await asyncio.sleep(self._check_s)
@@ -244,6 +323,8 @@ class ActiveController:
     async def _fence_expired(self) -> None:
         while (broker_id := await self.decide(self._fence_next_expired)) is not None:
             log.warning("broker fenced: its session expired", broker=broker_id)
+        if gone := await self.decide(self.state.forget_unused):
+            log.warning("registrations forgotten: they were never used", count=len(gone), brokers=gone[:LOGGED_KEYS])
 
     def _fence_next_expired(self, now_ms: int) -> Decision[int | None]:
         self._note_running()  # a commit was waited for before, maybe through a pause

@@ -1,4 +1,5 @@
-"""Is a broker's process gone? Asked when its metadata stream is lost, because a dead process loses its connections.
+"""Is a broker's process gone? Asked when its metadata stream is lost, because a dead process loses its connections, and
+when another process registers in its place.
 
 Only two answers count: its address refuses connections, or another process answers there. Silence, an
 unreachable network or a wrong answer mean nothing; then the session decides (CT-6, CT-21, divergence 25).
@@ -7,11 +8,13 @@ Is it there? Asked before it gets the leadership of another broker (CT-22): its 
 """
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Collection
 
 import structlog
 
 from replog.errors import ReplogError
+from replog.metadata.incarnation import NONCE_SIZE, is_same, proof
 from replog.metadata.values import BrokerRegistration
 from replog.rpc import methods
 from replog.rpc.transport import Transport
@@ -30,11 +33,13 @@ class Inquiries:
     def __init__(
         self,
         transport: Transport,
+        chance: random.Random,
         missing: Callable[[BrokerRegistration], bool],
         gone: Callable[[BrokerRegistration], Awaitable[None]],
     ) -> None:
         """`missing`: whether it is still worth asking; `gone` is called with a broker whose process is gone."""
         self._transport = transport
+        self._chance = chance
         self._missing = missing
         self._gone = gone
         self._running: dict[int, asyncio.Task[None]] = {}
@@ -76,7 +81,8 @@ class Inquiries:
 
     async def _is_there(self, broker: BrokerRegistration, patience_s: float) -> bool | None:
         """None: nobody says."""
-        request = pb.AreYouRequest(broker_id=broker.broker_id, incarnation_id=broker.incarnation_id)
+        nonce = self._chance.randbytes(NONCE_SIZE)
+        request = pb.AreYouRequest(broker_id=broker.broker_id, nonce=nonce)
         channel = self._transport.connect(broker.address)
         try:
             answer = await channel.call(methods.Presence["are_you"], request, patience_s)
@@ -84,4 +90,4 @@ class Inquiries:
             return None
         finally:
             await channel.close()
-        return bool(answer.yes)
+        return is_same(answer.proof, proof(broker.incarnation_id, broker.broker_id, nonce))

@@ -10,11 +10,16 @@ import structlog
 from replog.config import ControllerConfig
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
-from replog.rpc.transports import transport_named
-from replog.server.clock import SystemClock
+from replog.rpc.peer import Role
+from replog.rpc.transport import Transport
+from replog.rpc.transports import server_tls, transport_named
+from replog.server.clock import Clock, SystemClock
+from replog.server.controller.etcd.client import EtcdClient, transport_to_etcd
+from replog.server.controller.etcd.election import Election
+from replog.server.controller.etcd.store import EtcdStore
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
-from replog.server.controller.store import VersionConflictError
+from replog.server.controller.store import StoreInThread, VersionConflictError
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
 from replog.server.slow_steps import SlowSteps
@@ -38,6 +43,24 @@ def main(config: ControllerConfig) -> int:
     return 0
 
 
+def controller_server(
+    config: ControllerConfig,
+    transport: Transport,
+    clock: Clock,
+    chance: random.Random,
+    to_etcd: Transport | None = None,
+) -> ControllerServer:
+    """On the store of its settings. Raises KAFKA_STORAGE_ERROR when that is a file that cannot be used."""
+    if config.metadata_store == "sqlite":
+        return ControllerServer(config, StoreInThread(SqliteStore(config.metadata_log_dir)), transport, clock, chance)
+    prefix = config.metadata_etcd_prefix
+    etcd = EtcdClient(to_etcd or transport_to_etcd(config), config.metadata_etcd_endpoints.split(","))
+    address = config.advertised_listeners or config.listeners
+    election = Election(etcd, prefix, address, config.metadata_etcd_lease_seconds, clock, chance)
+    store = EtcdStore(etcd, prefix, chance, election.leads)
+    return ControllerServer(config, store, transport, clock, chance, election)
+
+
 async def run_controller(config: ControllerConfig, on_listening: Callable[[str], None] | None = None) -> None:
     """Serve until SIGTERM or SIGINT; `on_listening` is told the bound address.
 
@@ -47,15 +70,17 @@ async def run_controller(config: ControllerConfig, on_listening: Callable[[str],
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    transport = transport_named(config.rpc_transport)
+    tls = server_tls(config, config.listeners, Role.CONTROLLER)
+    transport = transport_named(config.rpc_transport, tls, config)
     if isinstance(transport, GrpcTransport):
         take_together()
-    store = SqliteStore(config.metadata_log_dir)
-    server = ControllerServer(config, store, transport, SystemClock(), random.SystemRandom())
+    server = controller_server(config, transport, SystemClock(), random.SystemRandom())
     stopping = asyncio.create_task(stopped.wait())
     failing = asyncio.create_task(server.wait())
     try:
         await server.start()
+        if tls is not None:
+            tls.check_cluster(server.controller.state.image.cluster_id)
         if on_listening is not None:
             on_listening(server.address)
         await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,9 @@
 """The controller and its service at one address."""
 
+import asyncio
 import random
+from collections.abc import Callable
+from typing import Any
 
 import structlog
 
@@ -8,10 +11,14 @@ from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.transport import Transport
+from replog.server.authorizer import Authorizer, guarded
 from replog.server.clock import Clock
 from replog.server.controller.active_controller import ActiveController
+from replog.server.controller.etcd.election import Election
+from replog.server.controller.etcd.store import EtcdStore
 from replog.server.controller.service import ControllerService
 from replog.server.controller.store import MetadataStore
+from replog.server.controller.terms import Terms
 
 log = structlog.get_logger()
 
@@ -22,26 +29,117 @@ class ControllerServer:
     """`start()`, then `wait()` until it has failed, and `stop()`."""
 
     def __init__(
-        self, config: ControllerConfig, store: MetadataStore, transport: Transport, clock: Clock, chance: random.Random
+        self,
+        config: ControllerConfig,
+        store: MetadataStore,
+        transport: Transport,
+        clock: Clock,
+        chance: random.Random,
+        election: Election | None = None,
     ) -> None:
-        self.controller = ActiveController(config, store, transport, clock, chance)
+        """With an `election`, the store is an `EtcdStore`, and other controllers use it too."""
+
+        def new_controller() -> ActiveController:
+            controller = ActiveController(config, store, transport, clock, chance, election)
+            controller.is_behind = self._is_behind  # the store is the same in each term
+            return controller
+
+        self._is_behind = asyncio.Event()
         self.address = ""
+        self._telling: asyncio.Task[None] | None = None
+        self._election = election
+        self._running: asyncio.Task[None] | None = None
+        self._only: ActiveController | None = None
+        self._terms: Terms | None = None
+        if election is None:
+            self._only = new_controller()
+        else:
+            assert isinstance(store, EtcdStore)
+            self._terms = Terms(store, election, new_controller)
         self._server = transport.listen(config.listeners)
-        self._server.add(methods.CONTROLLER, ControllerService(self.controller))
+        self._server.add(methods.CONTROLLER, OfOneTerm(config, clock, lambda: self.controller))
+
+    @property
+    def controller(self) -> ActiveController:
+        """Of this term."""
+        if self._terms is not None:
+            return self._terms.controller
+        assert self._only is not None
+        return self._only
+
+    @property
+    def decides(self) -> bool:
+        """Whether this controller is active, and may believe that it leads."""
+        return self.controller.decides
+
+    @property
+    def epoch(self) -> int:
+        """Of this controller's last election; 0 where there are no others."""
+        return self._election.epoch if self._election is not None else 0
 
     async def start(self) -> None:
-        """Become active, then serve. Raises ReplogError when it cannot; call `stop` all the same."""
-        await self.controller.start()
+        """Become active, or hear of the metadata if there are other controllers; then serve.
+
+        Raises ReplogError when it cannot; call `stop` all the same.
+        """
+        if self._terms is None:
+            await self.controller.start()
+        else:
+            await self._terms.begin()
+            self._running = asyncio.create_task(self._terms.run(), name="terms")
         self.address = await self._server.start()
         await self._server.set_serving(True)
+        self._telling = asyncio.create_task(self._tell_when_behind(), name="tell when behind")
         log.info("controller listening", address=self.address)
 
+    async def _tell_when_behind(self) -> None:
+        await self._is_behind.wait()
+        await self._server.set_serving(False)
+
     async def wait(self) -> None:
-        """Raises NOT_CONTROLLER once the controller must not go on: another has taken over its store."""
+        """Raises NOT_CONTROLLER once the controller must not go on: another has taken over its store.
+
+        KAFKA_STORAGE_ERROR if a store that it shares is gone or damaged.
+        """
+        if self._running is not None:
+            await self._running
         error = await self.controller.failure
         raise ReplogError(ErrorCode.NOT_CONTROLLER, f"the controller stopped: {error}") from error
 
     async def stop(self) -> None:
         """Finish the decision under way, end every watch and call, close the store."""
+        if self._telling is not None:
+            self._telling.cancel()
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
         await self.controller.stop()
         await self._server.stop(STOP_GRACE_S)
+        if self._election is not None:
+            await self._election.close()
+
+
+class OfOneTerm:
+    """Each call is carried out by the controller of the term in which it came, even if that is over meanwhile."""
+
+    def __init__(self, config: ControllerConfig, clock: Clock, current: Callable[[], ActiveController]) -> None:
+        self._config = config
+        self._clock = clock
+        self._current = current
+        self._of: ActiveController | None = None
+        self._handlers: object = None
+
+    def __getattr__(self, name: str) -> Callable[[Any], Any]:
+        if name not in methods.Controller:
+            raise AttributeError(name)
+
+        def handle(request: Any) -> Any:
+            controller = self._current()
+            controller.check_active()  # one that does not decide knows no ACLs
+            if controller is not self._of:
+                authorizer = Authorizer(self._config, controller.state.image.acls, self._clock)
+                service = ControllerService(controller)
+                self._of, self._handlers = controller, guarded(methods.CONTROLLER, service, authorizer)
+            return getattr(self._handlers, name)(request)
+
+        return handle

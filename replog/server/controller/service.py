@@ -2,9 +2,11 @@
 what concerns one partition is in the answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence, Sized
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from typing import TypeVar
 
+from replog.acl import Operation
 from replog.controller.alter_partition import Proposal, Verdict
 from replog.controller.broker_lifecycle import Heartbeat
 from replog.controller.configs import AlteredConfigs, ConfigChange
@@ -16,8 +18,18 @@ from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
 from replog.controller.topics import MAX_CLUSTER_PARTITIONS, NewTopic
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.records import partition_to_record
+from replog.metadata.incarnation import Claim, is_same
+from replog.metadata.records import (
+    acl_filter_of,
+    acl_of_binding,
+    acl_to_binding,
+    partition_to_record,
+    position_from_message,
+    position_to_message,
+)
+from replog.rpc import methods
 from replog.rpc.limits import check_fits
+from replog.rpc.peer import peer
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 from replog.server.controller.active_controller import ActiveController
@@ -31,6 +43,9 @@ LOT = 250  # partitions of one commit: some 20 ms
 _ELECTIONS = {pb.PREFERRED: Election.PREFERRED, pb.UNCLEAN: Election.UNCLEAN}
 
 
+_Claims = pb.HeartbeatRequest | pb.AlterPartitionRequest | pb.AllocateProducerIdsRequest
+
+
 class ControllerService:
     """Handlers for `replog.v1.Controller`."""
 
@@ -38,6 +53,7 @@ class ControllerService:
         self._controller = controller
 
     async def register_broker(self, request: pb.RegisterBrokerRequest) -> pb.RegisterBrokerResponse:
+        self._controller.check_known(position_from_message(request.known))
         state = self._controller.state
         registration = Registration(
             cluster_id=request.cluster_id,
@@ -46,33 +62,42 @@ class ControllerService:
             address=request.address,
             rack=request.rack,
             previous_broker_epoch=request.previous_broker_epoch,
+            previous_incarnation_id=request.previous_incarnation_id,
         )
-        broker_epoch = await self._controller.decide(lambda now_ms: state.register_broker(registration, now_ms))
+        broker_epoch = await self._controller.register(registration)
         return pb.RegisterBrokerResponse(
             cluster_id=state.image.cluster_id,
             broker_epoch=broker_epoch,
             session_timeout_ms=state.sessions.timeout_ms,
         )
 
+    async def unregister_broker(self, request: pb.UnregisterBrokerRequest) -> pb.UnregisterBrokerResponse:
+        broker_id = request.broker_id
+        version = await self._controller.decide(lambda _: self._controller.state.unregister_broker(broker_id))
+        return pb.UnregisterBrokerResponse(metadata_version=version)
+
     async def heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
-        heartbeat = Heartbeat(
-            broker_id=request.broker_id,
-            broker_epoch=request.broker_epoch,
-            metadata_version=request.metadata_version,
-            want_fence=request.want_fence,
-            want_shutdown=request.want_shutdown,
-        )
-        answer = await self._controller.heartbeat(heartbeat)
+        self._controller.check_known(position_from_message(request.known))
+        with self._claimed(request, "heartbeat") as sender:
+            heartbeat = Heartbeat(
+                sender=sender,
+                metadata_version=request.metadata_version,
+                want_fence=request.want_fence,
+                want_shutdown=request.want_shutdown,
+            )
+            answer = await self._controller.heartbeat(heartbeat)
         return pb.HeartbeatResponse(**answer._asdict())
 
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
-        state, sender = self._controller.state, (request.broker_id, request.broker_epoch)
+        self._controller.check_known(position_from_message(request.known))
+        state = self._controller.state
         proposals = [_proposal(request.broker_id, item) for item in request.partitions]
-        present = await self._controller.present_heirs(*sender, proposals)
-        results = await self._in_lots(
-            proposals, lambda lot, now_ms: state.alter_partition(*sender, lot, present, now_ms), _verdict
-        )
-        return pb.AlterPartitionResponse(partitions=results)
+        with self._claimed(request, "alter_partition") as sender:
+            present = await self._controller.present_heirs(sender, proposals)
+            results = await self._in_lots(
+                proposals, lambda lot, now_ms: state.alter_partition(sender, lot, present, now_ms), _verdict
+            )
+        return pb.AlterPartitionResponse(partitions=results, position=position_to_message(state.image.position))
 
     def watch_metadata(self, request: pb.WatchMetadataRequest) -> AsyncIterator[pb.MetadataDelta]:
         return self._controller.watch(request)
@@ -91,8 +116,8 @@ class ControllerService:
         return pb.CreateTopicResponse(**created._asdict())
 
     async def allocate_producer_ids(self, request: pb.AllocateProducerIdsRequest) -> pb.AllocateProducerIdsResponse:
-        broker = request.broker_id, request.broker_epoch
-        first = await self._controller.decide(lambda _: self._controller.state.allocate_producer_ids(*broker))
+        with self._claimed(request, "allocate_producer_ids") as sender:
+            first = await self._controller.decide(lambda _: self._controller.state.allocate_producer_ids(sender))
         return pb.AllocateProducerIdsResponse(first_producer_id=first, count=BLOCK_SIZE)
 
     async def delete_topic(self, request: pb.DeleteTopicRequest) -> pb.DeleteTopicResponse:
@@ -111,6 +136,20 @@ class ControllerService:
         return _altered(
             await self._controller.decide(lambda _: self._controller.state.alter_broker_configs(broker_id, change))
         )
+
+    async def alter_client_quotas(self, request: pb.AlterClientQuotasRequest) -> pb.AlterConfigsResponse:
+        user, change = request.user, _config_change(request)
+        return _altered(
+            await self._controller.decide(lambda _: self._controller.state.alter_client_quotas(user, change))
+        )
+
+    async def describe_client_quotas(self, request: pb.DescribeClientQuotasRequest) -> pb.DescribeClientQuotasResponse:
+        quotas = self._controller.state.image.client_quotas
+        answer = pb.DescribeClientQuotasResponse(
+            quotas=[metadata_pb2.ClientQuotaRecord(user=user, configs=quotas[user]) for user in sorted(quotas)]
+        )
+        check_fits(answer.ByteSize(), request.max_bytes)
+        return answer
 
     async def elect_leaders(self, request: pb.ElectLeadersRequest) -> pb.ElectLeadersResponse:
         if request.all_partitions and request.partitions:
@@ -155,6 +194,39 @@ class ControllerService:
         check_fits(answer.ByteSize(), request.max_bytes)
         return answer
 
+    async def create_acls(self, request: pb.CreateAclsRequest) -> pb.CreateAclsResponse:
+        acls = [_known(acl_of_binding, binding) for binding in request.acls]
+        created = await self._controller.decide(lambda _: self._controller.state.create_acls(acls))
+        return pb.CreateAclsResponse(created=created.altered, metadata_version=created.metadata_version)
+
+    async def delete_acls(self, request: pb.DeleteAclsRequest) -> pb.DeleteAclsResponse:
+        filters = [_known(acl_filter_of, each) for each in request.filters]
+        deleted = await self._controller.decide(lambda _: self._controller.state.delete_acls(filters))
+        return pb.DeleteAclsResponse(deleted=deleted.altered, metadata_version=deleted.metadata_version)
+
+    async def describe_acls(self, request: pb.DescribeAclsRequest) -> pb.DescribeAclsResponse:
+        wanted, state = _known(acl_filter_of, request.filter), self._controller.state
+        acls = await self._controller.decide(lambda _: Decision([], state.describe_acls(wanted)))
+        answer = pb.DescribeAclsResponse(acls=map(acl_to_binding, acls))
+        check_fits(answer.ByteSize(), request.max_bytes)
+        return answer
+
+    @contextmanager
+    def _claimed(self, request: _Claims, method: str) -> Iterator[Claim]:
+        """What a stranger is not told, the audit log tells: who is registered instead."""
+        sender = Claim(request.broker_id, request.broker_epoch, request.incarnation_id)
+        try:
+            yield sender
+        except ReplogError as error:
+            if error.code is ErrorCode.STALE_BROKER_EPOCH:
+                known = self._controller.state.image.broker(sender.broker_id)
+                is_it = known is not None and is_same(known.incarnation_id, sender.incarnation_id)
+                shown = f"epoch {sender.broker_epoch} and {'the' if is_it else 'another'} incarnation id"
+                broker, rule = f"BROKER:{sender.broker_id}", f"it showed {shown}; registered is {known}"
+                path = methods.Controller[method].path
+                self._controller.audit.denied(peer(), Operation.CLUSTER_ACTION.name, broker, path, rule)
+            raise
+
     async def _in_lots(
         self,
         items: Sequence[A],
@@ -172,6 +244,14 @@ class ControllerService:
 
     async def _in_one_lot(self, lot: Sequence[A], decide: Callable[[Sequence[A], int], Decision[list[B]]]) -> list[B]:
         return await self._controller.decide(lambda now_ms: decide(lot, now_ms))
+
+
+def _known(parse: Callable[[A], B], message: A) -> B:
+    """Raises INVALID_REQUEST for a word that is none here."""
+    try:
+        return parse(message)
+    except ValueError as error:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"an ACL, or a filter, that is not understood: {error}") from None
 
 
 def _names(partitions: Iterable[pb.PartitionName]) -> list[TopicPartition]:
@@ -204,7 +284,9 @@ def _verdict(proposal: Proposal, verdict: Verdict) -> pb.AlterPartitionResult:
     return pb.AlterPartitionResult(topic=tp.topic, partition=tp.partition, error_code=verdict.error.name, state=record)
 
 
-def _config_change(request: pb.AlterTopicConfigsRequest | pb.AlterBrokerConfigsRequest) -> ConfigChange:
+def _config_change(
+    request: pb.AlterTopicConfigsRequest | pb.AlterBrokerConfigsRequest | pb.AlterClientQuotasRequest,
+) -> ConfigChange:
     return ConfigChange(dict(request.set), list(request.delete), request.validate_only)
 
 

@@ -3,8 +3,8 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -12,18 +12,21 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.files.replacing import fsync_directory
+from replog.log.files.replacing import fsync_directory, fsync_path
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.controller.store import VersionConflictError
 
 DATABASE_NAME = "metadata.sqlite"
 LOCK_NAME = ".lock"
 APPLICATION_ID = 0x52504C47  # "RPLG", in the file's header
-FORMAT = 1
+FORMAT = 2  # from 2 on a store is in WAL mode only while it is open
+WAL_SUFFIX = "-wal"
+_WAL_MODE = 2  # in byte 18 of the file
 
 _CREATE = """CREATE TABLE metadata (
     key TEXT PRIMARY KEY, version INTEGER NOT NULL UNIQUE, record BLOB NOT NULL, crc INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID"""
+_RESTORE = "restore it from a copy: replog controller restore --help"
 _PUT = """INSERT INTO metadata (key, version, record, crc) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET version = excluded.version, record = excluded.record, crc = excluded.crc"""
 
@@ -31,35 +34,53 @@ _PUT = """INSERT INTO metadata (key, version, record, crc) VALUES (?, ?, ?, ?)
 class SqliteStore:
     """`directory`/metadata.sqlite. One process at a time, held by a lock on `directory`/.lock.
 
+    While it is open its newest changes are in `metadata.sqlite-wal`; `close` takes them over. So the file itself says
+    whether it is whole, and a copy of it alone, from an open store, is refused.
+
     Not thread-safe: calls may come from different threads, but one at a time.
     """
 
-    def __init__(self, directory: Path) -> None:
-        """Open the store, creating it if there is none.
+    def __init__(self, directory: Path, *, read_only: bool = False) -> None:
+        """Open the store. It is made once, by `create_store`: an empty directory may be a volume that is not mounted.
+        `read_only`: as of one moment, also while a controller has it open.
 
-        Raises KAFKA_STORAGE_ERROR when it is in use, damaged, not a metadata store, or cannot be written.
+        Raises KAFKA_STORAGE_ERROR when there is none, when it is in use, damaged, not a metadata store, a copy that
+        lacks its newest changes, or cannot be written.
         """
         self.path = directory / DATABASE_NAME
-        self._lock = _lock(directory)
+        self._check_there()
+        self._lock = _lock(directory) if not read_only else None
         try:
             with self._explained("open"):
-                self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+                uri = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+                self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
             try:
                 with self._explained("open"):
-                    self._prepare()
+                    self._check_sound()
+                    if not read_only:
+                        self._prepare()
             except BaseException:
                 self._db.close()
                 raise
         except BaseException:
-            self._lock.close()
+            self._unlock()
             raise
 
-    def _prepare(self) -> None:
+    def _check_there(self) -> None:
+        if not self.path.exists():
+            raise self._error(
+                "is not there. If its volume is not mounted, or metadata.log.dir is wrong, mend that; if the store is "
+                "lost, restore a copy (replog controller restore --help). Only a new cluster begins with: "
+                "replog controller format"
+            )
+
+    def _check_sound(self) -> None:
+        lacks_wal = not self.path.with_name(DATABASE_NAME + WAL_SUFFIX).exists()  # before SQLite makes one
+        with self.path.open("rb") as file:
+            in_wal_mode = file.read(19)[18:] == bytes([_WAL_MODE])
         (application_id,) = self._db.execute("PRAGMA application_id").fetchone()
         (file_format,) = self._db.execute("PRAGMA user_version").fetchone()
-        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        is_new = application_id == 0 and tables == 0
-        if not is_new and application_id != APPLICATION_ID:
+        if application_id != APPLICATION_ID:
             raise self._error(
                 "is a SQLite database but not a metadata store; set metadata.log.dir to another directory"
             )
@@ -67,15 +88,19 @@ class SqliteStore:
             raise self._error(f"has format {file_format}, newer than {FORMAT}; start a newer release of replog")
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise self._error(f"is damaged ({verdict}); restore it from a copy")
+            raise self._error(f"is damaged ({verdict}); {_RESTORE}")
+        if file_format > 1 and in_wal_mode and lacks_wal:
+            raise self._error(
+                f"was copied from an open store without {DATABASE_NAME}{WAL_SUFFIX}, which has the newest; copy "
+                f"both, or use `replog controller backup`. (If it is no copy, make an empty file of that name.)"
+            )
+
+    def _prepare(self) -> None:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
-        if is_new:
-            with self._transaction():
-                self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                self._db.execute(f"PRAGMA user_version = {FORMAT}")
-                self._db.execute(_CREATE)
-            fsync_directory(self.path.parent)
+        with self._transaction():
+            self._db.execute(f"PRAGMA user_version = {FORMAT}")
+        fsync_directory(self.path.parent)
 
     def load(self) -> list[pb.MetadataRecord]:
         """Raises KAFKA_STORAGE_ERROR when a record is damaged, naming its key."""
@@ -90,7 +115,7 @@ class SqliteStore:
         except DecodeError:
             sound = False
         if not sound:
-            raise self._error(f"is damaged: the record of {key!r} does not match its checksum; restore it from a copy")
+            raise self._error(f"is damaged: the record of {key!r} does not match its checksum; {_RESTORE}")
         return record
 
     def commit(self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()) -> int:
@@ -98,8 +123,7 @@ class SqliteStore:
         rows = []
         for version, record in enumerate(records, expected_version + 1):
             assert record.version == version, f"{record.key} is numbered {record.version}, not {version}"
-            blob = record.SerializeToString()
-            rows.append((record.key, version, blob, crc32c(blob)))
+            rows.append(_row(record))
         with self._explained("write"), self._transaction():
             (stored_version,) = self._db.execute("SELECT coalesce(max(version), 0) FROM metadata").fetchone()
             if stored_version != expected_version:
@@ -120,8 +144,15 @@ class SqliteStore:
             raise
 
     def close(self) -> None:
+        with suppress(sqlite3.Error):  # somebody else may read it
+            if self._lock is not None:
+                self._db.execute("PRAGMA journal_mode = DELETE")
         self._db.close()
-        self._lock.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
 
     @contextmanager
     def _explained(self, verb: str) -> Iterator[None]:
@@ -136,6 +167,35 @@ class SqliteStore:
 
     def _error(self, what: str) -> ReplogError:
         return ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"metadata store {self.path} {what}")
+
+
+def create_store(directory: Path, records: Iterable[pb.MetadataRecord]) -> None:
+    """Make the store with these, durably; a crash leaves none. Raises KAFKA_STORAGE_ERROR, also if there is one."""
+    path = directory / DATABASE_NAME
+    with _lock(directory):
+        if path.exists():
+            raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is a metadata store already: {path}")
+        begun = path.with_name(path.name + ".tmp")
+        try:
+            begun.unlink(missing_ok=True)
+            begun.touch(mode=0o600)  # it has the brokers' passwords (D40); SQLite's other files get the same mode
+            with closing(sqlite3.connect(begun, isolation_level=None)) as db:
+                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                db.execute(f"PRAGMA user_version = {FORMAT}")
+                db.execute("BEGIN")
+                db.execute(_CREATE)
+                db.executemany(_PUT, map(_row, records))
+                db.execute("COMMIT")
+            fsync_path(begun)
+            begun.rename(path)
+            fsync_directory(directory)
+        except (OSError, sqlite3.Error) as error:
+            raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot make {path}: {error}") from error
+
+
+def _row(record: pb.MetadataRecord) -> tuple[str, int, bytes, int]:
+    blob = record.SerializeToString()
+    return record.key, record.version, blob, crc32c(blob)
 
 
 def _range(key: str) -> tuple[str, str]:

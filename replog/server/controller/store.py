@@ -1,9 +1,13 @@
 """Where the controller's decisions become durable: current values by key, under one version, with compare-and-set."""
 
-from collections.abc import Sequence
-from typing import Protocol
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, TypeVar
 
 from replog.rpc.v1 import metadata_pb2 as pb
+
+A = TypeVar("A")
 
 
 class VersionConflictError(Exception):
@@ -15,16 +19,25 @@ class VersionConflictError(Exception):
         )
 
 
+class LeadershipLostError(Exception):
+    """This controller leads no longer, or cannot know what its last commit did: it must decide nothing more."""
+
+
 class MetadataStore(Protocol):
     """A durable map of key to `MetadataRecord`; a record without a value is the key's tombstone.
 
-    The store's version is that of its newest record, 0 when empty.
+    The store's version is that of its newest record. One call at a time.
     """
 
-    def load(self) -> list[pb.MetadataRecord]:
-        """Every key's newest record, tombstones included, in version order."""
+    async def load(self) -> list[pb.MetadataRecord]:
+        """Every key's newest record, tombstones included, in version order.
 
-    def commit(self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()) -> int:
+        Called again, where several controllers share the store, all records that were committed since then.
+        """
+
+    async def commit(
+        self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
+    ) -> int:
         """Make `records`, numbered from `expected_version` + 1, durable, and drop the keys `forgotten`: all or none.
 
         One of these that ends in "/" stands for all keys that begin with it. Returns the new version.
@@ -33,5 +46,40 @@ class MetadataStore(Protocol):
         Raises KAFKA_STORAGE_ERROR when they could not be written; the store's version is then unchanged.
         """
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Release the store; nothing is lost by not calling it."""
+
+
+class BlockingStore(Protocol):
+    """A `MetadataStore` whose calls wait for a disk."""
+
+    def load(self) -> list[pb.MetadataRecord]: ...
+
+    def commit(
+        self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
+    ) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class StoreInThread:
+    """A thread of its own waits for the disk, so that heartbeats and signs of life do not."""
+
+    def __init__(self, store: BlockingStore) -> None:
+        self.blocking = store
+        self._executor = ThreadPoolExecutor(1, "metadata-store")
+
+    async def load(self) -> list[pb.MetadataRecord]:
+        return await self._call(self.blocking.load)
+
+    async def commit(
+        self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
+    ) -> int:
+        return await self._call(self.blocking.commit, expected_version, records, forgotten)
+
+    async def close(self) -> None:
+        await self._call(self.blocking.close)
+        self._executor.shutdown()
+
+    async def _call(self, call: Callable[..., A], *arguments: object) -> A:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call, *arguments)

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 
 from replog.controller.cluster_state import ClusterState
-from replog.controller.registration import INCARNATION_ID_SIZE
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.incarnation import INCARNATION_ID_SIZE, is_same
 from replog.metadata.values import BrokerRegistration
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
@@ -21,13 +21,19 @@ class Watchers:
     """Nothing is queued for a slow watcher: what it has not seen is found by version when it comes back for more."""
 
     def __init__(
-        self, state: ClusterState, records: CurrentRecords, on_lost: Callable[[BrokerRegistration], None]
+        self,
+        state: ClusterState,
+        records: CurrentRecords,
+        on_lost: Callable[[BrokerRegistration], None],
+        leads: Callable[[], bool],
     ) -> None:
-        """`on_lost` hears of each broker that is registered and whose only stream has ended."""
+        """`on_lost` hears of each broker that is registered and whose only stream has ended. Nobody is told anything
+        when this controller no longer `leads`."""
         self.open = False
         self._state = state
         self._records = records
         self._on_lost = on_lost
+        self._leads = leads
         self._changed = asyncio.Event()
         self._others = 0
         self._newest: dict[object, object] = {}  # the stream of each; of a broker process the newest
@@ -81,6 +87,8 @@ class Watchers:
                     async with asyncio.timeout(SIGN_OF_LIFE_S):
                         await changed.wait()
                 except TimeoutError:
+                    if not self._leads():
+                        break
                     yield pb.MetadataDelta(version=sent, latest_version=sent)
         finally:
             self._others -= is_other
@@ -92,7 +100,8 @@ class Watchers:
     def _broker(self, request: pb.WatchMetadataRequest) -> BrokerRegistration | None:
         """Which registered process asks."""
         broker = self._state.image.broker(request.broker_id)
-        return broker if broker is not None and broker.incarnation_id == request.incarnation_id else None
+        is_it = broker is not None and is_same(broker.incarnation_id, request.incarnation_id)
+        return broker if is_it else None
 
 
 def _in_deltas(records: list[metadata_pb2.MetadataRecord]) -> Iterator[list[metadata_pb2.MetadataRecord]]:

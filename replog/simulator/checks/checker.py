@@ -71,7 +71,7 @@ class Checker:
     def _look_at(self, process: SimulatedProcess) -> Callable[[], None]:
         """What to look at after this and all further steps of the process."""
         look: Callable[[], None] | None = None
-        if process.name == CONTROLLER:
+        if process.name.startswith(CONTROLLER):
             look = self._after_controller_step
         else:
             for broker_id, broker in self._world.brokers.items():

@@ -1,5 +1,6 @@
 """The controller's records: who may lead and who is in sync (INV-2, INV-4, INV-20; INV-11 for elections)."""
 
+from replog.controller.restoration import PARTITION_EPOCHS_AHEAD
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_BROKER_EPOCH, NO_LEADER, PartitionState
 from replog.simulator.checks.commitment import lose_uncleanly
@@ -81,7 +82,11 @@ def _check_members(partition: PartitionLedger, new: PartitionState) -> None:
 
 
 def _check_epochs(partition: PartitionLedger, old: PartitionState, new: PartitionState) -> None:
-    """INV-4, with CT-9: a new leader, or none, is a new leader epoch, the next one."""
+    """INV-4, with CT-9: a new leader, or none, is a new leader epoch, the next one. Far above all that is known are the
+    epochs of a store that was restored from the brokers' disks."""
+    ahead = new.partition_epoch - old.partition_epoch > PARTITION_EPOCHS_AHEAD // 2
+    if ahead and new.leader_epoch > old.leader_epoch and not new.isr:
+        return
     if new.partition_epoch != old.partition_epoch + 1:
         partition.fail("INV-4", f"partition epoch {new.partition_epoch} follows on {old}")
     if new.leader_epoch not in (old.leader_epoch, old.leader_epoch + 1):

@@ -9,7 +9,7 @@ from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.simulator.history import History
 from replog.simulator.runtime.process import SimulatedProcess
 
-CONTROLLER = "controller"  # the name of its process; those of brokers and clients have others
+CONTROLLER = "controller"  # what the name of its process begins with; those of brokers and clients have others
 
 
 class WatchedBroker(Protocol):

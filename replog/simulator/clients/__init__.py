@@ -1,1 +1,1 @@
-"""What clients do during a seed, with transactions."""
+"""What clients do during a seed, with transactions; and one who may do nothing."""

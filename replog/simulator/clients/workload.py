@@ -11,6 +11,7 @@ from replog.client.producing.accumulator import Delivery
 from replog.client.producing.producer import Producer
 from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError
+from replog.simulator.clients.stranger import Stranger
 from replog.simulator.clients.transactor import KEYS, Transactor
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
@@ -51,6 +52,8 @@ class Workload:
         self._kernel = kernel
         self._members = cluster.members
         self._bootstrap = cluster.bootstrap
+        self._controller = cluster.controller_member.config.listeners
+        self._permission = plan.permission
         self._producers: list[asyncio.Task[None]] = []
         self._readers: list[asyncio.Task[None]] = []
         self.clients: list[str] = []
@@ -73,6 +76,9 @@ class Workload:
             self._readers.append(self._run(f"consumer-{number}", self._consume))
         self._readers.append(self._run("poller-1", self._poll_ends))
         self._producers.append(self._run("admin-1", self._administer))
+        if self._permission:
+            stranger = Stranger(self._kernel, self._bootstrap.split(","), self._controller, self.partitions, self._stop)
+            self._producers.append(self._run("stranger-1", stranger.run))
         if partitions := self._transactional():
             for number in (1, 2):
                 transactor = Transactor(self._kernel, self._members, self.history, partitions, number, self._stop)

@@ -8,19 +8,28 @@ from typing import Any
 
 from replog.config import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.v1 import metadata_pb2
+from replog.rpc import methods
+from replog.rpc.v1 import etcd_pb2, metadata_pb2
 from replog.server.broker.broker import Broker
+from replog.server.controller.etcd.keys import Keys, only
+from replog.server.controller.formatting import format_cluster
+from replog.server.controller.process import controller_server
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
-from replog.server.controller.store import MetadataStore
+from replog.server.controller.store import BlockingStore, StoreInThread
 from replog.simulator.checks.violation import Violation
 from replog.simulator.cluster.cleanings import SimulatedCleaning
 from replog.simulator.cluster.kernel import Kernel
+from replog.simulator.etcd.formatting import PREFIX
+from replog.simulator.etcd.service import EtcdService
+from replog.simulator.etcd.state import EtcdState
 from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.process import DEAD, PAUSED, RUNNING, Killed, SimulatedProcess
 from replog.topic import TopicPartition
 
 CONTROLLER = "controller"
+ETCD = "etcd"
+ETCD_ADDRESS = f"{ETCD}:2379"
 
 
 class Member(ABC):
@@ -173,24 +182,60 @@ class BrokerMember(Member):
         self.kernel.disk.power_loss(self.disks[0], self.kernel.stream(f"{self.name} power loss"))
 
 
-class ControllerMember(Member):
-    """The controller and its store, which can be told to fail."""
+class EtcdMember(Member):
+    """An etcd of one host: it may be down, slow or cut off, and loses nothing."""
 
-    def __init__(self, kernel: Kernel, config: ControllerConfig, clock: ProcessClock) -> None:
-        super().__init__(kernel, CONTROLLER, clock)
+    def __init__(self, kernel: Kernel, clock: ProcessClock) -> None:
+        super().__init__(kernel, ETCD, clock)
+        self.state = EtcdState()
+        self.revoked: set[int] = set()  # epochs of controllers that lost their lease before its time
+
+    async def _run(self) -> None:
+        server = self.kernel.transport().listen(ETCD_ADDRESS)
+        service = EtcdService(self.state, self.clock)
+        server.add(methods.ETCD_KV, service)
+        server.add(methods.ETCD_LEASE, service)
+        await server.start()
+        await self._told_to_stop.wait()
+        await server.stop(0)
+
+    def leader(self) -> etcd_pb2.KeyValue | None:
+        """The key of the controller that leads."""
+        return only(self.state.range(etcd_pb2.RangeRequest(key=Keys(PREFIX).leader)))
+
+    def _release(self) -> None:
+        """What it holds stays."""
+
+
+class ControllerMember(Member):
+    """A controller; and its own store, which can be told to fail, or an etcd that it shares."""
+
+    def __init__(self, kernel: Kernel, config: ControllerConfig, clock: ProcessClock, name: str = CONTROLLER) -> None:
+        super().__init__(kernel, name, clock)
         self.config = config
         self.server: ControllerServer | None = None
         self.store_fails = False
         self.die_at_commit: str = ""  # "before", "after"
+        self.other_store: Path | None = None  # where it runs on another store than its own
         self._store: SqliteStore | None = None
+        if config.metadata_store == "sqlite":
+            format_cluster(config.metadata_log_dir, chance=kernel.stream("cluster id"))
+
+    def _new_server(self) -> ControllerServer:
+        kernel, config, chance = self.kernel, self.config, self.kernel.stream(f"{self.name} itself")
+        if config.metadata_store == "etcd":
+            return controller_server(config, kernel.transport(), self.clock, chance, to_etcd=kernel.transport())
+        self._store = SqliteStore(self.other_store or config.metadata_log_dir)
+        store = StoreInThread(FailingStore(self._store, self))
+        return ControllerServer(config, store, kernel.transport(), self.clock, chance)
+
+    def exchange(self, store: Path | None) -> None:
+        """It dies, and goes on with that store; None: its own."""
+        self.other_store = store
+        self.kill()
 
     async def _run(self) -> None:
-        kernel = self.kernel
-        self._store = SqliteStore(self.config.metadata_log_dir)
-        store = FailingStore(self._store, self)
-        server = ControllerServer(
-            self.config, store, kernel.transport(), self.clock, kernel.stream("controller itself")
-        )
+        server = self._new_server()
         try:
             await server.start()
             self.server = server
@@ -212,7 +257,7 @@ class ControllerMember(Member):
 class FailingStore:
     """The real store, with moments at which it fails or its process dies."""
 
-    def __init__(self, store: MetadataStore, member: ControllerMember) -> None:
+    def __init__(self, store: BlockingStore, member: ControllerMember) -> None:
         self._store = store
         self._member = member
 

@@ -11,7 +11,16 @@ from replog.server.broker.broker import Broker
 from replog.server.controller.active_controller import ActiveController
 from replog.simulator.cluster.durability_budget import DurabilityBudget
 from replog.simulator.cluster.kernel import Kernel
-from replog.simulator.cluster.members import CONTROLLER, BrokerMember, ControllerMember, Member
+from replog.simulator.cluster.members import (
+    CONTROLLER,
+    ETCD,
+    ETCD_ADDRESS,
+    BrokerMember,
+    ControllerMember,
+    EtcdMember,
+    Member,
+)
+from replog.simulator.etcd.formatting import format_at_once
 from replog.simulator.history import History
 from replog.simulator.network.links import Weather
 from replog.simulator.plan import Plan
@@ -20,12 +29,12 @@ from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
 
-CONTROLLER_ADDRESS = f"{CONTROLLER}:9093"
+LEASE_S = 2  # of the controller that leads, if there are several
 WATCH_S = 0.1
 
 
 class SimulatedCluster:
-    """One controller and some brokers. A host whose process ended gets a new one after a while."""
+    """One controller, or several over an etcd, and brokers. A host whose process ended gets a new one after a while."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         self.kernel = kernel
@@ -38,21 +47,30 @@ class SimulatedCluster:
         self.losses: Counter[int] = Counter()  # by broker: power losses, wiped disks, flipped bits
         self._chance = kernel.stream("restarts")
         self._restarting = True
+        self._decided_last: ControllerMember | None = None
         for broker_id, rack in plan.racks.items():
             self.members[broker_id] = self._broker(broker_id, rack)
-        controller = ControllerConfig.parse(
-            {
-                "listeners": CONTROLLER_ADDRESS,
-                "metadata.log.dir": str(kernel.directory / CONTROLLER),
-                **plan.controller_settings,
-            },
-            "simulated controller",
-        )
-        self.controller_member = ControllerMember(kernel, controller, self._clock(CONTROLLER))
+        self.etcd: EtcdMember | None = None
+        if plan.controllers > 1:
+            self.etcd = EtcdMember(kernel, self._clock(ETCD))
+            format_at_once(self.etcd.state, kernel.stream("cluster id"))
+        self.controller_members = [self._controller(name) for name in _controllers(plan)]
         for member in self.everyone():
             member.on_end = self._ended
         kernel.loop.on_kill.append(self._on_kill)
         kernel.outside(self._watch, after_s=WATCH_S)
+
+    def _controller(self, name: str) -> ControllerMember:
+        where: dict[str, object] = {"metadata.log.dir": str(self.kernel.directory / name)}
+        if self.etcd is not None:
+            where = {
+                "metadata.store": "etcd",
+                "metadata.etcd.endpoints": ETCD_ADDRESS,
+                "metadata.etcd.lease.seconds": LEASE_S,
+            }
+        settings = {"listeners": f"{name}:9093", **where, **self.plan.controller_settings}
+        config = ControllerConfig.parse(settings, f"simulated {name}")
+        return ControllerMember(self.kernel, config, self._clock(name), name)
 
     def _broker(self, broker_id: int, rack: str) -> BrokerMember:
         name = f"broker-{broker_id}"
@@ -60,7 +78,7 @@ class SimulatedCluster:
             {
                 "node.id": broker_id,
                 "listeners": f"{name}:9092",
-                "controller.listener": CONTROLLER_ADDRESS,
+                "controller.listener": ",".join(f"{name}:9093" for name in _controllers(self.plan)),
                 "log.dirs": ",".join(str(self.kernel.directory / name / disk) for disk in self.plan.disks),
                 "broker.rack": rack,
                 **self.plan.broker_settings,
@@ -86,9 +104,25 @@ class SimulatedCluster:
         return {broker_id: member.broker for broker_id, member in self.members.items() if member.broker is not None}
 
     @property
+    def controller_member(self) -> ControllerMember:
+        """Of several the one that decides, or did last."""
+        for member in self.controller_members:
+            if self._decides(member):
+                self._decided_last = member
+        return self._decided_last or self.controller_members[0]
+
+    def _decides(self, member: ControllerMember) -> bool:
+        """Of several: not if it only believes so, because its lease was taken away before its time."""
+        server = member.server
+        if server is None or member.other_store is not None:
+            return False
+        return self.etcd is None or (server.decides and server.epoch not in self.etcd.revoked)
+
+    @property
     def controller(self) -> ActiveController | None:
-        server = self.controller_member.server
-        return server.controller if server is not None else None
+        """None, too, while it has another store than its own: nobody must follow it."""
+        member = self.controller_member
+        return member.server.controller if member.server is not None and self._decides(member) else None
 
     @property
     def image(self) -> MetadataImage | None:
@@ -104,7 +138,9 @@ class SimulatedCluster:
     # -- life and death
 
     def everyone(self) -> Iterator[Member]:
-        yield self.controller_member
+        if self.etcd is not None:
+            yield self.etcd
+        yield from self.controller_members
         yield from self.members.values()
 
     @property
@@ -160,8 +196,11 @@ class SimulatedCluster:
         """No more faults: everything that is cut, slow, full, paused or down is repaired now."""
         self.kernel.network.weather = Weather()
         self.kernel.network.heal_all()
-        self.controller_member.store_fails = False
-        self.controller_member.die_at_commit = ""
+        for controller in self.controller_members:
+            controller.store_fails = False
+            controller.die_at_commit = ""
+            if controller.other_store is not None:
+                controller.exchange(None)
         self.kernel.disk.heal(CONTROLLER)
         for member in self.members.values():
             self.kernel.disk.heal(member.name)
@@ -223,3 +262,7 @@ class SimulatedCluster:
             ends[broker_id] = (log.high_watermark, log.log_end_offset)
         if len(set(ends.values())) > 1 or any(high_watermark != end for high_watermark, end in ends.values()):
             yield f"{tp}: (HW, LEO) by broker: {ends}"
+
+
+def _controllers(plan: Plan) -> list[str]:
+    return [CONTROLLER, *(f"{CONTROLLER}-{number}" for number in range(2, plan.controllers + 1))]

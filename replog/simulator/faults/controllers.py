@@ -1,10 +1,23 @@
 """Faults of the controller and its store."""
 
+import asyncio
+import tempfile
+from contextlib import closing
 from functools import partial
+from itertools import count
+from pathlib import Path
 
-from replog.simulator.cluster.members import ControllerMember
-from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
+from replog.log.directories.meta_properties import META_PROPERTIES
+from replog.log.directories.metadata_position import read_position
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.server.controller.formatting import format_cluster
+from replog.server.controller.restoring import restore
+from replog.server.controller.sqlite_store import DATABASE_NAME, SqliteStore, create_store
+from replog.simulator.cluster.members import ETCD, ControllerMember, EtcdMember
+from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed
 from replog.simulator.profiles import FaultKind
+
+WRITTEN_S = 1.0  # what was in a file before so long is durable
 
 
 def _running(n: Nemesis) -> ControllerMember:
@@ -34,9 +47,107 @@ async def pause(n: Nemesis, kind: FaultKind) -> None:
     await n.lasting(kind, member.pause, partial(member.resume, member.process))
 
 
+@deed(FaultKind.CUT_FROM_ETCD)
+async def cut_from_etcd(n: Nemesis, kind: FaultKind) -> None:
+    links = both_ways([_running(n).name], [ETCD])
+    await n.lasting(kind, lambda: n.cut(links), lambda: n.heal(links))
+
+
+@deed(FaultKind.SLOW_ETCD)
+async def slow_etcd(n: Nemesis, kind: FaultKind) -> None:
+    """Answers come after about an attempt, or after about a lease."""
+    name, delay_ms = _running(n).name, n.chance.choice((300.0, 900.0, 2500.0))
+
+    def slow(delay: tuple[float, float]) -> None:
+        n.kernel.network.slow(name, ETCD, delay)
+
+    await n.lasting(kind, lambda: slow((delay_ms / 4, delay_ms)), lambda: slow((0.0, 0.0)))
+
+
+def _etcd(n: Nemesis) -> EtcdMember:
+    if n.cluster.etcd is None or not n.cluster.etcd.running:
+        raise NotNow
+    return n.cluster.etcd
+
+
+@deed(FaultKind.STOP_ETCD)
+async def stop_etcd(n: Nemesis, kind: FaultKind) -> None:
+    etcd = _etcd(n)
+    n.begin(kind)
+    etcd.kill()
+
+
+@deed(FaultKind.PAUSE_ETCD)
+async def pause_etcd(n: Nemesis, kind: FaultKind) -> None:
+    etcd = _etcd(n)
+    await n.lasting(kind, etcd.pause, partial(etcd.resume, etcd.process))
+
+
+@deed(FaultKind.LOSE_LEASE)
+async def lose_lease(n: Nemesis, kind: FaultKind) -> None:
+    """As by an operator's hand: its holder does not know it yet."""
+    etcd = _etcd(n)
+    leader = etcd.leader()
+    if leader is None:
+        raise NotNow
+    n.begin(kind, epoch=leader.create_revision)
+    etcd.revoked.add(leader.create_revision)
+    etcd.state.revoke(leader.lease)
+
+
 @deed(FaultKind.STORE_FAILS)
 async def store_fails(n: Nemesis, kind: FaultKind) -> None:
     def fail(fails: bool) -> None:
         n.cluster.controller_member.store_fails = fails
 
     await n.lasting(kind, lambda: fail(True), lambda: fail(False))
+
+
+@deed(FaultKind.OLDER_STORE, FaultKind.NEW_STORE)
+async def exchange_store(n: Nemesis, kind: FaultKind) -> None:
+    """For a while the controller has a copy of its store that is behind every broker, or an empty one of another
+    cluster. Brokers that know no more than the copy could not tell, so all of them do, durably (CT-24)."""
+    member = _running(n)
+    copy = _stored(member) if kind is FaultKind.OLDER_STORE else []
+    await n.for_a_while()
+    version = copy[-1].version if copy else 0
+    knows_more = [all(read_position(disk).version > version for disk in b.disks) for b in n.cluster.members.values()]
+    await asyncio.sleep(WRITTEN_S)
+    if not all(knows_more) or not member.running or member.other_store is not None:
+        raise NotNow
+    places = (n.kernel.directory / f"other-store-{number}" for number in count())
+    place = next(each for each in places if not each.exists())
+    if copy:
+        create_store(place, copy)
+    else:
+        format_cluster(place, chance=n.chance)
+    await n.lasting(kind, partial(member.exchange, place), partial(member.exchange, None), version=version)
+
+
+@deed(FaultKind.LOSE_STORE)
+async def lose_store(n: Nemesis, kind: FaultKind) -> None:
+    """Everybody dies. The store is made from an older copy and from all log directories: nothing committed is lost."""
+    member = _running(n)
+    copy = _stored(member)
+    await n.for_a_while()
+    brokers = n.cluster.members.values()
+    begun = all((disk / META_PROPERTIES).exists() for broker in brokers for disk in broker.disks)
+    if not begun or not member.running or member.other_store is not None:
+        raise NotNow
+    n.begin(kind, version=copy[-1].version)
+    everybody = list(n.cluster.everyone())
+    for each in everybody:
+        each.held = True
+        each.kill()
+    place = member.config.metadata_log_dir
+    with tempfile.TemporaryDirectory() as scratch:
+        create_store(Path(scratch), copy)
+        (place / DATABASE_NAME).unlink()
+        restore(place, {b.broker_id: b.disks for b in brokers}, n.chance, Path(scratch) / DATABASE_NAME)
+    for each in everybody:
+        n.cluster.release(each)
+
+
+def _stored(member: ControllerMember) -> list[MetadataRecord]:
+    with closing(SqliteStore(member.config.metadata_log_dir, read_only=True)) as store:
+        return store.load()

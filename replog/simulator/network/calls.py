@@ -6,6 +6,7 @@ from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
+from replog.rpc.peer import handling
 from replog.rpc.transport import send_answers
 from replog.simulator.network.network import Call, Connection, lost
 from replog.simulator.network.server import SimulatedServer
@@ -13,7 +14,7 @@ from replog.simulator.network.server import SimulatedServer
 
 def again(error: ReplogError) -> ReplogError:
     """The same error on the other side."""
-    return ReplogError(error.code, error.message)
+    return ReplogError(error.code, error.message, error.instead)
 
 
 def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
@@ -77,6 +78,7 @@ class UnaryCall(Call):
         task = asyncio.current_task()
         assert task is not None
         answer = b""
+        handling(self.asks)
 
         async def take(message: Any) -> None:
             nonlocal answer

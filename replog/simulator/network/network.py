@@ -10,6 +10,7 @@ from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
+from replog.rpc.peer import Peer, Role
 from replog.simulator.network.links import Air, Link, Weather
 from replog.simulator.network.server import SimulatedServer
 from replog.simulator.runtime.chance import Chance
@@ -190,6 +191,19 @@ class Connection:
         self.address = address
 
 
+def proved(process: str) -> Peer:
+    """What the certificate of a process would say: of `broker-1`, of `controller`, of `consumer-2` that it is a
+    consumer."""
+    kind, _, number = process.partition("-")
+    match kind:
+        case "broker":
+            return Peer(f"Broker:{number}", Role.BROKER, process)
+        case "controller":
+            return Peer(f"Controller:{process}", Role.CONTROLLER, process)
+        case _:
+            return Peer(f"User:{kind}", Role.CLIENT, process)
+
+
 class Call:
     """What unary calls and streams have in common: two processes, each of which learns for itself that it is over."""
 
@@ -198,6 +212,7 @@ class Call:
         self.loop = network.loop
         self.channel = channel
         self.client = channel.process
+        self.asks = proved(channel.process.name)
         self.address = channel.address
         self.method = method
         self.server: SimulatedServer | None = network.reachable(channel.address)  # which it has a connection to

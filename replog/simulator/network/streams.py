@@ -7,6 +7,7 @@ from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
+from replog.rpc.peer import handling
 from replog.rpc.pump import Pump
 from replog.rpc.transport import send_answers
 from replog.simulator.network.calls import again, decoded
@@ -178,6 +179,7 @@ class StreamCall(Call, Pump):
     async def _serve(self, server: SimulatedServer) -> None:
         task = asyncio.current_task()
         assert task is not None
+        handling(self.asks)
         status: ReplogError | None = lost(self.address, "the call was cancelled by the server")
         try:
             handler = self.handler(server)

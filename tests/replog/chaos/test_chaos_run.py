@@ -7,7 +7,7 @@ import pytest
 
 from replog.chaos.__main__ import NOT_ALLOWED
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.plaintext("its hosts have no certificates")]
 
 SEED = 12
 

@@ -15,6 +15,7 @@ from replog.errors import ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.ports import HOST, free_port
 from tests.replog.processes.commands import Replog
+from tests.replog.secure import broker_certificate
 
 pytestmark = pytest.mark.processes
 
@@ -138,6 +139,7 @@ def _broker(replog: Replog, cluster: LocalCluster, directory: Path, **settings: 
         "log.dirs": directory,
         "listeners": f"127.0.0.1:{free_port([])}",
         "controller.listener": cluster.state.controller.address,
+        **broker_certificate(cluster, 77),
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
     arguments = [word for name, value in overrides.items() for word in ("--override", f"{name}={value}")]

@@ -49,6 +49,17 @@ def test_settings_of_topics_and_brokers_are_altered_while_they_run(ask, done):
     assert "broker 9 is not registered" in ask("broker-config --broker 9").stderr
 
 
+def test_a_broker_is_forgotten_only_if_it_is_stopped_and_has_no_replicas(ask):
+    for broker, words in (
+        (2, "cannot forget broker 2: it is unfenced; stop it first"),
+        (9, "broker 9 is not registered"),
+    ):
+        refused = ask(f"broker forget {broker}")
+        assert refused.returncode != 0
+        assert words in refused.stderr
+    assert "takes neither" in ask("broker --override node.id=1 forget 9").stderr
+
+
 def test_the_bootstrap_server_may_come_from_the_environment_or_the_local_cluster(replog, cluster):
     for environment in (
         {"REPLOG_BOOTSTRAP_SERVER": cluster.bootstrap},

@@ -22,13 +22,16 @@ from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
+from replog.metadata.incarnation import Claim
 from replog.metadata.values import PartitionState
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.clock import SystemClock
 from replog.server.controller.active_controller import ActiveController
+from replog.server.controller.formatting import format_cluster, is_formatted
 from replog.server.controller.service import ControllerService
 from replog.server.controller.sqlite_store import SqliteStore
+from replog.server.controller.store import StoreInThread
 from replog.topic import TopicPartition
 
 SESSION_MS = 9000
@@ -40,7 +43,7 @@ class Running:
     def __init__(self, controller):
         self.controller = controller
         self.service = ControllerService(controller)
-        self.store = controller._store
+        self.store = controller._store.blocking
 
     @property
     def image(self):
@@ -48,6 +51,11 @@ class Running:
 
     def epoch(self, broker_id):
         return self.image.brokers[broker_id].broker_epoch
+
+    def claim(self, broker_id):
+        """The fields by which the controller knows the broker's process."""
+        known = self.image.brokers[broker_id]
+        return {"broker_id": broker_id, "broker_epoch": known.broker_epoch, "incarnation_id": known.incarnation_id}
 
     def partition(self, topic="t", partition=0) -> PartitionState:
         return self.image.partitions[TopicPartition(topic, partition)]
@@ -64,12 +72,7 @@ class Running:
     async def heartbeat(self, *broker_ids, **wishes):
         """The answer to the last of them."""
         for broker_id in broker_ids:
-            request = pb.HeartbeatRequest(
-                broker_id=broker_id,
-                broker_epoch=self.epoch(broker_id),
-                metadata_version=self.image.version,
-                **wishes,
-            )
+            request = pb.HeartbeatRequest(metadata_version=self.image.version, **(self.claim(broker_id) | wishes))
             answer = await self.service.heartbeat(request)
         return answer
 
@@ -100,8 +103,7 @@ class Running:
             new_isr=[pb.IsrMember(broker_id=b, broker_epoch=self.epoch(b)) for b in isr],
             **fields,
         )
-        leader, epoch = state.leader, self.epoch(state.leader)
-        request = pb.AlterPartitionRequest(broker_id=leader, broker_epoch=epoch, partitions=[item])
+        request = pb.AlterPartitionRequest(partitions=[item], **self.claim(state.leader))
         return ErrorCode((await self.service.alter_partition(request)).partitions[0].error_code)
 
     @asynccontextmanager
@@ -150,7 +152,7 @@ class Cluster:
         self.apply(decision.changes)
         return decision.answer
 
-    def register(self, broker_id, *, incarnation=None, previous=None, rack="", cluster_id="", address=None):
+    def register(self, broker_id, *, incarnation=None, previous=None, rack="", cluster_id="", address=None, proof=None):
         """A new process of the broker, which by default was stopped cleanly before."""
         known = self.image.broker(broker_id)
         if incarnation is None:
@@ -159,13 +161,21 @@ class Cluster:
         if previous is None:
             previous = known.broker_epoch if known else -1
         address = address or f"host{broker_id}:9092"
-        request = Registration(cluster_id, broker_id, incarnation, address, rack, previous)
+        if proof is None:
+            proof = known.incarnation_id if known else b""
+        request = Registration(cluster_id, broker_id, incarnation, address, rack, previous, proof)
         return self.do(self.state.register_broker(request, self.now_ms))
 
-    def heartbeat(self, broker_id, *, epoch=None, version=None, fence=False, shutdown=False):
-        epoch = self.image.brokers[broker_id].broker_epoch if epoch is None else epoch
+    def claim(self, broker_id, epoch=None, incarnation=None):
+        """What the broker's process shows with its requests, except what is given."""
+        known = self.image.broker(broker_id)
+        if known is None:
+            return Claim(broker_id, epoch or 0, incarnation or b"")
+        return Claim(broker_id, known.broker_epoch if epoch is None else epoch, incarnation or known.incarnation_id)
+
+    def heartbeat(self, broker_id, *, epoch=None, incarnation=None, version=None, fence=False, shutdown=False):
         version = self.image.version if version is None else version
-        request = Heartbeat(broker_id, epoch, version, fence, shutdown)
+        request = Heartbeat(self.claim(broker_id, epoch, incarnation), version, fence, shutdown)
         answer = self.do(self.state.heartbeat(request, self.now_ms))
         if answer.should_shutdown:
             self.state.let_go(broker_id)
@@ -220,10 +230,10 @@ class Cluster:
         )
         return replace(proposal, **fields)
 
-    def alter(self, sender, *items, epoch=None, present=()):
-        epoch = self.image.brokers[sender].broker_epoch if epoch is None else epoch
+    def alter(self, sender, *items, epoch=None, incarnation=None, present=()):
+        claim = self.claim(sender, epoch, incarnation)
         proposals = [replace(item, sender=sender) for item in items]
-        return self.do(self.state.alter_partition(sender, epoch, proposals, frozenset(present), self.now_ms))
+        return self.do(self.state.alter_partition(claim, proposals, frozenset(present), self.now_ms))
 
 
 @pytest.fixture
@@ -253,7 +263,10 @@ def running(tmp_path):
     async def start(**settings):
         properties = {"metadata.log.dir": str(tmp_path)} | {k.replace("_", "."): v for k, v in settings.items()}
         config = ControllerConfig.parse(properties, "test")
-        controller = ActiveController(config, SqliteStore(tmp_path), GrpcTransport(), SystemClock(), random.Random(3))
+        if not is_formatted(tmp_path):
+            format_cluster(tmp_path, chance=random.Random(3))
+        store = StoreInThread(SqliteStore(tmp_path))
+        controller = ActiveController(config, store, GrpcTransport(), SystemClock(), random.Random(3))
         try:
             await controller.start()
             yield Running(controller)

@@ -44,8 +44,8 @@ BROKERS = {b: broker(b) for b in ALL}
         (9, {"recovering": True}, ErrorCode.INVALID_REQUEST),
         (10, {"recovering": True, "isr": ((11, 110),)}, ErrorCode.INVALID_REQUEST),
         (11, {"isr": ((11, 110), (12, 119))}, ErrorCode.INELIGIBLE_REPLICA),
+        (11, {"isr": ((11, 110), (12, -1))}, ErrorCode.INELIGIBLE_REPLICA),
         ("accepted", {}, ErrorCode.NONE),
-        ("accepted", {"isr": ((11, -1), (12, -1))}, ErrorCode.NONE),
     ],
 )
 def test_each_row_of_6_4_gives_its_error(row, change, error):

@@ -11,8 +11,35 @@ def test_ct_3_a_heartbeat_of_an_unknown_broker_or_an_old_epoch_is_stale(three, r
     with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 99 is not registered"):
         three.heartbeat(99, epoch=1)
     epoch = three.image.brokers[11].broker_epoch
-    with refused(ErrorCode.STALE_BROKER_EPOCH, f"epoch {epoch}, not {epoch - 1}"):
+    with refused(ErrorCode.STALE_BROKER_EPOCH, f"not by this one under epoch {epoch - 1}"):
         three.heartbeat(11, epoch=epoch - 1)
+
+
+@pytest.mark.parametrize("incarnation", [b"x" * 16, b"x"], ids=["another", "short"])
+@pytest.mark.parametrize("asked", ["heartbeat", "want_fence", "want_shutdown", "alter", "resign", "producer ids"])
+def test_ct_3_who_knows_id_and_epoch_of_a_broker_but_not_its_incarnation_changes_nothing(
+    three, refused, asked, incarnation
+):
+    """CT-3: and is not told what is registered."""
+    before = three.image.version, three.state.sessions.left_ms(11, three.now_ms)
+    three.now_ms += 1
+    with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 11", "it must register") as caught:
+        match asked:
+            case "alter":
+                three.alter(11, three.item([11]), incarnation=incarnation)
+            case "resign":
+                three.state.heirs(three.claim(11, None, incarnation), [three.item([12, 13])])
+            case "producer ids":
+                three.do(three.state.allocate_producer_ids(three.claim(11, None, incarnation)))
+            case _:
+                three.heartbeat(
+                    11,
+                    incarnation=incarnation,
+                    fence=asked == "want_fence",
+                    shutdown=asked == "want_shutdown",
+                )
+    assert three.image.brokers[11].incarnation_id.hex() not in str(caught.value)
+    assert (three.image.version, three.state.sessions.left_ms(11, three.now_ms) + 1) == before
 
 
 def test_a_stale_heartbeat_does_not_keep_the_session_alive(three, refused):

@@ -3,6 +3,7 @@
 import pytest
 
 from replog.config import MAX_BATCH_BYTES, TopicConfig
+from replog.controller import configs
 from replog.controller.configs import ConfigChange
 from replog.errors import ErrorCode
 
@@ -179,3 +180,47 @@ def test_brokers_settings_are_set_and_deleted_one_by_one(three):
 def test_wrong_settings_of_brokers_are_refused(three, refused, broker_id, settings, code, words):
     with refused(ErrorCode[code], words):
         three.state.alter_broker_configs(broker_id, ConfigChange(settings))
+
+
+def alter_quota(cluster, user="User:ann", delete=(), validate_only=False, **settings):
+    named = {key: str(value) for key, value in settings.items()}
+    return cluster.do(cluster.state.alter_client_quotas(user, ConfigChange(named, delete, validate_only)))
+
+
+def test_a_users_quota_is_set_and_deleted_setting_by_setting(three):
+    alter_quota(three, producer_byte_rate=1000)
+    answer = alter_quota(three, consumer_byte_rate=5)
+    assert answer.configs == {"producer_byte_rate": "1000", "consumer_byte_rate": "5"}
+    assert answer.metadata_version == three.image.version
+    alter_quota(three, delete=["producer_byte_rate"])
+    alter_quota(three, user="", producer_byte_rate=7)
+    version = three.image.version
+    alter_quota(three, validate_only=True, producer_byte_rate=8)
+    assert three.image.version == version
+    assert three.image.client_quotas == {
+        "User:ann": {"consumer_byte_rate": "5"},
+        "<default>": {"producer_byte_rate": "7"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("user", "settings", "code", "words"),
+    [
+        ("ann", {"producer_byte_rate": 1}, ErrorCode.INVALID_REQUEST, "write User:NAME"),
+        ("User:a/b", {"producer_byte_rate": 1}, ErrorCode.INVALID_REQUEST, "no /"),
+        ("User:a", {"producer_byte_rate": 0}, ErrorCode.INVALID_CONFIG, "producer_byte_rate='0'"),
+        ("User:a", {"request_percentage": 1}, ErrorCode.INVALID_CONFIG, "known: consumer_byte_rate"),
+    ],
+)
+def test_a_wrong_quota_is_refused(three, refused, user, settings, code, words):
+    with refused(code, words):
+        alter_quota(three, user=user, **settings)
+
+
+def test_users_with_quotas_are_bounded(three, refused, monkeypatch):
+    monkeypatch.setattr(configs, "MAX_QUOTAS", 2)
+    alter_quota(three, user="User:a", producer_byte_rate=1)
+    alter_quota(three, user="User:b", producer_byte_rate=1)
+    with refused(ErrorCode.INVALID_REQUEST, "2 users have quotas"):
+        alter_quota(three, user="User:c", producer_byte_rate=1)
+    alter_quota(three, user="User:b", producer_byte_rate=2)

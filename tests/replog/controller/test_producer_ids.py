@@ -10,7 +10,7 @@ from replog.metadata.changes import Change
 def allocate(cluster, broker_id, epoch=None):
     if epoch is None:
         epoch = cluster.image.brokers[broker_id].broker_epoch
-    first = cluster.do(cluster.state.allocate_producer_ids(broker_id, epoch))
+    first = cluster.do(cluster.state.allocate_producer_ids(cluster.claim(broker_id, epoch)))
     return range(first, first + BLOCK_SIZE)
 
 
@@ -29,7 +29,7 @@ def test_what_was_given_away_is_in_the_records_and_outlives_the_controller(three
 
 
 def test_a_decision_that_was_not_committed_gives_nothing_away(three):
-    three.state.allocate_producer_ids(11, three.image.brokers[11].broker_epoch)
+    three.state.allocate_producer_ids(three.claim(11))
     assert allocate(three, 12).start == 0
 
 
@@ -38,7 +38,7 @@ def test_unknown_and_replaced_brokers_get_none_ct_3(three, refused):
     with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 99 is not registered"):
         allocate(three, 99, epoch=1)
     epoch = three.image.brokers[11].broker_epoch
-    with refused(ErrorCode.STALE_BROKER_EPOCH, f"epoch {epoch}, not {epoch - 1}"):
+    with refused(ErrorCode.STALE_BROKER_EPOCH, f"not by this one under epoch {epoch - 1}"):
         allocate(three, 11, epoch=epoch - 1)
 
 

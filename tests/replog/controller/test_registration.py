@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from replog.controller.registration import MAX_BROKERS
@@ -35,12 +37,16 @@ def test_ct_1_the_same_incarnation_again_keeps_epoch_and_fenced_state(cluster):
     assert not cluster.image.brokers[1].fenced
 
 
-def test_ct_1_the_same_incarnation_may_move_to_another_address(cluster):
-    """CT-1."""
-    first = cluster.register(1, incarnation=b"a" * 16)
-    again = cluster.register(1, incarnation=b"a" * 16, address="elsewhere:9092")
-    assert again == first
-    assert cluster.image.brokers[1].address == "elsewhere:9092"
+@pytest.mark.parametrize("changed", [{"address": "elsewhere:9092"}, {"rack": "r2"}], ids=str)
+@pytest.mark.parametrize("waited_ms", [0, 60_000])
+def test_ct_1_a_process_keeps_its_address_and_its_rack(cluster, refused, changed, waited_ms):
+    """CT-1: in its session and after it (D40)."""
+    cluster.register(1, incarnation=b"a" * 16, rack="r1")
+    cluster.now_ms += waited_ms
+    before = cluster.image.brokers[1]
+    with refused(ErrorCode.INVALID_REQUEST, "cannot register broker 1", "host1:9092", "'r1'", "restart it"):
+        cluster.register(1, incarnation=b"a" * 16, **({"rack": "r1"} | changed))
+    assert cluster.image.brokers[1] == before
 
 
 @pytest.mark.parametrize("unfenced", [True, False])
@@ -99,8 +105,7 @@ def test_a_registration_is_checked_before_it_is_believed(cluster, refused, field
 
 
 def test_the_number_of_brokers_is_bounded(cluster, refused):
-    for broker_id in range(MAX_BROKERS):
-        cluster.register(broker_id)
+    cluster.start(*range(MAX_BROKERS))
     with refused(ErrorCode.INVALID_REQUEST, f"already has {MAX_BROKERS} brokers"):
         cluster.register(MAX_BROKERS)
     cluster.now_ms += 9000
@@ -115,6 +120,24 @@ def test_isr_18_without_proof_of_a_clean_stop_the_broker_leaves_every_isr_and_el
     assert (three.partition().isr, three.partition().elr) == ((11,), (13,))
     three.register(13, previous=previous)
     assert (three.partition().isr, three.partition().elr) == ((11,), ())
+
+
+@pytest.mark.parametrize("proof", [b"x" * 16, b""], ids=["another", "none"])
+def test_isr_18_who_knows_the_epoch_of_a_clean_stop_but_not_its_incarnation_proves_nothing(three, proof):
+    """ISR-18: everybody may read the epoch. Else an empty log could be elected (D40)."""
+    three.expire(12)
+    three.expire(13)
+    three.register(13, proof=proof)
+    assert (three.partition().isr, three.partition().elr) == ((11,), ())
+
+
+def test_isr_18_a_clean_stop_of_an_earlier_release_is_believed_by_its_epoch(three):
+    """ISR-18: its record does not say that the broker has joined."""
+    three.expire(12)
+    three.expire(13)
+    three.image.brokers[13] = replace(three.image.brokers[13], joined=False)
+    three.register(13, proof=b"")
+    assert three.partition().elr == (13,)
 
 
 def test_isr_18_a_proven_clean_stop_keeps_the_broker_eligible(three):

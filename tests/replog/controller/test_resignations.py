@@ -11,6 +11,7 @@ from replog.metadata.values import PartitionState
 from replog.rpc import methods
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.server.broker.control.presence_service import PresenceService
+from replog.server.broker.identity import Identity
 from replog.topic import TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -100,7 +101,7 @@ async def test_ct_22_those_who_would_lead_are_asked_on_real_connections(running,
         for broker_id in (1, 2, 3):
             incarnation = bytes([broker_id]) * 16
             server = GrpcTransport().listen("127.0.0.1:0")
-            server.add(methods.PRESENCE, PresenceService(broker_id, incarnation))
+            server.add(methods.PRESENCE, PresenceService(Identity(broker_id, incarnation)))
             address = await server.start()
             if broker_id in alive:
                 servers.push_async_callback(server.stop, 0)

@@ -91,7 +91,7 @@ def test_validate_only_answers_and_writes_nothing(three, refused):
         ({"partitions": -1}, "INVALID_PARTITIONS", "-1"),
         ({"partitions": 10_001}, "INVALID_PARTITIONS", "1 to 10000"),
         ({"replication_factor": -1}, "INVALID_REPLICATION_FACTOR", "-1"),
-        ({"replication_factor": 4}, "INVALID_REPLICATION_FACTOR", "3 are registered"),
+        ({"replication_factor": 4}, "INVALID_REPLICATION_FACTOR", "3 of 3 that are registered have been active"),
         ({"configs": {"no.such": "1"}}, "INVALID_CONFIG", "no.such"),
         ({"configs": {"retention.ms": "soon"}}, "INVALID_CONFIG", "retention.ms='soon'"),
         ({"configs": {"min.insync.replicas": "0"}}, "INVALID_CONFIG", "min.insync.replicas"),

@@ -25,6 +25,7 @@ from replog.log.compaction.offset_map import OffsetMap
 from replog.log.compaction.rewriting import Compaction
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, take_marker
 from replog.log.directories.meta_properties import META_PROPERTIES, verify_or_create
+from replog.log.directories.metadata_position import METADATA_POSITION, read_position
 from replog.log.directories.partition_metadata import PARTITION_METADATA, read_topic_id, write_topic_id
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import CorruptIndex
@@ -245,6 +246,10 @@ def read_snapshot_bytes(data: bytes) -> None:
 # -- files of a directory
 
 
+def position_seeds() -> list[bytes]:
+    return [b"cluster.id=c\nhistory.id=00ff\nmetadata.version=17\n"]
+
+
 def identity_seeds() -> list[bytes]:
     return [b"# c\n#\ncluster.id=c\ndirectory.id=AAAAAAAAAAAAAAAAAAAABQ\nnode.id=3\nversion=1\n"]
 
@@ -375,6 +380,7 @@ TARGETS: dict[str, Target] = {
         ),
         identity_seeds,
     ),
+    "metadata position": Target(as_file(METADATA_POSITION, lambda path: read_position(path.parent)), position_seeds),
     "clean shutdown marker": Target(
         as_file(CLEAN_SHUTDOWN, lambda path: take_marker(path.parent, 1)), lambda: [b'{"version":0,"brokerEpoch":17}']
     ),

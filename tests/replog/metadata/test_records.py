@@ -2,6 +2,7 @@
 
 import pytest
 
+from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.metadata.changes import Change, parse_key
 from replog.metadata.records import change_of, record_of
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
@@ -11,6 +12,7 @@ from replog.topic import TopicPartition
 BROKER = BrokerRegistration(7, 12, b"0123456789abcdef", "h7:9092", "r", True, False)
 MOVING = PartitionState((2, 1, 3), (2, 1), 2, 5, 9, (3,), -1, True, (3,), (1,))
 ALONE = PartitionState((1,), (), -1, 5, 9, (), 1)
+ACL = Acl(ResourceType.TOPIC, "t.", PatternType.PREFIXED, "User:a", "*", Operation.READ, Permission.DENY)
 
 WRITTEN = [
     (Change("cluster", None, "c"), "cluster", "1a030a0163"),
@@ -38,6 +40,16 @@ WRITTEN = [
     ),
     (Change("producer_ids", None, 3000), "producer-ids", "3a0308b817"),
     (Change("collected", None, 11), "collected", "4a02080b"),
+    (
+        Change("client_quota", "User:a", {"a": "1"}),
+        "client-quota/User:a",
+        "62100a06557365723a6112060a0161120131",
+    ),
+    (
+        Change("acl", "61" * 16, ACL),
+        "acl/" + "61" * 16,
+        "522b0a1061616161616161616161616161616161121708021202742e18042206557365723a612a012a30033802",
+    ),
     (Change("topic", "t.x", None), "topic/t.x", ""),
     (Change("partition", TopicPartition("t.x", 3), None), "partition/t.x/3", ""),
     (Change("broker", 7, None), "broker/7", ""),

@@ -32,6 +32,7 @@ from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.limits import MAX_REQUEST_BYTES, MIB
 from replog.rpc.methods import Controller, Log
 from replog.rpc.transport import Stream
+from replog.rpc.transports import client_tls
 from replog.rpc.v1 import log_pb2
 
 pytestmark = pytest.mark.processes
@@ -166,7 +167,7 @@ async def test_idle_streams_at_the_controller(cluster, broker):
 
 
 async def _brokers(address: str) -> list[tuple[int, bool]]:
-    channel = GrpcChannel(address)
+    channel = GrpcChannel(address, client_tls())
     answer = await channel.call(Log["get_metadata"], log_pb2.GetMetadataRequest(), DEADLINE_S)
     await channel.close()
     return [(broker.broker_id, broker.fenced) for broker in answer.brokers]
@@ -174,7 +175,7 @@ async def _brokers(address: str) -> list[tuple[int, bool]]:
 
 def test_readers_are_served_again_when_those_that_did_not_read_have_gone(broker):
     async def read() -> int:
-        channel = GrpcChannel(broker)
+        channel = GrpcChannel(broker, client_tls())
         began = time.monotonic()
         while time.monotonic() - began < DEADLINE_S:
             answer = await channel.call(Log["fetch_once"], bulk_request(), DEADLINE_S)

@@ -25,14 +25,14 @@ def test_brokers_and_clients_of_both_kinds_make_one_cluster(tmp_path, monkeypatc
             admin.create_topic("t", partitions=3, replication_factor=3)
         cluster.wait_for_full_isr("t")
         sent = {}
-        for transport in (GrpcTransport(), H2Transport()):
+        for transport in (GrpcTransport(cluster.tls), H2Transport(cluster.tls)):
             with SyncProducer(cluster.bootstrap, transport=transport) as producer:
                 values = [b"%s %d" % (type(transport).__name__.encode(), number) for number in range(RECORDS)]
                 values.append(values[0][:1] * LARGE)
                 for value, placed in zip(values, producer.send_many("t", values), strict=True):
                     sent[placed.partition, placed.offset] = value
         assert len(sent) == 2 * (RECORDS + 1)
-        for transport in (GrpcTransport(), H2Transport()):
+        for transport in (GrpcTransport(cluster.tls), H2Transport(cluster.tls)):
             with SyncConsumer(cluster.bootstrap, transport=transport) as consumer:
                 partitions = [TopicPartition("t", number) for number in range(3)]
                 consumer.assign(partitions)

@@ -11,6 +11,7 @@ import pytest
 from replog.client import Producer, SyncAdmin
 from replog.demo.traffic import read_back
 from replog.local_cluster.local_cluster import LocalCluster
+from tests.replog.secure import SECURE
 
 pytestmark = pytest.mark.processes
 
@@ -21,11 +22,13 @@ TOPIC = "many"
 
 def up(directory: Path) -> LocalCluster:
     """`replog cluster up` by somebody whose limit is low, hard and soft."""
-    command = f"ulimit -n {DESCRIPTORS} && exec {sys.executable} -m replog.cli cluster up --brokers 3"
+    command = (
+        f"ulimit -n {DESCRIPTORS} && exec {sys.executable} -m replog.cli cluster up --brokers 3{' --secure' * SECURE}"
+    )
     environment = {**os.environ, "REPLOG_CLUSTER_DIRECTORY": str(directory)}
     done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
-    return LocalCluster(directory)
+    return LocalCluster(directory).up()  # it runs: clients hear of its certificate
 
 
 async def write(bootstrap: str, text: str) -> None:

@@ -17,6 +17,7 @@ from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.limits import MAX_STREAMS
 from replog.rpc.methods import Log, Method
 from replog.rpc.transport import Stream
+from replog.rpc.transports import client_tls
 from replog.rpc.v1 import log_pb2
 from tests.replog.client.conftest import read
 from tests.replog.server.broker.conftest import batch
@@ -41,7 +42,7 @@ async def led_by_the_broker(cluster: LocalCluster, topic: str) -> str:
 async def all_streams(address: str, method: Method, request: object) -> AsyncIterator[list[Any]]:
     """As many as the broker takes, one more refused; what each was answered."""
     most = method.limit.calls
-    channels = [GrpcChannel(address) for _ in range(most // MAX_STREAMS + 1)]
+    channels = [GrpcChannel(address, client_tls()) for _ in range(most // MAX_STREAMS + 1)]
     streams: list[Stream] = []
     answers: list[Any] = []
     try:

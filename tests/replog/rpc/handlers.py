@@ -12,6 +12,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.peer import Peer, peer
 from replog.rpc.transport import Channel, ServerStream, Transport
 from replog.rpc.v1 import inspection_pb2, log_pb2
 
@@ -24,6 +25,7 @@ class Handlers:
     def __init__(self) -> None:
         self.asked: list[Any] = []
         self.ended: list[str] = []
+        self.peers: list[Peer] = []  # who asked
         self.delay_s = 0.0
         self.error: Exception | None = None
         self.ready = True  # to handle what comes on a stream of fetches
@@ -33,6 +35,7 @@ class Handlers:
 
     async def get_metadata(self, request: log_pb2.GetMetadataRequest) -> log_pb2.GetMetadataResponse:
         self.asked.append(list(request.topics))
+        self.peers.append(peer())
         try:
             await asyncio.sleep(self.delay_s)
         except asyncio.CancelledError:
@@ -45,6 +48,7 @@ class Handlers:
     async def produce(self, stream: ServerStream) -> None:
         try:
             while (request := await stream.receive()) is not None:
+                self.peers.append(peer())
                 self.asked.append((request.head.correlation_id, [bytes(piece) for piece in request.records]))
                 await asyncio.sleep(self.delay_s)
                 if self.error is not None:
@@ -62,6 +66,7 @@ class Handlers:
 
         def handle(request: log_pb2.FetchRequest) -> None:
             self.asked.append(request.correlation_id)
+            self.peers.append(peer())
             self.on_fetch()
             if self.error is not None:
                 raise self.error
@@ -75,6 +80,7 @@ class Handlers:
             raise
 
     async def read_file(self, _: inspection_pb2.ReadFileRequest) -> AsyncIterator[Any]:
+        self.peers.append(peer())
         try:
             for i in range(1000):
                 self.asked.append(i)

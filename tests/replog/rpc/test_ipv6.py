@@ -15,13 +15,15 @@ async def test_a_server_at_an_ipv6_address_is_reached(transport):
         except OSError as error:
             pytest.skip(f"no IPv6 here: {error}")
     server = transport.listen("[::1]:0")
-    server.add(methods.LOG, Handlers())
+    handlers = Handlers()
+    server.add(methods.LOG, handlers)
     address = await server.start()
     assert address.startswith("[::1]:")
     try:
         assert not await transport.is_refused(address, 60.0)
         async with channel_to(address, transport) as channel:
             assert await ask(channel, "a") == ["a"]
+        assert [peer.host for peer in handlers.peers] == ["::1"]
     finally:
         await server.stop(0)
     assert await transport.is_refused(address, 60.0)

@@ -10,9 +10,10 @@ import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import grpcio, health, http2, limits, methods, reflection, serving
+from replog.rpc import gate, grpcio, health, http2, limits, methods, reflection, serving
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.limits import LIMITS, MAX_PARTITIONS_PER_REQUEST, MAX_STREAMS
+from replog.rpc.peer import Peer, Role
 from replog.rpc.serving import decoded
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import controller_pb2, log_pb2
@@ -29,6 +30,7 @@ SERVICES: list[ServiceDescriptor] = [
     *reflection.SERVICES,
 ]
 S = 60.0
+ANN, BOB, CARL = (Peer(f"User:{name}", Role.CLIENT, "h") for name in ("ann", "bob", "carl"))
 
 
 class Controller:
@@ -94,10 +96,63 @@ async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_
 
 
 async def test_a_place_is_free_again_when_its_call_is_over():
-    gate = limits.Gate("/x/y", limits.Limit(1, 1))
+    room = gate.Gate("/x/y", limits.Limit(1, 1))
     for _ in range(3):
-        with gate, pytest.raises(ReplogError, match="/x/y"), gate:
+        with room.place(ANN), pytest.raises(ReplogError, match="/x/y"), room.place(ANN):
             raise AssertionError("not reached")
+
+
+async def test_who_has_most_calls_gives_its_newest_to_who_has_two_less():
+    room, ended, codes = gate.Gate("/x/y", limits.Limit(4, 1)), [], set()
+
+    async def call(asks: Peer, name: str) -> None:
+        try:
+            with room.place(asks):
+                await asyncio.Event().wait()
+        except ReplogError as error:
+            ended.append(name)
+            codes.add(error.code)
+
+    async def begin(asks: Peer, name: str) -> "asyncio.Task[None]":
+        task = asyncio.create_task(call(asks, name))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return task
+
+    tasks = [await begin(ANN, f"ann {number}") for number in range(6)]
+    assert ended == ["ann 4", "ann 5"], "alone she has all, and no more"
+    tasks += [await begin(BOB, "bob 0"), await begin(BOB, "bob 1")]
+    assert ended[2:] == ["ann 3", "ann 2"]
+    tasks.append(await begin(BOB, "bob 2"))
+    assert ended[4:] == ["bob 2"], "each has two"
+    tasks += [await begin(CARL, "carl 0"), await begin(CARL, "carl 1")]
+    assert ended[5:] == ["ann 1", "carl 1"]
+    assert codes == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert (room._under_way, room._of) == (0, {})
+
+
+async def test_a_stream_that_has_to_give_way_ends_with_the_reason(transport, monkeypatch):
+    names = iter(["ann"] * 3 + ["bob"])
+    monkeypatch.setattr(gate, "asker", lambda asks: next(names))
+    watch = methods.Controller["watch_metadata"]
+    monkeypatch.setitem(limits.LIMITS, "Controller/WatchMetadata", replace(watch.limit, calls=3))
+    async with served(transport) as channel:
+        streams = []
+        for number in range(4):
+            streams.append(channel.open(watch))
+            await streams[-1].send(controller_pb2.WatchMetadataRequest(after_version=number))
+            await asyncio.sleep(0.1)
+        with pytest.raises(ReplogError, match="no more are taken") as refused:
+            await streams[2].receive(S)
+        assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        for stream in (*streams[:2], streams[3]):
+            with pytest.raises(ReplogError) as waits:
+                await stream.receive(0.2)
+            assert waits.value.code is ErrorCode.REQUEST_TIMED_OUT
+            stream.cancel()
 
 
 async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(transport, monkeypatch):

@@ -1,9 +1,11 @@
 """What every transport promises, over both kinds of gRPC, mixed ones too, and over the simulated network."""
 
 import asyncio
+import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,10 +16,12 @@ from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.transport import H2Transport
+from replog.rpc.peer import Peer, Role, peer
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.simulator.network.transport import SimulatedTransport
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving
+from tests.replog.rpc.secured import Authority
 from tests.replog.simulator.network.conversation import Pair
 
 
@@ -44,6 +48,13 @@ def _on_loopback(client: Transport, server: Transport, conversation: Conversatio
         runner.run(converse())
 
 
+def _with_tls(client: type[Any], server: type[Any], conversation: Conversation, loop: LoopFactory = None) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        authority = Authority(Path(directory))
+        ours, theirs = authority.tls(Role.CLIENT, "ann"), authority.tls(Role.BROKER, "1")
+        _on_loopback(client(ours), server(theirs), conversation, loop)
+
+
 GRPCIO, H2 = GrpcTransport(), H2Transport()
 TRANSPORTS = {
     "grpcio": partial(_on_loopback, GRPCIO, GRPCIO),
@@ -51,6 +62,11 @@ TRANSPORTS = {
     "h2-uvloop": partial(_on_loopback, H2, H2, loop=uvloop.new_event_loop),
     "h2-grpcio": partial(_on_loopback, H2, GRPCIO),
     "grpcio-h2": partial(_on_loopback, GRPCIO, H2),
+    "grpcio-tls": partial(_with_tls, GrpcTransport, GrpcTransport),
+    "h2-tls": partial(_with_tls, H2Transport, H2Transport),
+    "h2-uvloop-tls": partial(_with_tls, H2Transport, H2Transport, loop=uvloop.new_event_loop),
+    "h2-grpcio-tls": partial(_with_tls, H2Transport, GrpcTransport),
+    "grpcio-h2-tls": partial(_with_tls, GrpcTransport, H2Transport),
 }
 
 
@@ -314,6 +330,38 @@ async def test_a_watch_gives_every_message_and_then_its_error_and_one_that_is_le
     assert (await anext(answers)).head.position == 0
     await answers.aclose()
     await _ends(wire.handlers, "closed", "closed")
+
+
+@over_every_transport
+async def test_a_handler_knows_who_asks_whatever_the_shape_of_the_call_and_whenever_its_messages_are_handled(wire):
+    await ask(wire.channel, "a")
+    files: Any = wire.channel.watch(methods.Inspection["read_file"], inspection_pb2.ReadFileRequest())
+    await anext(files)
+    await files.aclose()
+    stream = wire.channel.open(methods.Log["produce"])
+    for number in range(2):
+        await stream.send(produce_request(number))
+        await stream.receive(60)
+    stream.cancel()
+    fetches = Fetches(wire)
+    fetches.ask(0)
+    await _until(lambda: fetches.answered == [0])
+    wire.handlers.ready = False
+    fetches.ask(1)
+    await asyncio.sleep(0.3)
+    wire.handlers.ready = True
+    wire.handlers.stream.go_on()
+    await _until(lambda: fetches.answered == [0, 1])
+    fetches.stream.cancel()
+    await error_of(asyncio.wait_for(fetches.reading, 60))
+    expected = Peer("User:ANONYMOUS", Role.ANY, "127.0.0.1")
+    if isinstance(wire.transport, SimulatedTransport):
+        expected = Peer("User:client", Role.CLIENT, "client-1")
+    elif getattr(wire.transport, "_tls", None) is not None:
+        expected = Peer("User:ann", Role.CLIENT, "127.0.0.1")
+    assert wire.handlers.peers == [expected] * 6
+    with pytest.raises(LookupError):
+        peer()
 
 
 over_both = pytest.mark.parametrize("converse", TRANSPORTS.values(), ids=TRANSPORTS)

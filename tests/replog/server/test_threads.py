@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from replog.server.threads import in_thread
+from replog.server.threads import WORKERS, in_thread, start_workers
 
 
 async def test_the_result_and_the_error_come_back():
@@ -32,3 +32,11 @@ async def test_a_cancellation_waits_for_the_end_of_the_work():
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended.is_set()
+
+
+async def test_once_the_workers_are_started_no_work_starts_a_thread():
+    start_workers()
+    before = set(threading.enumerate())
+    all_at_work = threading.Barrier(WORKERS)
+    await asyncio.gather(*(in_thread(lambda: all_at_work.wait(60)) for _ in range(WORKERS)))
+    assert set(threading.enumerate()) == before

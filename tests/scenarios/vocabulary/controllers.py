@@ -8,6 +8,7 @@ from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
 from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.incarnation import Claim
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
 from tests.scenarios.notation import TOPIC, partition_of
@@ -59,7 +60,7 @@ def returns(world: World, broker_id: str, how: str) -> None:
     world.incarnations += 1
     incarnation = world.incarnations.to_bytes(16, "big")
     previous = known.broker_epoch if how == "cleanly" else -1
-    request = Registration("", known.broker_id, incarnation, known.address, known.rack, previous)
+    request = Registration("", known.broker_id, incarnation, known.address, known.rack, previous, known.incarnation_id)
     world.commit(world.controller.register_broker(request, world.clock.monotonic_ms()).changes)
     _heartbeat(world, int(broker_id))
 
@@ -77,7 +78,9 @@ def asks_to_stop(world: World, broker_id: str) -> None:
 
 def _heartbeat(world: World, broker_id: int, *, want_shutdown: bool = False) -> HeartbeatAnswer:
     image = world.controller.image
-    request = Heartbeat(broker_id, image.brokers[broker_id].broker_epoch, image.version, want_shutdown=want_shutdown)
+    known = image.brokers[broker_id]
+    claim = Claim(broker_id, known.broker_epoch, known.incarnation_id)
+    request = Heartbeat(claim, image.version, want_shutdown=want_shutdown)
     decision = world.controller.heartbeat(request, world.clock.monotonic_ms())
     world.commit(decision.changes)
     return decision.answer

@@ -5,6 +5,7 @@ import re
 from leader.follower_state import NEVER_MS, FollowerState
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.v1 import log_pb2
+from replog.server.authorizer import everything
 from replog.server.broker.clients.produce import Produce
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, record
@@ -55,7 +56,7 @@ def produces(world: World, names: str, **options: str) -> None:
         return f"{named('', tp)} " if len(entries) > 1 else ""
 
     acks = {"all": -1}.get(options.get("acks", "all"), options.get("acks", "all"))
-    Produce(broker, log_pb2.ProduceRequest(acks=int(acks), timeout_ms=30_000), respond).append(entries)
+    Produce(broker, log_pb2.ProduceRequest(acks=int(acks), timeout_ms=30_000), respond).append(entries, everything)
     if not answered:
         world.say(f"{label}: waits")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.directories.lock import LOCK
 from replog.log.directories.meta_properties import META_PROPERTIES
+from replog.log.directories.metadata_position import METADATA_POSITION
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
 from replog.log.formats.checkpoint import (
@@ -20,7 +21,9 @@ from replog.log.tools.judge.findings import Finding, Kind
 from replog.topic import FUTURE_SUFFIX, SET_ASIDE, parse_directory_name
 
 CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, CLEANER_CHECKPOINT)
-LOG_DIRECTORY_FILES = frozenset({*CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, LOCK, "bootstrap.checkpoint"})
+LOG_DIRECTORY_FILES = frozenset(
+    {*CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, METADATA_POSITION, LOCK, "bootstrap.checkpoint"}
+)
 REMOTE_INDEX_CACHE = "remote-log-index-cache"  # a directory of Kafka's tiered storage
 PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state"})
 SEGMENT_FILE = re.compile(r"(?P<base>[0-9]{20})(?P<suffix>\.(log|index|timeindex|txnindex|digest|snapshot))")

@@ -4,6 +4,7 @@ import asyncio
 
 from leader.consumer_session import ConsumerSession
 from replog.fetch import SessionRequest, SessionResponse
+from replog.server.authorizer import Permits
 from replog.server.broker.replicas.budget import Share
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 
@@ -13,9 +14,10 @@ COLD_WAIT_MS = 10_000  # of a call with a session of its own: if it did not wait
 class ConsumerStream:
     """Its session, one request at a time."""
 
-    def __init__(self, manager: ReplicaManager, *, cold_wait_ms: int = 0) -> None:
+    def __init__(self, manager: ReplicaManager, permits: Permits, *, cold_wait_ms: int = 0) -> None:
         """`cold_wait_ms`: as `FetchSession`."""
         self._manager = manager
+        self._permits = permits
         self._cold_wait_ms = cold_wait_ms
         self._ready = asyncio.get_running_loop().create_future()
         self._session = self._new_session()
@@ -28,6 +30,7 @@ class ConsumerStream:
             max_bytes=config.fetch_max_bytes,
             max_wait_ms=config.request_timeout_ms,
             cold_wait_ms=self._cold_wait_ms,
+            permits=self._permits,
         )
 
     def _on_ready(self) -> None:

@@ -12,14 +12,18 @@ from replog.errors import ErrorCode, ReplogError
 from replog.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest, SessionResponse
 from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
+from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB, check_count, check_fits
+from replog.rpc.peer import peer
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
+from replog.server.authorizer import Permits, refused_topic
 from replog.server.broker.clients.consume import COLD_WAIT_MS, ConsumerStream
 from replog.server.broker.clients.produce import Produce
 from replog.server.broker.clients.produce_stream import ProduceStream, batches
+from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, ClientQuotas
 from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.replicas.budget import Share
 from replog.server.broker.replicas.look_ups import LOOK_UP_S
@@ -41,13 +45,19 @@ class LogService:
     def __init__(self, manager: ReplicaManager, producer_ids: ProducerIds) -> None:
         self._manager = manager
         self._producer_ids = producer_ids
+        self._quotas = ClientQuotas(manager.image.client_quotas, manager.clock)
 
     # -- produce
 
     async def produce(self, stream: ServerStream) -> None:
-        await ProduceStream(self._manager, stream).run()
+        throttle = self._quotas.of(peer(), PRODUCED)
+        await ProduceStream(self._manager, stream, self._permits("produce"), throttle).run()
 
     async def produce_once(self, request: WithRecords[pb.ProduceRequest]) -> pb.ProduceResponse:
+        throttle = self._quotas.of(peer(), PRODUCED)
+        if not await throttle.turn():
+            raise throttle.exceeded()
+        throttle.record(sum(map(len, request.records)))
         if not self._manager.waiting_produces.has_room:
             raise ReplogError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED,
@@ -60,7 +70,7 @@ class LogService:
             if not answered.done():
                 answered.set_result(produced.answer)
 
-        Produce(self._manager, request.head, respond).append(batches(request))
+        Produce(self._manager, request.head, respond).append(batches(request), self._permits("produce_once"))
         del request
         return pb.ProduceResponse(answers=[await answered])
 
@@ -71,19 +81,27 @@ class LogService:
     # -- fetch
 
     async def fetch(self, stream: ServerStream) -> None:
-        with contextlib.closing(ConsumerStream(self._manager)) as consumer:
+        throttle = self._quotas.of(peer(), CONSUMED)
+        with contextlib.closing(ConsumerStream(self._manager, self._permits("fetch"))) as consumer:
             while (request := await stream.receive()) is not None:
                 wanted = _session_request(request, self._manager.config)
+                await throttle.turn()
                 with Share(self._manager.answers) as share:
                     response = await consumer.answer(wanted, share, goes_on=request.goes_on)
+                    throttle.record(response.size)
                     await stream.send(_fetch_response(request, response))
                 del response  # else its records stay here for as long as the reader asks for no more
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
-        with contextlib.closing(ConsumerStream(self._manager, cold_wait_ms=COLD_WAIT_MS)) as consumer:
+        permits = self._permits("fetch_once")
+        with contextlib.closing(ConsumerStream(self._manager, permits, cold_wait_ms=COLD_WAIT_MS)) as consumer:
             wanted = _session_request(request, self._manager.config)
+            throttle = self._quotas.of(peer(), CONSUMED)
+            if not await throttle.turn():
+                raise throttle.exceeded()
             with Share(self._manager.answers) as share:
                 response = await consumer.answer(wanted, share, goes_on=False)
+                throttle.record(response.size)
                 yield _fetch_response(request, response)
 
     # -- look-ups
@@ -94,12 +112,14 @@ class LogService:
         _check_named_once(request.partitions)
         isolation = _isolation(request.isolation_level)
         deadline_s = asyncio.get_running_loop().time() + LOOK_UP_S
+        permits = self._permits("list_offsets")
         results = []
         for partition in request.partitions:
             result = pb.ListOffsetsPartitionResult(
                 topic=partition.topic, partition=partition.partition, timestamp=-1, offset=-1, leader_epoch=-1
             )
             try:
+                _check(permits, partition.topic)
                 answer = await self._list_offset(partition, isolation, deadline_s)
             except ReplogError as error:
                 result.error_code = wire_code(error.code)
@@ -126,10 +146,12 @@ class LogService:
     ) -> pb.OffsetsForLeaderEpochResponse:
         """FT-17."""
         check_count(request.partitions)
+        permits = self._permits("offsets_for_leader_epoch")
         results = []
         for partition in request.partitions:
             result = pb.OffsetForLeaderEpochResult(topic=partition.topic, partition=partition.partition)
             try:
+                _check(permits, partition.topic)
                 current_leader_epoch = _optional(partition, "current_leader_epoch")
                 leader = self._leader(partition, current_leader_epoch)
                 end = leader.end_offset_for_epoch(current_leader_epoch, partition.leader_epoch)
@@ -144,6 +166,7 @@ class LogService:
     async def delete_records(self, request: pb.DeleteRecordsRequest) -> pb.DeleteRecordsResponse:
         """LG-16; answered once every live replica's log start has reached the offset, or at the timeout (FT-23)."""
         check_count(request.partitions)
+        permits = self._permits("delete_records")
         results: dict[TopicPartition, pb.DeleteRecordsPartitionResult] = {}
         targets: dict[TopicPartition, int] = {}
         for partition in request.partitions:
@@ -151,6 +174,7 @@ class LogService:
             result = pb.DeleteRecordsPartitionResult(topic=tp.topic, partition=tp.partition, low_watermark=-1)
             results[tp] = result
             try:
+                _check(permits, tp.topic)
                 leader = self._leader(partition, None)
                 targets[tp] = leader.delete_records(partition.offset)
                 self._manager.touched(tp, high_watermark_advanced=False)
@@ -190,9 +214,10 @@ class LogService:
         image = self._manager.image
         version = image.version  # what is gathered later, in slices, may be newer
         names = [] if request.without_topics else list(request.topics) or sorted(image.topics)
+        permits = self._permits("get_metadata", quietly=not request.topics)
         response = pb.GetMetadataResponse(
             cluster_id=image.cluster_id,
-            controller=self._manager.config.controller_listener,
+            controller=self._producer_ids.controller,
             brokers=[
                 pb.BrokerMetadata(
                     broker_id=broker.broker_id,
@@ -207,7 +232,10 @@ class LogService:
             controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.hearing.controller_ms,
         )
         async for name in in_slices(names):
-            await self._describe(response.topics.add(topic=name))
+            if permits(name):
+                await self._describe(response.topics.add(topic=name))
+            elif request.topics:  # whether there is one or not; a list leaves it out
+                response.topics.add(topic=name, error_code=wire_code(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         check_fits(response.ByteSize(), request.max_bytes)
         return response
 
@@ -231,12 +259,20 @@ class LogService:
                 removing_replicas=state.removing,
             )
 
+    def _permits(self, method: str, *, quietly: bool = False) -> Permits:
+        return self._manager.authorizer.permits(methods.Log[method], quietly=quietly)
+
     def _leader(self, partition: Any, current_leader_epoch: int | None) -> PartitionLeader:
         tp = _topic_partition(partition)
         leader = self._manager.leader_for_epoch(tp, current_leader_epoch)
         if isinstance(leader, ErrorCode):
             raise ReplogError(leader, f"broker {self._manager.config.node_id} does not lead {tp}; refresh metadata")
         return leader
+
+
+def _check(permits: Permits, topic: str) -> None:
+    if not permits(topic):
+        raise refused_topic(topic)
 
 
 def _check_named_once(partitions: Sequence[Any]) -> None:

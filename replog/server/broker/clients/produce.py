@@ -8,6 +8,7 @@ from replog.log.formats.batch import producer_of
 from replog.log.offsets import Buffer
 from replog.rpc.status import wire_code
 from replog.rpc.v1 import log_pb2 as pb
+from replog.server.authorizer import Permits, refused_topic
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.topic import TopicPartition
 
@@ -29,13 +30,16 @@ class Produce:
         self._done = done
         self._held = 0
 
-    def append(self, batches: Iterable[tuple[TopicPartition, Buffer]]) -> None:
+    def append(self, batches: Iterable[tuple[TopicPartition, Buffer]], permits: Permits) -> None:
+        """`permits`: which topics may be written to."""
         pending: dict[int, PendingProduce] = {}
         for index, (tp, records) in enumerate(batches):
             result = self.answer.partitions.add()
             result.topic, result.partition = tp
             result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
             try:
+                if not permits(tp.topic):
+                    raise refused_topic(tp.topic)
                 if (waits := self._append(tp, records, result)) is not None:
                     pending[index] = waits
             except ReplogError as error:

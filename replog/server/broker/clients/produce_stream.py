@@ -9,7 +9,9 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.limits import check_count
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
+from replog.server.authorizer import Permits
 from replog.server.broker.clients.produce import Produce
+from replog.server.broker.clients.quotas import Throttle
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.topic import TopicPartition
 
@@ -17,8 +19,11 @@ MAX_PRODUCES_UNDER_WAY = 1000  # per stream, until their answers go out; further
 
 
 class ProduceStream:
-    def __init__(self, manager: ReplicaManager, stream: ServerStream) -> None:
+    def __init__(self, manager: ReplicaManager, stream: ServerStream, permits: Permits, throttle: Throttle) -> None:
         self._manager = manager
+        self._permits = permits
+        self._throttle = throttle
+        self._muted = False  # it has sent too much, and is not read from for a while
         self._stream = stream
         self._under_way = 0
         self._answers: list[pb.ProduceAnswer] = []  # of this turn
@@ -33,16 +38,27 @@ class ProduceStream:
         self._send()
 
     def _is_ready(self) -> bool:
+        if self._muted:
+            return False
+        if wait_ms := self._throttle.wait_ms():
+            self._muted = True
+            asyncio.get_running_loop().call_later(wait_ms / 1000, self._unmute)
+            return False
         waiting = self._manager.waiting_produces
         if not waiting.has_room:
             waiting.when_room(self._stream.go_on)
             return False
         return self._under_way + len(self._answers) < MAX_PRODUCES_UNDER_WAY
 
+    def _unmute(self) -> None:
+        self._muted = False
+        self._stream.go_on()
+
     def _on_request(self, request: WithRecords[pb.ProduceRequest]) -> None:
         pieces = batches(request)
+        self._throttle.record(sum(map(len, request.records)))
         self._under_way += 1
-        Produce(self._manager, request.head, self._answered).append(pieces)
+        Produce(self._manager, request.head, self._answered).append(pieces, self._permits)
 
     def _answered(self, produced: Produce) -> None:
         self._under_way -= 1

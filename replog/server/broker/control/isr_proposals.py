@@ -9,12 +9,14 @@ from leader.alter_partition_queue import AlterPartitionQueue
 from leader.isr import AfterRefusal, IsrProposal, after_refusal
 from replog.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.records import partition_from_record
+from replog.metadata.records import partition_from_record, position_from_message
 from replog.metadata.values import PartitionState
 from replog.rpc import methods
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
+from replog.server.broker.control.newest_metadata import NewestMetadata
+from replog.server.broker.identity import Identity
 from replog.server.logging import tell_each
 from replog.topic import TopicPartition
 
@@ -28,18 +30,19 @@ class AlterPartitionSender:
 
     def __init__(
         self,
-        broker_id: int,
+        identity: Identity,
         channel: Channel,
         topic_id: Callable[[TopicPartition], bytes],
         on_result: OnResult,
+        known: NewestMetadata,
         timeout_s: float,
         backoff: Backoff,
     ) -> None:
-        self.broker_epoch = -1
-        self._broker_id = broker_id
+        self._identity = identity
         self._channel = channel
         self._topic_id = topic_id
         self._on_result = on_result
+        self._known = known
         self._timeout_s = timeout_s
         self._backoff = backoff
         self._queue = AlterPartitionQueue()
@@ -64,9 +67,9 @@ class AlterPartitionSender:
         proposed = [{"partition": str(tp), "isr": [id for id, _ in proposal.isr]} for tp, proposal in batch.items()]
         tell_each(log.info, "proposing ISR", proposed)
         request = pb.AlterPartitionRequest(
-            broker_id=self._broker_id,
-            broker_epoch=self.broker_epoch,
+            **self._identity.claim(),
             partitions=[self._item(tp, proposal) for tp, proposal in batch.items()],
+            known=self._known.message,
         )
         try:
             response = await self._channel.call(methods.Controller["alter_partition"], request, self._timeout_s)
@@ -75,6 +78,7 @@ class AlterPartitionSender:
             self._queue.on_failure()
             await asyncio.sleep(self._backoff.next_s())
             return
+        await self._known.note(position_from_message(response.position))  # a smaller ISR counts from now on
         results = {TopicPartition(result.topic, result.partition): result for result in response.partitions}
         taken = self._queue.on_answer(results)
         undecided = len(taken) < len(batch)

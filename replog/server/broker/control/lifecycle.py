@@ -9,49 +9,65 @@ import structlog
 from replog.backoff import Backoff
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.clean_shutdown import CleanStop
+from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.control.broker_standing import BrokerStanding, BrokerState
+from replog.server.broker.control.newest_metadata import NewestMetadata
+from replog.server.broker.identity import Identity
 
 log = structlog.get_logger()
 
 
+TAKEN_AFTER = 10  # refusals, half a second apart: longer than it takes to find that a process is gone (CT-21)
+REFUSED_S = 0.5
+
+
 class BrokerLifecycle:
-    """One registration: its epoch, its heartbeats, and when the broker may stop."""
+    """This process and its registration: its heartbeats, and when the broker may stop.
+
+    A registration that is lost though nobody here gave it up is loudly taken back (D40).
+    """
 
     def __init__(
         self,
         config: BrokerConfig,
         channel: Channel,
-        incarnation_id: bytes,
+        identity: Identity,
         metadata_version: Callable[[], int],
+        known: NewestMetadata,
         backoff: Backoff,
     ) -> None:
         self._config = config
         self._channel = channel
-        self._incarnation_id = incarnation_id
+        self._identity = identity
         self._metadata_version = metadata_version
+        self._known = known
         self._backoff = backoff
         self.standing = BrokerStanding(config.broker_heartbeat_interval_ms)
-        self.broker_epoch = -1
         self.session_timeout_ms = 0
+        self._request = pb.RegisterBrokerRequest()
+        self._is_lost = False
+        self._refusals = 0  # to take it back, because another process has it
         self._changed = asyncio.Event()
         self._may_stop = asyncio.Event()
 
-    async def register(self, cluster_id: str, address: str, previous_broker_epoch: int) -> int:
+    async def register(self, cluster_id: str, address: str, previous: CleanStop) -> int:
         """Register this incarnation, again and again until accepted; returns the broker epoch.
 
         A live session of an earlier incarnation (DUPLICATE_BROKER_REGISTRATION) is waited out. Raises what the
         controller refuses for good, or REQUEST_TIMED_OUT after `initial.broker.registration.timeout.ms`.
         """
-        request = pb.RegisterBrokerRequest(
+        self._request = pb.RegisterBrokerRequest(
             cluster_id=cluster_id,
-            broker_id=self._config.node_id,
-            incarnation_id=self._incarnation_id,
+            broker_id=self._identity.broker_id,
+            incarnation_id=self._identity.incarnation_id,
             address=address,
             rack=self._config.broker_rack,
-            previous_broker_epoch=previous_broker_epoch,
+            previous_broker_epoch=previous.broker_epoch,
+            previous_incarnation_id=previous.incarnation_id,
         )
         timeout_s = self._config.initial_broker_registration_timeout_ms / 1000
         last: ReplogError | None = None
@@ -59,25 +75,28 @@ class BrokerLifecycle:
             async with asyncio.timeout(timeout_s):
                 while True:
                     try:
-                        response = await self._channel.call(methods.Controller["register_broker"], request, 5.0)
+                        return await self._register()
                     except ReplogError as error:
                         last = error
                         retriable = error.retriable or error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
                         if not retriable:
                             raise
                         log.info("registration not accepted yet", reason=str(error))
-                        await asyncio.sleep(min(self._backoff.next_s(), 0.5))
-                    else:
-                        self._backoff.reset()
-                        self.broker_epoch = response.broker_epoch
-                        self.session_timeout_ms = response.session_timeout_ms
-                        return self.broker_epoch
+                        await asyncio.sleep(min(self._backoff.next_s(), REFUSED_S))
         except TimeoutError:
             raise ReplogError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"the controller at {self._channel.address} did not accept broker {self._config.node_id} "
                 f"within {timeout_s:g} s: {last or 'no answer'}",
             ) from None
+
+    async def _register(self) -> int:
+        self._request.known.CopyFrom(self._known.message)
+        response = await self._channel.call(methods.Controller["register_broker"], self._request, 5.0)
+        self._backoff.reset()
+        self._identity.broker_epoch = response.broker_epoch
+        self.session_timeout_ms = response.session_timeout_ms
+        return self._identity.broker_epoch
 
     def become(self, state: BrokerState) -> None:
         """Move to the next state; the next heartbeat goes out at once."""
@@ -86,10 +105,14 @@ class BrokerLifecycle:
         self._changed.set()
 
     async def run(self) -> None:
-        """Heartbeat until told to stop. Raises STALE_BROKER_EPOCH when another incarnation has taken over."""
+        """Heartbeat until told to stop.
+
+        Raises DUPLICATE_BROKER_REGISTRATION when another process has the id and lives; STALE_BROKER_EPOCH when this one
+        wants to stop, and has no registration to give up.
+        """
         while not self._may_stop.is_set():
             self._changed.clear()  # a change during the heartbeat calls for the next one at once
-            delay_s = await self._heartbeat()
+            delay_s = await (self._register_again() if self._is_lost else self._heartbeat())
             try:
                 async with asyncio.timeout(delay_s):
                     await self._changed.wait()
@@ -98,29 +121,62 @@ class BrokerLifecycle:
 
     async def _heartbeat(self) -> float:
         """One heartbeat; returns how long to wait before the next."""
-        request = self._request(want_fence=self.standing.want_fence, want_shutdown=self.standing.want_shutdown)
+        request = self._heartbeat_request(
+            want_fence=self.standing.want_fence, want_shutdown=self.standing.want_shutdown
+        )
         interval_s = self._config.broker_heartbeat_interval_ms / 1000
         try:
             response = await self._channel.call(methods.Controller["heartbeat"], request, interval_s * 2)
         except ReplogError as error:
-            if error.code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-                raise
+            if error.code is ErrorCode.STALE_BROKER_EPOCH:
+                if self.standing.want_shutdown:
+                    raise
+                return self._lose(str(error))
             log.warning("heartbeat failed", reason=str(error))
             return min(self._backoff.next_s(), interval_s)
         self._backoff.reset()
         if response.is_fenced != self.standing.fenced:
-            log.info("fenced" if response.is_fenced else "unfenced", broker_epoch=self.broker_epoch)
+            log.info("fenced" if response.is_fenced else "unfenced", broker_epoch=self._identity.broker_epoch)
+        if response.should_shutdown and not request.want_shutdown:
+            return self._lose("the controller tells it to stop, which it did not ask for")
         if response.should_shutdown:
             self._may_stop.set()
         return self.standing.on_answer(is_fenced=response.is_fenced, is_caught_up=response.is_caught_up) / 1000
 
-    def _request(self, *, want_fence: bool, want_shutdown: bool) -> pb.HeartbeatRequest:
+    def _lose(self, why: str) -> float:
+        log.error(
+            "registration lost, and this broker did not give it up: registering again",
+            broker=self._identity.broker_id,
+            broker_epoch=self._identity.broker_epoch,
+            reason=why,
+            remedy="look for another process with this node.id, and in the audit log of the controller",
+        )
+        self._is_lost, self._refusals = True, 0
+        self._request.previous_broker_epoch = NO_BROKER_EPOCH
+        return 0.0
+
+    async def _register_again(self) -> float:
+        """One attempt; returns how long to wait before what comes next."""
+        try:
+            await self._register()
+        except ReplogError as error:
+            is_taken = error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            self._refusals = self._refusals + 1 if is_taken else 0
+            if self._refusals == TAKEN_AFTER or self.standing.want_shutdown:
+                raise
+            log.warning("registration not taken back yet", reason=str(error))
+            return REFUSED_S if is_taken else self._backoff.next_s()
+        self._is_lost = False
+        log.warning("registered again", broker=self._identity.broker_id, broker_epoch=self._identity.broker_epoch)
+        return 0.0
+
+    def _heartbeat_request(self, *, want_fence: bool, want_shutdown: bool) -> pb.HeartbeatRequest:
         return pb.HeartbeatRequest(
-            broker_id=self._config.node_id,
-            broker_epoch=self.broker_epoch,
+            **self._identity.claim(),
             metadata_version=self._metadata_version(),
             want_fence=want_fence,
             want_shutdown=want_shutdown,
+            known=self._known.message,
         )
 
     async def say_goodbye(self, timeout_s: float) -> None:
@@ -128,7 +184,7 @@ class BrokerLifecycle:
 
         Whether that was heard does not matter; the connections that it loses say it too (CT-21).
         """
-        request = self._request(want_fence=True, want_shutdown=True)
+        request = self._heartbeat_request(want_fence=True, want_shutdown=True)
         self._may_stop.set()  # and no other heartbeat after it
         self._changed.set()
         with contextlib.suppress(ReplogError):

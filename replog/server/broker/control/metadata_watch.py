@@ -14,6 +14,8 @@ from replog.rpc import methods
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.server.broker.control.newest_metadata import NewestMetadata
+from replog.server.broker.identity import Identity
 
 log = structlog.get_logger()
 
@@ -21,7 +23,8 @@ SIGN_OF_LIFE_TIMEOUT_S = 5.0  # the controller sends at least one delta a second
 
 
 class MetadataWatch:
-    """Hands what changed to `apply`, in version order, one change after the other; that puts it into `image`. Calls
+    """Hands what changed to `apply`, in version order, one change after the other; that puts it into `image`. It is
+    told, too, whether that is all there is, so that deletions among it are guesses. Calls
     `on_heard` whenever the image is all that the controller knows, at least once a second.
 
     Changes that come in several deltas are handed over in one piece: in between, a partition may have no topic, or a
@@ -32,17 +35,18 @@ class MetadataWatch:
     def __init__(
         self,
         channel: Channel,
-        broker_id: int,
-        incarnation_id: bytes,
+        identity: Identity,
         image: MetadataImage,
-        apply: Callable[[Sequence[MetadataRecord]], Awaitable[None]],
+        known: NewestMetadata,
+        apply: Callable[[Sequence[MetadataRecord], bool], Awaitable[None]],
         backoff: Backoff,
         on_heard: Callable[[], None] = lambda: None,
     ) -> None:
         self._channel = channel
-        self._broker_id = broker_id
-        self._incarnation_id = incarnation_id
+        self._identity = identity
         self._image = image
+        self._known = known
+        self._refusal = ""  # why the controller's metadata cannot be those of this broker
         self._apply = apply
         self._on_heard = on_heard
         self._backoff = backoff
@@ -73,14 +77,23 @@ class MetadataWatch:
                 reason = "the controller ended the stream"
             except ReplogError as error:
                 reason = str(error)
+                self._note_refusal(error)
             log.info("metadata stream lost, resuming", controller=self._channel.address, reason=reason)
             await asyncio.sleep(self._backoff.next_s())
+
+    def _note_refusal(self, error: ReplogError) -> None:
+        """Everything stays as it is; the next try may find a controller that has been put right."""
+        if error.code in (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.INCONSISTENT_CLUSTER_ID):
+            if self._refusal != error.message:
+                log.error("nothing is taken from this controller", controller=self._channel.address, reason=str(error))
+            self._refusal = error.message
 
     async def _follow(self) -> None:
         request = pb.WatchMetadataRequest(
             after_version=self._heard,
-            broker_id=self._broker_id,
-            incarnation_id=self._incarnation_id,
+            broker_id=self._identity.broker_id,
+            incarnation_id=self._identity.incarnation_id,
+            known=self._known.message,
         )
         deltas = self._channel.watch(methods.Controller["watch_metadata"], request)
         try:
@@ -96,6 +109,7 @@ class MetadataWatch:
                         f"{self._channel.address} gave no sign of life for {SIGN_OF_LIFE_TIMEOUT_S:g} s",
                     ) from None
                 self._backoff.reset()
+                self._refusal = ""
                 self._take(delta)
         finally:
             await deltas.aclose()  # type: ignore[attr-defined]
@@ -122,39 +136,46 @@ class MetadataWatch:
             await self._news.wait()
             self._news.clear()
             records, self._whole = self._whole, {}
-            if self._is_all:
-                self._is_all = False
+            is_all, self._is_all = self._is_all, False
+            if is_all:
                 records = self._with_deletions(records)
             if records:
-                await self._apply(list(records.values()))
+                await self._apply(list(records.values()), is_all)
             if not self._whole:
                 self._on_heard()
             async with self._moved:
                 self._moved.notify_all()
 
     def _with_deletions(self, everything: dict[str, MetadataRecord]) -> dict[str, MetadataRecord]:
-        """Topics that the image has besides were deleted: each under a version of its own, which no other record can
-        have."""
+        """Topics, brokers and ACLs that the image has besides are gone: each under a version of its own, which no other
+        record can have."""
         taken = {record.version for record in everything.values()}
         free = (version for version in itertools.count(self._image.version + 1) if version not in taken)
-        gone = [key for name in self._image.topics if (key := key_of("topic", name)) not in everything]
+        known = [key_of("topic", name) for name in self._image.topics]
+        known += [key_of("broker", broker_id) for broker_id in self._image.brokers]
+        known += [key_of("acl", acl_id) for acl_id in self._image.acls.by_id]
+        gone = [key for key in known if key not in everything]
         records = [*everything.values(), *(MetadataRecord(key=key, version=next(free)) for key in gone)]
         return {record.key: record for record in sorted(records, key=lambda record: record.version)}
 
     async def wait_for_version(self, version: int, timeout_s: float) -> None:
         """Until the image has reached `version`, and all that there was when the controller was first heard.
 
-        Raises REQUEST_TIMED_OUT.
+        A controller that is behind this broker is waited for as long as it takes. Raises REQUEST_TIMED_OUT.
         """
-        try:
-            async with asyncio.timeout(timeout_s), self._moved:
-                await self._moved.wait_for(lambda: self._has_reached(version))
-        except TimeoutError:
-            raise ReplogError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"no metadata up to version {version} from the controller at {self._channel.address} "
-                f"within {timeout_s:g} s; is it running?",
-            ) from None
+        while True:
+            try:
+                async with asyncio.timeout(timeout_s), self._moved:
+                    await self._moved.wait_for(lambda: self._has_reached(version))
+            except TimeoutError:
+                if self._refusal:
+                    continue
+                raise ReplogError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"no metadata up to version {version} from the controller at {self._channel.address} "
+                    f"within {timeout_s:g} s; is it running?",
+                ) from None
+            return
 
     def _has_reached(self, version: int) -> bool:
         return self._first_latest is not None and self._image.version >= max(version, self._first_latest)

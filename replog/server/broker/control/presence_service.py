@@ -1,13 +1,22 @@
-"""The Presence service: tells a controller which process this is (CT-21)."""
+"""The Presence service: proves to a controller which process this is (CT-21)."""
 
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.incarnation import NONCE_SIZE, proof
 from replog.rpc.v1 import presence_pb2 as pb
+from replog.server.broker.identity import Identity
 
 
 class PresenceService:
     """Handlers for `replog.v1.Presence`. Answers from the first moment on, long before the broker registers."""
 
-    def __init__(self, broker_id: int, incarnation_id: bytes) -> None:
-        self._me = broker_id, incarnation_id
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
 
     async def are_you(self, request: pb.AreYouRequest) -> pb.AreYouResponse:
-        return pb.AreYouResponse(yes=(request.broker_id, request.incarnation_id) == self._me)
+        """Raises INVALID_REQUEST for a nonce of another size."""
+        if len(request.nonce) != NONCE_SIZE:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST, f"a nonce of {len(request.nonce)} bytes; send {NONCE_SIZE} random ones"
+            )
+        me = self._identity
+        return pb.AreYouResponse(proof=proof(me.incarnation_id, me.broker_id, request.nonce))

@@ -6,6 +6,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
+from replog.server.broker.identity import Identity
 
 TIMEOUT_S = 2.0  # of one client's wait for its id; less than it waits for a broker
 
@@ -13,12 +14,16 @@ TIMEOUT_S = 2.0  # of one client's wait for its id; less than it waits for a bro
 class ProducerIds:
     """Each id is handed out once; what is left of a block when the broker stops is lost, and there are plenty."""
 
-    def __init__(self, broker_id: int, controller: Channel) -> None:
-        self.broker_epoch = -1
-        self._broker_id = broker_id
+    def __init__(self, identity: Identity, controller: Channel) -> None:
+        self._identity = identity
         self._controller = controller
         self._block = range(0)
         self._asking = asyncio.Lock()  # one request at a time, which serves all who wait
+
+    @property
+    def controller(self) -> str:
+        """Where it was last found."""
+        return self._controller.address
 
     async def next_id(self) -> int:
         """The next id, fetching a block when there is none. Raises BROKER_NOT_AVAILABLE, which may pass."""
@@ -34,7 +39,7 @@ class ProducerIds:
             raise self._unavailable(str(error)) from error
 
     async def _next_block(self) -> range:
-        request = pb.AllocateProducerIdsRequest(broker_id=self._broker_id, broker_epoch=self.broker_epoch)
+        request = pb.AllocateProducerIdsRequest(**self._identity.claim())
         response: pb.AllocateProducerIdsResponse = await self._controller.call(
             methods.Controller["allocate_producer_ids"], request, TIMEOUT_S
         )
@@ -47,6 +52,6 @@ class ProducerIds:
     def _unavailable(self, why: str) -> ReplogError:
         return ReplogError(
             ErrorCode.BROKER_NOT_AVAILABLE,
-            f"broker {self._broker_id} gets no producer ids from the controller at {self._controller.address}: {why}; "
-            "try again",
+            f"broker {self._identity.broker_id} gets no producer ids from the controller at "
+            f"{self._controller.address}: {why}; try again",
         )

@@ -35,12 +35,15 @@ from replog.config import topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import LogChange, NewReplica, is_passing
 from replog.log.directories.log_manager import LogManager
+from replog.log.directories.metadata_position import Position
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.records import change_of
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.control.replica_plan import Present, ReplicaPlan, plan_replica
+from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.fetcher_manager import FetcherManager
@@ -69,7 +72,8 @@ class RoleChanges:
         manager: ReplicaManager,
         logs: LogManager,
         fetchers: FetcherManager,
-        broker_epoch: int,
+        identity: Identity,
+        known: NewestMetadata,
         shutting_down: Callable[[], bool],
         backoff: Backoff,
     ) -> None:
@@ -78,7 +82,8 @@ class RoleChanges:
         self._broker_id = manager.config.node_id
         self._logs = logs
         self._fetchers = fetchers
-        self._broker_epoch = broker_epoch
+        self._identity = identity
+        self._known = known
         self._shutting_down = shutting_down
         self._backoff = backoff
         self._turn = asyncio.Lock()
@@ -93,19 +98,23 @@ class RoleChanges:
         """Everything at once, at start."""
         async with self._turn:
             self._set_rates()
-            await self._change([], self._image.partitions)
+            await self._known.note(self._image.position)
+            await self._change([], self._image.partitions, is_all=True)
             while self._coming:
                 await self._make_wave()
         for tp in self._logs.logs:
             if tp not in self._manager.hosted:
                 log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
 
-    async def apply(self, records: Sequence[MetadataRecord]) -> None:
-        """One change of the metadata, whole: first what it needs of the disks, then the image and the roles."""
+    async def apply(self, records: Sequence[MetadataRecord], *, is_all: bool = False) -> None:
+        """One change of the metadata, whole: first what it needs of the disks, then the image and the roles.
+
+        `is_all`: these are all there is, and no deletion of the rest was heard of.
+        """
         self._applies += 1
         async with self._turn:
             self._applies -= 1
-            await self._change([record for record in records if record.version > self._image.version])
+            await self._change([record for record in records if record.version > self._image.version], is_all=is_all)
 
     @property
     def is_waited_for(self) -> bool:
@@ -139,8 +148,10 @@ class RoleChanges:
                 self._any_refused.clear()
                 self._backoff.reset()
 
-    async def _change(self, records: Sequence[MetadataRecord], besides: Placed = MappingProxyType({})) -> None:
-        """What the records say, and `besides` as the image is."""
+    async def _change(
+        self, records: Sequence[MetadataRecord], besides: Placed = MappingProxyType({}), *, is_all: bool = False
+    ) -> None:
+        """What the records say, and `besides` as the image is. `is_all` as in `apply`."""
         batch = Batch(self._image)
         async for record in in_slices(records):
             batch.add(change_of(record))
@@ -148,7 +159,7 @@ class RoleChanges:
         topics = _of_kind(changes, "topic")
         placed = {**besides, **self._placed(changes, topics)}
         slices = self._pace.in_slices if self._waits(placed) else in_slices
-        change = await self._prepare(placed, topics, slices)
+        change = await self._prepare(placed, topics, slices, is_all=is_all)
         if change:
             try:
                 await self._carry_out(change, slices)
@@ -158,8 +169,16 @@ class RoleChanges:
             self._logs.commit(change, self._manager.clock.wall_ms())
             await asyncio.sleep(0)
         self._note_failures(placed, change)
+        if changes:
+            await self._known.note(self._position(changes))
         batch.put()
         await self._commit(changes, placed, slices)
+
+    def _position(self, changes: Sequence[Change]) -> Position:
+        """Where these lead to."""
+        lineage = _of_kind(changes, "lineage").get(None, self._image.lineage)
+        history_id = lineage[-1].history_id if lineage else b""
+        return Position(self._image.cluster_id, history_id, changes[-1].version)
 
     def _placed(self, changes: Iterable[Change], coming: Topics) -> Placed:
         """Partitions of a topic that is there no more are not there, whether they were or came between two changes."""
@@ -196,15 +215,17 @@ class RoleChanges:
 
     # -- prepare
 
-    async def _prepare(self, placed: Placed, coming: Topics, slices: Slices) -> LogChange:
-        change, gone, created, most = LogChange(), list[Told](), 0, self._most()
+    async def _prepare(self, placed: Placed, coming: Topics, slices: Slices, *, is_all: bool) -> LogChange:
+        change, created, most = LogChange(), 0, self._most()
+        gone, kept = list[Told](), list[Told]()
         async for tp, state in slices(placed.items()):
             self._coming.pop(tp, None)
             topic = self._topic(tp, coming)
             plan = plan_replica(self._broker_id, state, topic, self._present(tp))
             if plan in (ReplicaPlan.DELETE, ReplicaPlan.REPLACE):
-                gone.append({"partition": str(tp)})
-                self._delete(tp, change)
+                keep = is_all or plan is ReplicaPlan.REPLACE
+                (kept if keep else gone).append({"partition": str(tp)})
+                self._delete(tp, change, keep=keep)
             if plan in (ReplicaPlan.KEEP, ReplicaPlan.DELETE):
                 continue
             assert state is not None
@@ -222,14 +243,18 @@ class RoleChanges:
                 new = NewReplica(topic.topic_id, config, state.leader_epoch if leads else None)
                 self._logs.plan_creation(tp, new, change)
         tell_each(log.info, "deleting replica", gone)
+        tell_each(log.warning, "replica set aside: it is not the one that the cluster places here", kept)
         return change
 
-    def _delete(self, tp: TopicPartition, change: LogChange) -> None:
-        """Stop fetching, forget the partition, answer what waits on it; its log goes next (§2.3 step 2)."""
+    def _delete(self, tp: TopicPartition, change: LogChange, *, keep: bool) -> None:
+        """Stop fetching, forget the partition, answer what waits on it; its log goes next (§2.3 step 2).
+
+        It is kept as a stray where nobody said that it was deleted: an older copy of the metadata may not know it
+        (CT-26)."""
         self._fetchers.stop(tp)
         if self._manager.hosted.pop(tp, None) is not None:
             self._manager.check_now(tp)
-        self._logs.plan_deletion(tp, change)
+        self._logs.plan_deletion(tp, change, keep=keep)
 
     def _present(self, tp: TopicPartition) -> Present:
         hosted = self._manager.hosted.get(tp)
@@ -344,7 +369,7 @@ class RoleChanges:
             replica_lag_time_max_ms=self._manager.config.replica_lag_time_max_ms,
         )
         old_epoch = leader.leader_epoch
-        leader.become_leader(state, self._broker_epoch, self._manager.clock.monotonic_ms())
+        leader.become_leader(state, self._identity.broker_epoch, self._manager.clock.monotonic_ms())
         hosted.leader, hosted.follower = leader, None  # not before: nobody produces to a leader without its epoch
         self._manager.role_changed(tp)
         self._manager.propose(tp, leader)

@@ -20,9 +20,11 @@ from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.formats.digest import sealed_digest
 from replog.log.formats.headers import read_headers
 from replog.log.segments import SegmentView
+from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import check_fits
 from replog.rpc.v1 import inspection_pb2 as pb
+from replog.server.authorizer import refused_topic
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.slices import in_slices
@@ -53,9 +55,12 @@ class InspectionService:
 
     async def describe_replicas(self, request: pb.DescribeReplicasRequest) -> pb.DescribeReplicasResponse:
         replicas, segments = [], []
+        permits = self._manager.authorizer.permits(methods.Inspection["describe_replicas"], quietly=not request.topic)
+        if request.topic and not permits(request.topic):
+            raise refused_topic(request.topic)
         asked = sorted(item for item in self._manager.hosted.items() if request.topic in ("", item[0].topic))
         async for tp, hosted in in_slices(asked):
-            if self._manager.hosted.get(tp) is hosted:
+            if permits(tp.topic) and self._manager.hosted.get(tp) is hosted:
                 replicas.append(_describe(hosted, self._cleaned_to(hosted)))
                 segments.append(hosted.log.segments)
         if request.digests:

@@ -26,6 +26,7 @@ from replog.log.files.cold import ColdRead
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_HEIRS, PartitionState
 from replog.quota import ReplicationQuota
+from replog.server.authorizer import Authorizer
 from replog.server.broker.replicas.budget import Budget, Held
 from replog.server.broker.replicas.cold_reads import ColdReads
 from replog.server.broker.replicas.delayed_operations import DelayedOperations
@@ -62,6 +63,7 @@ class ReplicaManager:
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
         self.pace = Pace(clock)
+        self.authorizer = Authorizer(config, image.acls, clock)
         self.cold_reads = ColdReads(self._tell)
         self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
         self.waiting_produces = Held(config.queued_max_request_bytes)

@@ -21,6 +21,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.transport import Channel, Stream
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.alarm import Alarm
+from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.clock import Clock
 from replog.server.logging import tell_each
@@ -38,7 +39,7 @@ class ReplicaFetcher:
         self,
         config: BrokerConfig,
         channel: Channel,
-        broker_epoch: int,
+        identity: Identity,
         clock: Clock,
         backoff: Backoff,
         on_followed: OnFollowed,
@@ -49,7 +50,9 @@ class ReplicaFetcher:
         self._clock = clock
         self._backoff = backoff
         self._on_followed = on_followed
-        self.session = FetchSessionHandler(config, broker_epoch, quota, self._on_progress, self._on_defect)
+        self.session = FetchSessionHandler(
+            config, lambda: identity.broker_epoch, quota, self._on_progress, self._on_defect
+        )
         self._last_sent_ms = 0
         self._happened: dict[str, list[dict[str, object]]] = {}  # of the response that is being taken
         self._stream: Stream | None = None

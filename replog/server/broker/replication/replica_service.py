@@ -46,6 +46,11 @@ class ReplicaStream:
 
 
 def _session_request(request: pb.ReplicaFetchRequest, now_ms: int) -> SessionRequest:
+    if request.broker_epoch < 1:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"broker {request.replica_id} fetches with broker epoch {request.broker_epoch}; register to have one",
+        )
     return SessionRequest(
         replica_id=request.replica_id,
         broker_epoch=request.broker_epoch,

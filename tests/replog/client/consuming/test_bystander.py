@@ -17,6 +17,7 @@ from replog.local_cluster.processes import send_signal, spawn, wait_until_stoppe
 from replog.topic import TopicPartition
 from tests.replog.client.conftest import read
 from tests.replog.processes.proxy import Proxy, proxy_to
+from tests.replog.secure import broker_certificate
 
 pytestmark = pytest.mark.processes
 
@@ -37,12 +38,13 @@ async def bystander_of(local: LocalCluster, directory: Path) -> AsyncIterator[tu
             "listeners": address,
             "controller.listener": link.address,
             "log.dirs": directory / "data",
+            **broker_certificate(local, BYSTANDER),
         }
         path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         process = spawn(["-m", "replog.cli", "broker", "--config", str(path)], directory / "broker.log")
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not await asyncio.to_thread(probe.is_serving, address):
+                while not await asyncio.to_thread(probe.is_serving, address, local.tls):
                     await asyncio.sleep(0.1)
             yield address, link
         finally:
@@ -80,7 +82,9 @@ async def test_a_leader_dies_and_clients_that_know_only_the_bystander_go_on_as_t
                 for _ in range(AFTER):
                     await (await producer.send("t", b"after"))
                 await read(consumer, BEFORE + AFTER + 2, PATIENCE_S)
-                while (view := await asyncio.to_thread(probe.metadata_of, address)).controller_heard_ms_ago <= STALE_MS:
+                while (
+                    view := await asyncio.to_thread(probe.metadata_of, address, tls=local.tls)
+                ).controller_heard_ms_ago <= STALE_MS:
                     await asyncio.sleep(0.1)  # until then the link is the controller's address to the admin, too
                 await admin.create_topic("made-meanwhile", assignment=[[2]])
             assert [partition.leader for t in view.topics for partition in t.partitions] == [1], "it is no bystander"

@@ -36,18 +36,33 @@ def log(manager: LogDirectory) -> Log:
 
 def test_an_orderly_stop_and_start(manager, log):
     """FN-3."""
-    assert (manager.clean, manager.previous_broker_epoch) == (False, -1)
+    assert (manager.clean, manager.previous_stop.broker_epoch) == (False, -1)
     log.update_high_watermark(6)
     log.maybe_increment_log_start_offset(3)
     manager.close(17)
     directory = manager.path
     assert (directory / MARKER).read_text() == '{"version":0,"brokerEpoch":17,"logDirs":1}'
     again = open_directory(directory, load=False)
-    assert (again.clean, again.previous_broker_epoch) == (True, 17)
+    assert (again.clean, again.previous_stop.broker_epoch) == (True, 17)
     assert not (directory / MARKER).exists(), "gone before anything is loaded (FN-3)"
     (loaded,) = again.load(lambda tp: config()).values()
     assert (loaded.log_start_offset, loaded.high_watermark, loaded.log_end_offset) == (3, 6, 8)
     assert (loaded.recovery_point, again.topic_id(TP)) == (8, ID)
+
+
+def test_a_marker_tells_which_process_stopped_and_nobody_else_may_read_it_isr_18(manager):
+    """ISR-18."""
+    manager.close(17, b"i" * 16)
+    assert f"{(manager.path / MARKER).stat().st_mode:o}"[-3:] == "600"
+    assert open_directory(manager.path, load=False).previous_stop == (17, b"i" * 16)
+
+
+@pytest.mark.parametrize("written", ['"zz"', '"a"', "5", "null", "[]"])
+def test_what_is_no_incarnation_id_in_a_marker_proves_nothing_isr_18(manager, written):
+    """ISR-18."""
+    manager.close(17)
+    (manager.path / MARKER).write_text(f'{{"brokerEpoch":17,"incarnationId":{written}}}')
+    assert open_directory(manager.path, load=False).previous_stop == (17, b"")
 
 
 def test_a_long_load_says_how_far_it_is(manager, log, monkeypatch):
@@ -62,7 +77,7 @@ def test_a_crash_leaves_no_marker(manager, log):
     manager.checkpoint_high_watermarks()
     manager.abandon()
     again = open_directory(manager.path)
-    assert (again.clean, again.previous_broker_epoch) == (False, -1)
+    assert (again.clean, again.previous_stop.broker_epoch) == (False, -1)
     reloaded = again.logs[TP]
     assert (reloaded.log_end_offset, reloaded.recovery_point) == (8, 0)
     again.abandon()
@@ -120,7 +135,7 @@ def test_a_missing_replica_counts_as_an_unclean_stop(manager, log):
     manager.close(5)
     (manager.path / "a-b-12").rename(manager.path.parent / "elsewhere")
     again = open_directory(manager.path)
-    assert (again.clean, again.previous_broker_epoch, set(again.logs)) == (True, -1, {OTHER})
+    assert (again.clean, again.previous_stop.broker_epoch, set(again.logs)) == (True, -1, {OTHER})
 
 
 def test_a_new_replica_inherits_nothing_from_one_that_was_moved_away(manager, log):
@@ -214,7 +229,7 @@ def test_nothing_is_checkpointed_before_everything_is_loaded(manager, log):
     again.close(6)
     third = open_directory(manager.path)
     assert third.clean
-    assert (third.logs[TP].high_watermark, third.previous_broker_epoch) == (6, 6)
+    assert (third.logs[TP].high_watermark, third.previous_stop.broker_epoch) == (6, 6)
 
 
 def test_a_truncation_checkpoints_the_lower_recovery_point(manager, log):
@@ -314,3 +329,27 @@ def test_a_checkpoint_is_written_while_the_loop_adds_and_removes_copies(manager,
     manager._futures[OTHER] = FutureLog(log, ID)
     manager.checkpoint_recovery_points()
     assert not manager.futures.keys() & {OTHER}
+
+
+def test_ct_26_strays_stay_over_restarts_and_too_many_are_an_error_that_says_what_to_do(manager, log, monkeypatch):
+    """CT-26."""
+    monkeypatch.setattr(log_directory, "MAX_STRAYS", 1)
+    change = manager.change()
+    manager.plan_deletion(TP, change, keep=True)
+    change.take_away()
+    manager.commit(change, 0)
+    (stray,) = manager.path.glob("a-b-12.*-stray")
+    assert manager.take_expired(2**60) == []
+    manager.close(17)
+    again = open_directory(manager.path)
+    assert stray.exists()
+    append(created(again, OTHER, ID, config()), PAIR)
+    with pytest.raises(LogStorageError, match="move them away"):
+        again.plan_deletion(OTHER, again.change(), keep=True)
+
+
+def test_an_empty_replica_is_deleted_rather_than_kept(manager):
+    created(manager, TP, ID, config())
+    change = manager.change()
+    manager.plan_deletion(TP, change, keep=True)
+    assert change.doomed[0].renamed.name.endswith("-delete")

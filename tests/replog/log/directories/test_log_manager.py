@@ -62,7 +62,7 @@ def test_all_directories_are_one_to_the_broker(disks):
     directories.checkpoint_high_watermarks()
     directories.close(7)
     again = take(*disks)
-    assert again.previous_broker_epoch == 7
+    assert again.previous_stop.broker_epoch == 7
     again.load(lambda tp: CONFIG)
     assert {tp: log.high_watermark for tp, log in again.logs.items()} == {TP: 18, OTHER: 18}
     deleted(again, OTHER, 0)
@@ -91,7 +91,7 @@ def test_a_stop_was_orderly_if_it_was_in_every_directory(disks, fault):
     elif fault == "a replica is gone":
         shutil.rmtree(two / "t-0")
     again = start(disks[0]) if fault == "a directory less" else start(disks[0], two)
-    assert again.previous_broker_epoch == -1
+    assert again.previous_stop.broker_epoch == -1
     assert again.directories[0].clean
 
 
@@ -163,7 +163,7 @@ def test_a_moved_log_is_the_same_log(disks):
     assert not deleted.exists()
     directories.close(3)
     again = start(*disks)
-    assert again.previous_broker_epoch == 3
+    assert again.previous_stop.broker_epoch == 3
     assert told(again.logs[TP])[:2] == (3, 28)
 
 
@@ -313,6 +313,6 @@ def test_copies_of_what_is_not_here_are_dropped_at_start(disks):
     directories.close(1)
     shutil.rmtree(disks[0] / "a-b-12")
     again = start(*disks)
-    assert again.previous_broker_epoch == -1
+    assert again.previous_stop.broker_epoch == -1
     assert (again.get(TP), again.future(TP)) == (None, None)
     assert not list(disks[1].glob("*-future"))

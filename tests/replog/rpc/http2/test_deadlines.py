@@ -5,13 +5,17 @@ import asyncio
 from replog.rpc.http2.deadlines import Deadlines
 
 
-async def test_deadlines_pass_in_their_order_except_those_that_were_dropped():
+async def test_deadlines_pass_in_their_order_except_those_that_were_dropped(monkeypatch):
     deadlines, passed, last = Deadlines(), [], asyncio.Event()
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now)  # all are set at one time
     deadlines.set("second", 0.02, passed.append)
     deadlines.set("first", 0.01, passed.append)
     deadlines.set("dropped", 0.005, passed.append)
     deadlines.set("last", 0.03, lambda _: last.set())
     deadlines.drop("dropped")
+    monkeypatch.undo()
     async with asyncio.timeout(60):
         await last.wait()
     assert passed == ["first", "second"]

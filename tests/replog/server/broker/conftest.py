@@ -22,8 +22,10 @@ from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.clock import SystemClock
 from replog.server.controller.active_controller import ActiveController
+from replog.server.controller.formatting import format_cluster, is_formatted
 from replog.server.controller.service import ControllerService
 from replog.server.controller.sqlite_store import SqliteStore
+from replog.server.controller.store import StoreInThread
 from replog.topic import TopicPartition
 
 SESSION_MS = 6000  # on a busy machine nothing may be heard of a broker for seconds
@@ -80,7 +82,9 @@ class InProcessCluster:
             metadata_log_dir=self.directory / "controller",
             broker_session_timeout_ms=SESSION_MS,
         )
-        store = SqliteStore(config.metadata_log_dir)
+        if not is_formatted(config.metadata_log_dir):
+            format_cluster(config.metadata_log_dir, chance=self._chance)
+        store = StoreInThread(SqliteStore(config.metadata_log_dir))
         self.controller = ActiveController(config, store, GrpcTransport(), SystemClock(), self._chance)
         await self.controller.start()
         self._server = GrpcServer(config.listeners)

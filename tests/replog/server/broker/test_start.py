@@ -45,7 +45,7 @@ async def test_a_start_that_is_called_off_holds_its_directory_until_the_recovery
 async def test_a_broker_whose_id_was_taken_over_does_not_wait_for_leave_to_stop(cluster):
     """STALE_BROKER_EPOCH during the controlled shutdown: no heartbeat will ever bring the answer."""
     broker = await cluster.start_broker(1)
-    broker._lifecycle.broker_epoch -= 1
+    broker._identity.broker_epoch -= 1
     async with asyncio.timeout(CONTROLLED_SHUTDOWN_TIMEOUT_S - 5):
         await cluster.stop_broker(1)
     assert broker.failed

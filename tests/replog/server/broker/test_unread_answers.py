@@ -23,7 +23,9 @@ def replica_fetch(_: int, topic_id: bytes) -> replica_pb2.ReplicaFetchRequest:
     partition = replica_pb2.ReplicaFetchPartition(
         topic="t", topic_id=topic_id, partition=0, last_fetched_epoch=-1, partition_max_bytes=1 << 20
     )
-    return replica_pb2.ReplicaFetchRequest(replica_id=2, broker_epoch=-1, max_bytes=1 << 20, partitions=[partition])
+    return replica_pb2.ReplicaFetchRequest(
+        replica_id=2, broker_epoch=1 << 40, max_bytes=1 << 20, partitions=[partition]
+    )
 
 
 @pytest.mark.parametrize(

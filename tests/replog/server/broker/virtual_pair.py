@@ -10,8 +10,10 @@ from replog.log.log import Log
 from replog.rpc import methods
 from replog.server.broker.broker import Broker
 from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.controller.formatting import format_cluster, is_formatted
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
+from replog.server.controller.store import StoreInThread
 from replog.simulator.cluster.cleanings import SimulatedCleaning
 from replog.simulator.network.network import SimulatedNetwork
 from replog.simulator.network.transport import SimulatedTransport
@@ -54,10 +56,16 @@ class VirtualPair:
                 listeners=CONTROLLER, metadata_log_dir=self.directory / "controller", broker_session_timeout_ms=1000
             )
             transport = SimulatedTransport(self.network, process)
+            if not is_formatted(config.metadata_log_dir):
+                format_cluster(config.metadata_log_dir, chance=self.chance.stream("cluster id"))
             server = ControllerServer(
-                config, SqliteStore(config.metadata_log_dir), transport, self._clock(), self.chance.stream("controller")
+                config,
+                StoreInThread(SqliteStore(config.metadata_log_dir)),
+                transport,
+                self._clock(),
+                self.chance.stream("controller"),
             )
-            self.store = server.controller._store
+            self.store = server.controller._store.blocking
             await server.start()
             return server
 

@@ -37,7 +37,7 @@ async def test_a_new_store_becomes_a_new_cluster_and_keeps_its_id_over_restarts(
         cluster_id = r.image.cluster_id
         assert len(cluster_id) == 22
     async with running() as r:
-        assert (r.image.cluster_id, r.image.version) == (cluster_id, 1)
+        assert (r.image.cluster_id, r.image.version) == (cluster_id, 3), "each start begins a history"
 
 
 async def test_what_is_answered_is_already_durable_and_applied(running):
@@ -56,7 +56,7 @@ async def test_a_watch_from_the_beginning_gets_everything_in_version_order_then_
         async with r.watch() as next_delta:
             first = await next_delta()
             assert [rec.version for rec in first.records] == sorted(rec.version for rec in first.records)
-            assert [rec.key for rec in first.records] == ["cluster", "broker/1", "broker/2", "broker/3"]
+            assert [rec.key for rec in first.records] == ["cluster", "lineage", "broker/1", "broker/2", "broker/3"]
             assert first.version == first.records[-1].version == r.image.version
             created = await r.create("t")
             second = await next_delta()
@@ -78,7 +78,25 @@ async def test_a_watch_resumes_after_the_version_it_asks_for_and_learns_of_delet
             ("topic/t", None),
             ("topic/u", "topic"),
             ("partition/u/0", "partition"),
+            ("lineage", "lineage"),
         ]
+
+
+async def test_ct_3_no_watcher_hears_an_incarnation_id_and_the_store_keeps_it(running):
+    """CT-3: neither of what was there before the controller began, nor of what came later."""
+    secrets = b"1" * 16, b"2" * 16
+    async with running() as r:
+        await r.register(1, secrets[0])
+    async with running() as r:
+        await r.register(2, secrets[1])
+        async with r.watch() as delta:
+            heard = await delta()
+        brokers = [record.broker for record in heard.records if record.HasField("broker")]
+        assert [broker.address for broker in brokers] == ["h1:9092", "h2:9092"]
+        assert not any(secret in heard.SerializeToString() for secret in secrets)
+        assert [r.image.brokers[b].incarnation_id for b in (1, 2)] == list(secrets)
+        stored = [record.broker.incarnation_id for record in r.store.load() if record.HasField("broker")]
+        assert stored == list(secrets)
 
 
 async def test_a_slow_watcher_gets_only_the_newest_record_of_each_key(running):
@@ -171,13 +189,13 @@ async def test_a_registration_that_could_not_be_stored_may_be_repeated_at_once(r
     async with running() as r:
         with r.locked_store(), refused(ErrorCode.KAFKA_STORAGE_ERROR, "locked"):
             await r.register(1, b"a" * 16)
-        assert await r.register(1, b"b" * 16) == 2
+        assert await r.register(1, b"b" * 16) == 3
 
 
 async def test_a_controller_whose_store_was_written_by_another_stops_deciding(running, refused):
     async with running() as r, r.watch() as next_delta:
         await next_delta()
-        r.store.commit(1, [record_of(Change("cluster", None, "usurper", version=2))])
+        r.store.commit(2, [record_of(Change("cluster", None, "usurper", version=3))])
         with refused(ErrorCode.NOT_CONTROLLER, "another controller"):
             await r.register(1)
         assert isinstance(r.controller.failure.result(), VersionConflictError)
@@ -219,15 +237,15 @@ async def test_a_decision_is_carried_through_though_its_caller_has_gone(running)
             await asyncio.sleep(0.02)
             waiting.cancel()  # this one has not begun, so it never happens
         await until(lambda: 1 in r.image.brokers)
-        assert await r.register(3) == 3
+        assert await r.register(3) == 4
         assert sorted(r.image.brokers) == [1, 3]
 
 
 async def test_concurrent_calls_are_decided_one_after_another(running):
     async with running() as r:
         epochs = await asyncio.gather(*(r.register(b) for b in range(50)))
-        assert sorted(epochs) == list(range(2, 52))
-        assert r.image.version == 51
+        assert sorted(epochs) == list(range(3, 53))
+        assert r.image.version == 52
 
 
 async def test_ct_6_brokers_not_heard_of_are_fenced_and_the_watchers_told(running):
@@ -280,7 +298,7 @@ async def test_ct_12_leaders_are_given_back_in_the_background(running):
 async def test_producer_ids_are_given_once_over_restarts_failed_writes_and_another_writer(running, refused):
     async with running() as r:
         await r.start_brokers(1)
-        ask = pb.AllocateProducerIdsRequest(broker_id=1, broker_epoch=r.epoch(1))
+        ask = pb.AllocateProducerIdsRequest(**r.claim(1))
         given = await asyncio.gather(*(r.service.allocate_producer_ids(ask) for _ in range(3)))
         assert [block.first_producer_id for block in given] == [0, 1000, 2000]
         with r.locked_store(), refused(ErrorCode.KAFKA_STORAGE_ERROR, "locked"):

@@ -4,7 +4,7 @@ from replog.metadata.changes import Change
 from replog.metadata.records import record_of
 from replog.metadata.values import PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
-from replog.server.controller.sqlite_store import SqliteStore
+from replog.server.controller.sqlite_store import create_store
 from replog.topic import TopicPartition
 
 
@@ -34,10 +34,11 @@ async def test_deletions_are_forgotten_once_every_broker_that_is_not_fenced_has_
             "broker/2",
             "cluster",
             "collected",
+            "lineage",
         ]
-        assert len(r.store.load()) == 4
+        assert len(r.store.load()) == 5
     async with running() as r:
-        forgotten_up_to = r.image.version - 1
+        forgotten_up_to = r.image.version - 2
         assert [r.controller.records.since(seen)[1] for seen in (forgotten_up_to - 1, forgotten_up_to)] == [True, False]
 
 
@@ -60,9 +61,10 @@ async def test_who_may_have_missed_forgotten_deletions_is_given_everything_also_
             "topic/kept",
             "partition/kept/0",
             "collected",
+            "lineage",
         ]
         assert not shorter.reset
-        assert values(shorter) == [("collected", "collected")]
+        assert values(shorter) == [("collected", "collected"), ("lineage", "lineage")]
 
 
 async def test_a_watcher_that_is_slower_than_the_brokers_is_given_everything(running):
@@ -75,7 +77,7 @@ async def test_a_watcher_that_is_slower_than_the_brokers_is_given_everything(run
             await collected(r)
             delta = await slow()
         assert delta.reset
-        assert [key for key, _ in values(delta)] == ["cluster", "broker/1", "collected"]
+        assert [key for key, _ in values(delta)] == ["cluster", "lineage", "broker/1", "collected"]
 
 
 async def test_nothing_of_a_deleted_topics_partitions_is_stored_or_sent(running):
@@ -90,7 +92,7 @@ async def test_nothing_of_a_deleted_topics_partitions_is_stored_or_sent(running)
     async with running() as r:
         assert list(map(str, r.image.partitions)) == ["t2-0"]
         async with r.watch(seen) as next_delta:
-            assert values(await next_delta()) == [("topic/t", None)]
+            assert values(await next_delta()) == [("topic/t", None), ("lineage", "lineage")]
 
 
 async def test_the_deletions_of_partitions_that_earlier_releases_stored_are_forgotten_like_others(running, tmp_path):
@@ -104,13 +106,12 @@ async def test_the_deletions_of_partitions_that_earlier_releases_stored_are_forg
         record_of(Change("topic", "again", Topic("again", b"2" * 16), version=5)),
         record_of(Change("partition", TopicPartition("again", 0), state, b"2" * 16, version=6)),
     ]
-    store = SqliteStore(tmp_path)
-    store.commit(0, written)
-    store.close()
+    create_store(tmp_path, written)
     async with running() as r:
         assert list(map(str, r.image.partitions)) == ["again-0"]
         await r.start_brokers(1)
         await r.delete("again")
         assert await collected(r) == 4
-        assert sorted(record.key for record in r.store.load()) == ["broker/1", "cluster", "collected"]
-        assert [record.key for record in r.controller.records.since(0)[0]] == ["cluster", "broker/1", "collected"]
+        assert sorted(record.key for record in r.store.load()) == ["broker/1", "cluster", "collected", "lineage"]
+        kept = [record.key for record in r.controller.records.since(0)[0]]
+        assert kept == ["cluster", "lineage", "broker/1", "collected"]

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from replog.errors import ErrorCode
+from replog.metadata.incarnation import proof
 from replog.rpc import methods
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import presence_pb2
 from replog.server.broker.control.presence_service import PresenceService
+from replog.server.broker.identity import Identity
 from replog.server.controller import inquiries, watchers
 
 INCARNATION, OTHER = b"a" * 16, b"o" * 16
@@ -21,7 +23,7 @@ INCARNATION, OTHER = b"a" * 16, b"o" * 16
 @contextlib.asynccontextmanager
 async def listening(incarnation: bytes = INCARNATION, broker_id: int = 1) -> AsyncIterator[str]:
     server = GrpcTransport().listen("127.0.0.1:0")
-    server.add(methods.PRESENCE, PresenceService(broker_id, incarnation))
+    server.add(methods.PRESENCE, PresenceService(Identity(broker_id, incarnation)))
     yield await server.start()
     await server.stop(0)
 
@@ -161,8 +163,60 @@ async def test_a_registered_broker_finds_room_to_follow_when_strangers_take_all_
         await again.aclose()
 
 
-async def test_who_says_yes_is_asked_by_id_and_incarnation():
-    service = PresenceService(3, INCARNATION)
-    asked = [(3, INCARNATION), (3, OTHER), (4, INCARNATION), (3, b"")]
-    answers = [(await service.are_you(presence_pb2.AreYouRequest(broker_id=b, incarnation_id=i))).yes for b, i in asked]
-    assert answers == [True, False, False, False]
+async def test_ct_1_a_second_registration_has_the_first_process_asked_and_succeeds_if_that_is_gone(running, refused):
+    """CT-1, CT-21: no stream of the first one was ever lost: it had none."""
+    async with listening() as address:
+        pass
+    async with running(broker_session_timeout_ms=600_000) as r:
+        first = await r.register(1, INCARNATION, address)
+        with refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "broker 1", address, "asked whether it is gone"):
+            await r.register(1, OTHER, "elsewhere:1")
+        async with asyncio.timeout(60):
+            await asyncio.gather(*r.controller._inquiries._running.values())
+        assert await r.register(1, OTHER, "elsewhere:1") > first
+
+
+@pytest.mark.parametrize("follows", [True, False])
+async def test_ct_1_a_second_registration_is_refused_while_the_first_process_is_there(watching, refused, follows):
+    """CT-1, CT-21: however often it tries."""
+    async with listening() as address, watching(address) as broker:
+        if not follows:
+            await broker.stream.aclose()
+        for _ in range(3):
+            with refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "broker 1"):
+                await broker.running.register(1, OTHER, "elsewhere:1")
+            await broker.inquired()
+        assert not broker.fenced
+        assert broker.running.image.brokers[1].address == address
+
+
+async def test_ct_21_a_process_proves_that_it_knows_its_incarnation_and_nobody_learns_it(refused):
+    """CT-21: an answer that was heard once is none to the next question."""
+    service = PresenceService(Identity(3, INCARNATION))
+    first, second = [await service.are_you(presence_pb2.AreYouRequest(nonce=n * 16)) for n in (b"1", b"2")]
+    assert first.proof == proof(INCARNATION, 3, b"1" * 16) != second.proof
+    assert first.proof not in (proof(OTHER, 3, b"1" * 16), proof(INCARNATION, 4, b"1" * 16))
+    assert INCARNATION not in first.SerializeToString()
+    with refused(ErrorCode.INVALID_REQUEST, "a nonce of 3 bytes", "16"):
+        await service.are_you(presence_pb2.AreYouRequest(nonce=b"abc"))
+
+
+async def test_ct_21_who_listens_at_the_address_of_a_broker_does_not_hear_its_incarnation_id(watching):
+    """CT-21: and to say yes does not help it."""
+
+    class Impostor:
+        def __init__(self) -> None:
+            self.heard: list[presence_pb2.AreYouRequest] = []
+
+        async def are_you(self, request: presence_pb2.AreYouRequest) -> presence_pb2.AreYouResponse:
+            self.heard.append(request)
+            return presence_pb2.AreYouResponse(yes=True)
+
+    impostor, server = Impostor(), GrpcTransport().listen("127.0.0.1:0")
+    server.add(methods.PRESENCE, impostor)
+    async with watching(await server.start()) as broker:
+        await broker.stream.aclose()
+        await broker.inquired()
+        assert broker.fenced
+    await server.stop(0)
+    assert [INCARNATION in request.SerializeToString() for request in impostor.heard] == [False]

@@ -30,7 +30,7 @@ async def test_what_is_decided_of_thousands_of_partitions_lets_others_have_their
         await r.create("big", partitions=2000, replication_factor=3)
         broker = r.image.brokers[2]
         begun = turns
-        await r.controller.decide(lambda _: r.controller.state.fence_gone(broker))
+        await r.controller.decide(lambda now_ms: r.controller.state.fence_gone(broker, now_ms))
         task.cancel()
         created, fenced = seen
         assert (created[1], fenced[1]) == (2001, 2001)
@@ -42,11 +42,10 @@ async def test_a_request_for_many_partitions_is_decided_in_lots_and_answered_who
     async with running() as r:
         await r.start_brokers(1, 2, 3)
         await r.create("big", partitions=LOT + 1, replication_factor=3)
-        epoch = r.image.brokers[1].broker_epoch
         led = [tp for tp, state in r.image.partitions.items() if state.leader == 1]
-        request = pb.AlterPartitionRequest(broker_id=1, broker_epoch=epoch)
+        request = pb.AlterPartitionRequest(**r.claim(1))
         for tp, state in r.image.partitions.items():
-            members = [pb.IsrMember(broker_id=b, broker_epoch=-1) for b in (1, 2)]
+            members = [pb.IsrMember(broker_id=b, broker_epoch=r.epoch(b)) for b in (1, 2)]
             request.partitions.add(
                 topic="big",
                 topic_id=r.image.topics["big"].topic_id,

@@ -99,7 +99,7 @@ async def test_ct_12_unclean_elections_are_tried_again_in_the_background(running
         assert (r.partition().leader, r.partition().recovering) == (3, True)
 
 
-@pytest.mark.parametrize(("enabled", "tasks"), [(True, 5), (False, 4)])
+@pytest.mark.parametrize(("enabled", "tasks"), [(True, 6), (False, 5)])
 async def test_ct_12_the_leader_rebalance_can_be_switched_off(running, enabled, tasks):
     """CT-12."""
     async with running(auto_leader_rebalance_enable=enabled) as r:

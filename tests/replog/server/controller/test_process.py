@@ -14,6 +14,7 @@ from replog.errors import ReplogError
 from replog.rpc import methods
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.v1 import controller_pb2 as pb
+from replog.server.controller.formatting import format_cluster
 
 pytestmark = pytest.mark.processes
 
@@ -33,6 +34,7 @@ except ReplogError as error:
 
 @pytest.fixture
 def start(tmp_path):
+    format_cluster(tmp_path / "metadata")
     started = []
 
     def launch(listener="127.0.0.1:0"):
@@ -78,7 +80,7 @@ def test_it_serves_until_told_to_stop_and_exits_cleanly_though_somebody_watches(
     async def watch_and_stop():
         channel = GrpcTransport().connect(address)
         watch = channel.watch(methods.Controller["watch_metadata"], pb.WatchMetadataRequest())
-        assert (await asyncio.wait_for(anext(watch), 60)).version == 1
+        assert (await asyncio.wait_for(anext(watch), 60)).version == 2
         process.send_signal(stop)
         with pytest.raises((StopAsyncIteration, ReplogError)):
             while True:
@@ -97,7 +99,18 @@ def test_a_killed_controller_comes_back_with_everything_it_had_answered(start):
     process.wait(60)
     second = asyncio.run(register(address_of(start()), 2))
     assert second.cluster_id == first.cluster_id
-    assert second.broker_epoch == first.broker_epoch + 1
+    assert second.broker_epoch == first.broker_epoch + 2, "and a history of its own"
+
+
+def test_a_controller_whose_store_is_gone_makes_no_new_cluster(start, tmp_path):
+    """As when its volume is not mounted."""
+    (tmp_path / "metadata" / "metadata.sqlite").unlink()
+    process = start()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "not mounted" in errors
+    assert "replog controller format" in errors
+    assert not (tmp_path / "metadata" / "metadata.sqlite").exists()
 
 
 def test_a_second_controller_on_the_same_store_ends_with_a_clear_error(start):
@@ -112,13 +125,13 @@ def test_a_controller_whose_store_was_taken_over_ends_with_a_clear_error(start, 
     process = start()
     address = address_of(process)
     with sqlite3.connect(tmp_path / "metadata" / "metadata.sqlite") as usurper:
-        usurper.execute("UPDATE metadata SET version = 9")
+        usurper.execute("UPDATE metadata SET version = 9 WHERE key = 'cluster'")
     usurper.close()
     with pytest.raises(ReplogError, match="NOT_CONTROLLER"):
         asyncio.run(register(address, 1))
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "version 9, not 1" in errors
+    assert "version 9, not 2" in errors
 
 
 def test_a_port_in_use_ends_with_a_clear_error(start):

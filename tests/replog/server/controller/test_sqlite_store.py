@@ -1,4 +1,7 @@
+"""What is SQLite's own; what every store promises is in test_stores.py."""
+
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -7,37 +10,16 @@ import sys
 import pytest
 
 from replog.errors import ErrorCode
-from replog.metadata.changes import Change
-from replog.metadata.records import record_of
-from replog.metadata.values import BrokerRegistration
-from replog.rpc.v1.metadata_pb2 import MetadataRecord
-from replog.server.controller.sqlite_store import SqliteStore
+from replog.server.controller.sqlite_store import SqliteStore, create_store
 from replog.server.controller.store import VersionConflictError
+from tests.replog.server.controller.stores import records
 
 STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def records(*values, after=0):
-    """A record of each value: an int is a broker, a str of the form -key is a tombstone, another the cluster."""
-    return [record(value, version) for version, value in enumerate(values, after + 1)]
-
-
-def named(*keys):
-    """Records of these keys, without values."""
-    return [MetadataRecord(key=key, version=version) for version, key in enumerate(keys, 1)]
-
-
-def record(value, version):
-    if isinstance(value, int):
-        broker = BrokerRegistration(value, value, b"i" * 16, f"h{value}:1", "", True, False)
-        return record_of(Change("broker", value, broker, version=version))
-    if value.startswith("-"):
-        return MetadataRecord(key=value[1:], version=version)
-    return record_of(Change("cluster", None, value, version=version))
-
-
 @pytest.fixture
 def store(tmp_path):
+    create_store(tmp_path / "metadata", [])
     opened = SqliteStore(tmp_path / "metadata")
     yield opened
     opened.close()
@@ -50,30 +32,6 @@ def reopened(store):
 
 def test_a_new_store_is_empty_at_version_0(store):
     assert store.load() == []
-
-
-def test_what_was_committed_is_there_after_reopening_newest_per_key_in_version_order(store):
-    assert store.commit(0, records("c", 1, 2)) == 3
-    assert store.commit(3, records(1, after=3)) == 4
-    assert store.commit(4, records("-broker/2", after=4)) == 5
-    again = reopened(store)
-    loaded = again.load()
-    assert [(r.version, r.key, r.WhichOneof("value")) for r in loaded] == [
-        (1, "cluster", "cluster"),
-        (4, "broker/1", "broker"),
-        (5, "broker/2", None),
-    ]
-    assert loaded[1] == records(1, after=3)[0]
-    again.close()
-
-
-@pytest.mark.parametrize("expected", [0, 1, 3])
-def test_a_commit_against_another_version_writes_nothing(store, expected):
-    store.commit(0, records("c", 1))
-    with pytest.raises(VersionConflictError, match=f"at version 2, not {expected}"):
-        store.commit(expected, records(9, after=expected))
-    assert [r.key for r in store.load()] == ["cluster", "broker/1"]
-    assert store.commit(2, records(9, after=2)) == 3
 
 
 def test_a_commit_is_all_or_nothing_and_a_full_disk_leaves_the_version_as_it_was(store, refused):
@@ -94,7 +52,8 @@ import sys
 from pathlib import Path
 from replog.metadata.changes import Change
 from replog.metadata.records import record_of
-from replog.server.controller.sqlite_store import SqliteStore
+from replog.server.controller.sqlite_store import SqliteStore, create_store
+create_store(Path(sys.argv[1]), [])
 store = SqliteStore(Path(sys.argv[1]))
 for i in range(20):
     store.commit(i, [record_of(Change("cluster", None, f"c{i}", version=i + 1))])
@@ -112,6 +71,14 @@ sys.stdin.read()
     store = SqliteStore(tmp_path)
     assert [(r.version, r.cluster.cluster_id) for r in store.load()] == [(20, "c19")]
     store.close()
+
+
+def test_nobody_but_its_owner_may_read_it_it_has_the_passwords_of_brokers_ct_3(store):
+    """CT-3. The files of SQLite beside it, too."""
+    store.commit(0, records("c"))
+    modes = {path.name: f"{path.stat().st_mode:o}"[-3:] for path in store.path.parent.glob(f"{store.path.name}*")}
+    assert len(modes) > 1, modes
+    assert set(modes.values()) == {"600"}, modes
 
 
 def test_commits_are_synced_and_in_a_write_ahead_log(store):
@@ -166,9 +133,9 @@ def test_somebody_elses_database_is_refused_and_left_alone(tmp_path, refused):
 
 
 def test_a_store_of_a_newer_release_is_refused(store, refused):
-    store._db.execute("PRAGMA user_version = 2")
+    store._db.execute("PRAGMA user_version = 3")
     store.close()
-    with refused(STORAGE, "format 2", "newer release"):
+    with refused(STORAGE, "format 3", "newer release"):
         SqliteStore(store.path.parent)
 
 
@@ -217,22 +184,64 @@ def test_a_refused_store_is_let_go_of_so_that_it_can_be_mended_and_opened(tmp_pa
     with refused(STORAGE):
         SqliteStore(tmp_path)
     path.unlink()
+    create_store(tmp_path, [])
     SqliteStore(tmp_path).close()
 
 
-def test_what_is_forgotten_goes_in_the_transaction_that_says_so(store):
-    store.commit(0, records("c", "-topic/a", "-topic/b"))
-    with pytest.raises(VersionConflictError):
-        store.commit(1, records(1, after=1), ["topic/a"])
-    assert [record.key for record in store.load()] == ["cluster", "topic/a", "topic/b"]
-    assert store.commit(3, records(1, after=3), ["topic/a", "topic/b"]) == 4
-    again = reopened(store)
-    assert [record.version for record in again.load()] == [1, 4]
+def test_a_directory_without_a_store_is_refused_and_nothing_is_made_there(tmp_path, refused):
+    with refused(STORAGE, "is not there", "not mounted", "replog controller format"):
+        SqliteStore(tmp_path / "metadata")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_an_interrupted_making_left_is_replaced(tmp_path):
+    (tmp_path / "metadata.sqlite.tmp").write_bytes(b"half of it")
+    create_store(tmp_path, records("c"))
+    store = SqliteStore(tmp_path)
+    assert [record.key for record in store.load()] == ["cluster"]
+    store.close()
+
+
+def copied(store, directory, *suffixes):
+    directory.mkdir()
+    for suffix in suffixes:
+        shutil.copy(f"{store.path}{suffix}", directory)
+    return directory
+
+
+def test_a_copy_of_an_open_store_without_its_newest_changes_is_refused(store, tmp_path, refused):
+    store.commit(0, records("c", 1, 2))
+    part = copied(store, tmp_path / "part", "")
+    for _ in range(2):  # the first try leaves nothing that would let the second pass
+        with refused(STORAGE, "metadata.sqlite-wal", "replog controller backup"):
+            SqliteStore(part)
+    whole = SqliteStore(copied(store, tmp_path / "whole", "", "-wal"))
+    assert len(whole.load()) == 3
+    whole.close()
+    store.close()
+    alone = SqliteStore(copied(store, tmp_path / "closed", ""))
+    assert len(alone.load()) == 3
+    alone.close()
+
+
+def test_a_store_of_an_earlier_release_that_was_closed_in_wal_mode_is_opened(tmp_path):
+    create_store(tmp_path, records("c"))
+    with sqlite3.connect(tmp_path / "metadata.sqlite") as earlier:
+        earlier.execute("PRAGMA user_version = 1")
+        earlier.execute("PRAGMA journal_mode = WAL")
+    earlier.close()
+    store = SqliteStore(tmp_path)
+    assert [record.key for record in store.load()] == ["cluster"]
+    store.close()
+
+
+def test_a_store_closed_while_somebody_reads_it_is_whole_when_it_is_opened_again(store):
+    store.commit(0, records("c"))
+    store._db.execute("PRAGMA busy_timeout = 10")
+    reader = sqlite3.connect(f"file:{store.path}?mode=ro", uri=True)
+    reader.execute("SELECT count(*) FROM metadata").fetchone()
+    store.close()
+    reader.close()
+    again = SqliteStore(store.path.parent)
+    assert [record.key for record in again.load()] == ["cluster"]
     again.close()
-
-
-def test_all_keys_that_begin_with_what_is_forgotten_go_and_none_besides(store):
-    kept = ["partition/s/0", "partition/t-0/0", "partition/t.x/0", "partition/t0/0", "partition/tt/0", "topic/t"]
-    store.commit(0, named(*kept, "partition/t/0", "partition/t/9999"))
-    store.commit(8, records(1, after=8), ["partition/t/"])
-    assert [record.key for record in store.load()] == [*kept, "broker/1"]

@@ -3,6 +3,7 @@
 from tests.replog.simulator.variants import (
     clients,
     compaction,
+    controllers,
     elections,
     metadata,
     replication,
@@ -14,6 +15,16 @@ from tests.replog.simulator.variants.variant import Variant
 
 VARIANTS: dict[str, Variant] = {
     variant.name: variant
-    for module in (truncation, replication, elections, metadata, storage, compaction, transactions, clients)
+    for module in (
+        truncation,
+        replication,
+        elections,
+        metadata,
+        controllers,
+        storage,
+        compaction,
+        transactions,
+        clients,
+    )
     for variant in module.VARIANTS
 }

@@ -17,8 +17,10 @@ from replog.controller.decision import Decision, numbered
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
+from replog.metadata.incarnation import Claim
 from replog.metadata.records import record_of
-from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
+from replog.metadata.values import BrokerRegistration, PartitionState
+from replog.server.broker.control.lifecycle import BrokerLifecycle
 from replog.server.broker.control.role_changes import RoleChanges
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.controller.active_controller import ActiveController
@@ -33,7 +35,7 @@ def _refusal_of_any_incarnation(
     state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration]
 ) -> ErrorCode:
     unfenced = {b.broker_id: replace(b, fenced=False, in_controlled_shutdown=False) for b in brokers.values()}
-    members = tuple((broker_id, NO_BROKER_EPOCH) for broker_id, _ in proposal.isr)
+    members = tuple((b, brokers[b].broker_epoch if b in brokers else epoch) for b, epoch in proposal.isr)
     return _refusal(state, replace(proposal, isr=members), unfenced)
 
 
@@ -45,7 +47,10 @@ def _refusal_by_membership(
         leader_epoch=state.leader_epoch,
         partition_epoch=state.partition_epoch,
         sender=state.leader,
-        isr=(*(member for member in proposal.isr if member[0] != state.leader), (state.leader, NO_BROKER_EPOCH)),
+        isr=(
+            *(member for member in proposal.isr if member[0] != state.leader),
+            *((leader, brokers[leader].broker_epoch) for leader in (state.leader,) if leader in brokers),
+        ),
     )
     return _refusal(state, current, brokers) if state.leader >= 0 else _refusal(state, proposal, brokers)
 
@@ -77,12 +82,17 @@ def _same_leader_epoch(state: PartitionState, *arguments: Any, **options: Any) -
 _settle = replog.controller.elections.settle
 
 
-def _any_epoch(self: ClusterState, broker_id: int, broker_epoch: int) -> BrokerRegistration:
-    broker = self.image.broker(broker_id)
-    return broker if broker is not None else _registered(self, broker_id, broker_epoch)
+def _any_epoch(self: ClusterState, sender: Claim) -> BrokerRegistration:
+    broker = self.image.broker(sender.broker_id)
+    return broker if broker is not None else _registered(self, sender)
 
 
 _registered = ClusterState._registered
+
+
+def _take_leave(self: BrokerLifecycle, _why: str) -> float:
+    self._may_stop.set()
+    return 0.0
 
 
 def _replace_in_flight(self: AlterPartitionQueue, topic_partition: Any, proposal: Any) -> bool:
@@ -137,7 +147,7 @@ async def _announce_then_store(self: ActiveController, wanted: Iterable[Any]) ->
     self.records.put(records)
     self._watchers.wake()
     try:
-        await self._in_store(self._store.commit, version, records)
+        await self._store.commit(version, records)
     except Exception as error:
         self._fail(error)
         raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
@@ -181,7 +191,12 @@ VARIANTS = [
     Variant("unclean-restart-stays-eligible", "power", (replog.controller.registration, "restart", _clean_restart)),
     Variant("anyone-leads", "swarm", (replog.controller.elections, "_elect", _elect_anyone)),
     Variant("leader-epoch-not-raised", "swarm", (replog.controller.elections, "settle", _same_leader_epoch)),
-    Variant("stale-brokers-are-heard", "stragglers", (ClusterState, "_registered", _any_epoch)),
+    Variant(
+        "stale-brokers-are-heard",
+        "stragglers",
+        (ClusterState, "_registered", _any_epoch),
+        (BrokerLifecycle, "_lose", _take_leave),  # else the broker would repair it (D40)
+    ),
     Variant(
         "proposal-replaces-one-in-flight",
         "stragglers",

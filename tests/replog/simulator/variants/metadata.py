@@ -1,6 +1,12 @@
 """Wrong ways to hear of the metadata."""
 
+from collections.abc import Iterable, Set
+
+from replog.controller.cluster_state import ClusterState
+from replog.controller.restoration import Held, Restored, restored
+from replog.log.directories.metadata_position import Position
 from replog.metadata.image import MetadataImage
+from replog.server.controller import restoring
 from tests.replog.simulator.variants.variant import Variant
 
 _leave = MetadataImage._leave
@@ -11,6 +17,16 @@ def _leave_when_told(image: MetadataImage, topic: str, topic_id: bytes | None) -
         _leave(image, topic, topic_id)
 
 
-VARIANTS = [
+def _check_nothing(state: ClusterState, known: Position) -> None:
+    pass
+
+
+def _by_who_is_there(copy: MetadataImage, held: Iterable[Held], read: Set[int], restorations: int = 0) -> Restored:
+    return restored(copy, [each._replace(last_epoch=-1, log_end_offset=0) for each in held], read, restorations)
+
+
+VARIANTS: list[Variant] = [
     Variant("missed-deletion-unnoticed", "many", (MetadataImage, "_leave", _leave_when_told)),
+    Variant("controller-behind-obeyed", "stores", (ClusterState, "check_known", _check_nothing)),
+    Variant("restored-by-who-is-there", "stores", (restoring, "restored", _by_who_is_there)),
 ]

@@ -8,6 +8,7 @@ import replog.log.directories.log_directory
 import replog.log.recovery
 from follower.partition_follower import PartitionFollower
 from replog.fetch import FetchPartition
+from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.epochs import LeaderEpochCache
 from replog.log.formats.checkpoint import OffsetCheckpoint
@@ -53,11 +54,11 @@ def _start_over_without_high_watermarks(self: LogDirectory, *arguments: Any) -> 
     return logs
 
 
-def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, int]:
-    clean, epoch = _take_marker(directory, log_dirs)
+def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, CleanStop]:
+    clean, stop = _take_marker(directory, log_dirs)
     if clean:
-        replog.log.directories.clean_shutdown.write_marker(directory, epoch, log_dirs)
-    return clean, epoch
+        replog.log.directories.clean_shutdown.write_marker(directory, stop.broker_epoch, log_dirs, stop.incarnation_id)
+    return clean, stop
 
 
 _take_marker = replog.log.directories.log_directory.take_marker

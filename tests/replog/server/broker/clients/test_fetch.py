@@ -8,7 +8,9 @@ from replog.fetch import CONSUMER, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc.codec import WithRecords
+from replog.rpc.peer import anonymous, handling
 from replog.rpc.v1 import log_pb2
+from replog.server.authorizer import everything
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.replicas.budget import ROOM_WAIT_S, Share
@@ -43,6 +45,7 @@ async def test_a_stream_that_waits_for_the_next_request_does_not_keep_the_record
     await eventually(lambda: cluster.log(1, TopicPartition("t", 0)).high_watermark == 1)
     stream = OneRequest(fetch_request(TopicPartition("t", 0)))
     broker = cluster.brokers[1]
+    handling(anonymous("127.0.0.1"))
     serving = asyncio.create_task(LogService(broker.manager, broker._producer_ids).fetch(stream))
     await stream.idle.wait()
     (records,) = stream.records
@@ -60,7 +63,7 @@ async def test_a_poll_that_ends_empty_needs_no_room_for_an_answer(cluster):
     await cluster.produce(tp, batch(b"x"))
     await eventually(lambda: cluster.log(1, tp).high_watermark == 1)
     manager = cluster.brokers[1].manager
-    consumer = ConsumerStream(manager)
+    consumer = ConsumerStream(manager, everything)
     named = {tp: FetchPartition(1, 1 << 20)}
     first = SessionRequest(CONSUMER, NO_BROKER_EPOCH, 0, 1, 1 << 20, named, isolation=Isolation.HIGH_WATERMARK)
     with Share(manager.answers) as share, Share(manager.answers) as taken:
@@ -82,7 +85,7 @@ async def test_all_who_wait_for_a_partition_are_answered_though_few_look_in_one_
     request = SessionRequest(CONSUMER, NO_BROKER_EPOCH, 60_000, 1, 1 << 20, named, isolation=Isolation.HIGH_WATERMARK)
 
     async def read() -> int:
-        with contextlib.closing(ConsumerStream(manager)) as consumer, Share(manager.answers) as share:
+        with contextlib.closing(ConsumerStream(manager, everything)) as consumer, Share(manager.answers) as share:
             return (await consumer.answer(request, share, goes_on=False)).size
 
     async with asyncio.timeout(10):

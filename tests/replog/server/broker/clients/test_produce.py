@@ -9,6 +9,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import log_pb2
+from replog.server.authorizer import everything
 from replog.server.broker.clients.produce import BATCH_BYTES, Produce
 from replog.server.broker.clients.produce_stream import MAX_PRODUCES_UNDER_WAY
 from replog.server.broker.replicas.budget import Held
@@ -27,7 +28,7 @@ async def test_records_are_let_go_when_they_are_appended(tmp_path):
     leader = Leader(tmp_path)
     payload = bytearray(record(size=500))
     answers: list[Produce] = []
-    Produce(leader.manager, HEAD, answers.append).append([(LED, memoryview(payload))])
+    Produce(leader.manager, HEAD, answers.append).append([(LED, memoryview(payload))], everything)
     assert leader.log(LED).log_end_offset == 6
     assert answers == [], "it waits for its follower"
     forget_tails()
@@ -37,11 +38,11 @@ async def test_records_are_let_go_when_they_are_appended(tmp_path):
 async def test_a_batch_that_waits_takes_no_more_than_is_counted(tmp_path):
     leader = Leader(tmp_path)
     one = record()
-    Produce(leader.manager, HEAD, lambda _: None).append([(LED, one)])
+    Produce(leader.manager, HEAD, lambda _: None).append([(LED, one)], everything)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     for _ in range(500):
-        Produce(leader.manager, HEAD, lambda _: None).append([(LED, one)])
+        Produce(leader.manager, HEAD, lambda _: None).append([(LED, one)], everything)
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (after - before) / 500 < BATCH_BYTES

@@ -15,6 +15,8 @@ from replog.rpc.status import wire_code
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1.metadata_pb2 import RECOVERED
 from replog.server.broker.control.isr_proposals import AlterPartitionSender
+from replog.server.broker.control.newest_metadata import NewestMetadata
+from replog.server.broker.identity import Identity
 from replog.topic import TopicPartition
 from tests.replog.client.network import VirtualLoop
 
@@ -57,6 +59,10 @@ def sent_for(seconds: float, sender: AlterPartitionSender) -> None:
         runner.run(run())
 
 
+def unknown() -> NewestMetadata:
+    return NewestMetadata((), backoff())
+
+
 @pytest.mark.parametrize("leaves_out", [False, True])
 def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves_out):
     controller = StaleController(leaves_out=leaves_out)
@@ -64,7 +70,9 @@ def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves_out):
     def resubmit(tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> None:
         sender.submit(tp, proposal)
 
-    sender = AlterPartitionSender(1, controller, lambda _: b"", resubmit, 1.0, backoff())  # type: ignore[arg-type]
+    sender = AlterPartitionSender(
+        Identity(1, b"i" * 16), controller, lambda _: b"", resubmit, unknown(), 1.0, backoff()
+    )  # type: ignore[arg-type]
     sent_for(10.0, sender)
     assert 10 <= controller.asked <= 20, "five times in the first second and a half, then once a second"
     assert {item.recovery_state for item in controller.items} == {RECOVERED}, "no leader has to recover (ST-15)"
@@ -74,7 +82,9 @@ def test_a_proposal_keeps_the_topic_it_was_made_for():
     """ISR-8: it stays queued though the topic is deleted; a new one of that name may have the same epochs."""
     controller = StaleController(leaves_out=True)
     ids = [b"new", b"old"]
-    sender = AlterPartitionSender(1, controller, lambda _: ids.pop(), lambda *_: None, 1.0, backoff())  # type: ignore[arg-type]
+    sender = AlterPartitionSender(
+        Identity(1, b"i" * 16), controller, lambda _: ids.pop(), lambda *_: None, unknown(), 1.0, backoff()
+    )  # type: ignore[arg-type]
     sent_for(0.2, sender)
     assert controller.asked >= 2
     assert {item.topic_id for item in controller.items} == {b"old"}

@@ -1,15 +1,18 @@
 """A broker's life as the controller sees it."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from replog.controller import registration
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
 from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.control.lifecycle import BrokerLifecycle
 from replog.server.controller.active_controller import ActiveController
+from tests.replog.server.broker.conftest import eventually
 
 
 async def test_ct_2_a_broker_registers_recovers_runs_and_stops_in_that_order(cluster, monkeypatch):
@@ -34,6 +37,25 @@ async def test_ct_2_a_broker_registers_recovers_runs_and_stops_in_that_order(clu
     ]
 
 
+async def test_isr_18_a_broker_that_was_stopped_proves_it_and_one_that_was_killed_does_not(cluster, monkeypatch):
+    """ISR-18."""
+    proved: list[bool] = []
+    stopped_cleanly = registration._stopped_cleanly
+
+    def noted(*arguments: Any) -> bool:
+        proved.append(stopped_cleanly(*arguments))
+        return proved[-1]
+
+    monkeypatch.setattr(registration, "_stopped_cleanly", noted)
+    await cluster.start_broker(1)
+    await cluster.stop_broker(1)
+    await cluster.start_broker(1)
+    await cluster.crash_broker(1)
+    await eventually(lambda: cluster.controller.state.image.brokers[1].fenced)
+    await cluster.start_broker(1)
+    assert proved == [True, False]
+
+
 async def test_ct_21_a_broker_that_fails_says_so_before_it_goes_and_may_register_again_at_once(cluster, monkeypatch):
     """CT-21: not only by the connections that it loses."""
     monkeypatch.setattr(ActiveController, "_on_lost", lambda *_: None)
@@ -44,8 +66,8 @@ async def test_ct_21_a_broker_that_fails_says_so_before_it_goes_and_may_register
     assert broker.failed
     assert cluster.controller.state.image.brokers[1].fenced
     again = await asyncio.wait_for(cluster.start_broker(1), 60)
-    assert again._lifecycle.broker_epoch > epoch
-    assert cluster.controller.state.image.brokers[1].broker_epoch == again._lifecycle.broker_epoch
+    assert again._identity.broker_epoch > epoch
+    assert cluster.controller.state.image.brokers[1].broker_epoch == again._identity.broker_epoch
 
 
 async def test_who_asks_a_broker_that_stops_is_refused_at_once_however_long_it_takes(cluster):

@@ -5,11 +5,15 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.backoff import Backoff
+from replog.controller import acls
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import change_of
 from replog.rpc.v1 import controller_pb2, metadata_pb2
 from replog.server.broker.control.metadata_watch import MetadataWatch
+from replog.server.broker.control.newest_metadata import NewestMetadata
+from replog.server.broker.identity import Identity
 from replog.server.controller import watchers
 from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
 
@@ -21,9 +25,16 @@ class Watched:
         self.image = MetadataImage()
         self.whole: list[bool] = []
         channel = cluster.channel(cluster.controller_address)
-        self.watch = MetadataWatch(channel, 9, b"w" * 16, self.image, self._apply, Backoff(random.Random(1)))
+        self.watch = MetadataWatch(
+            channel,
+            Identity(9, b"w" * 16),
+            self.image,
+            NewestMetadata((), Backoff(random.Random(1))),
+            self._apply,
+            Backoff(random.Random(1)),
+        )
 
-    async def _apply(self, records: Sequence[metadata_pb2.MetadataRecord]) -> None:
+    async def _apply(self, records: Sequence[metadata_pb2.MetadataRecord], is_all: bool) -> None:
         for record in records:
             self.image.put(change_of(record))
         self.whole.append(all(tp.topic in self.image.topics for tp in self.image.partitions))
@@ -123,3 +134,21 @@ async def test_who_comes_back_from_before_forgotten_deletions_deletes_what_is_no
     assert watched.image.partitions == state.image.partitions
     assert watched.image.topics == state.image.topics
     assert sorted(map(str, broker.manager.hosted)) == ["again-0", "kept-0", "kept-1", "kept-2"]
+
+
+async def test_who_missed_that_an_acl_was_taken_away_does_not_keep_to_it_for_good(cluster):
+    await cluster.start_broker(1)
+    state, watched = cluster.controller.state, Watched(cluster)
+    acl = Acl(ResourceType.TOPIC, "t", PatternType.LITERAL, "User:ann", "*", Operation.READ, Permission.ALLOW)
+    both = [acl, acl._replace(principal="User:bob")]
+    await cluster.controller.decide(lambda _: acls.create_acls(state.image, both, random.Random(1)))
+    async with watched.running():
+        await watched.watch.wait_for_version(state.image.version, 60)
+    assert list(watched.image.acls.ids) == both
+    await cluster.controller.decide(lambda _: acls.delete_acls(state.image, [AclFilter(*acl)]))
+    await eventually(lambda: state.sessions.applied_version(1) == state.image.version)
+    assert await cluster.controller.decide(lambda _: state.collect_tombstones()) == 1
+    async with watched.running():
+        await watched.watch.wait_for_version(state.image.version, 60)
+        await eventually(lambda: watched.image.version == state.image.version)
+    assert list(watched.image.acls.ids) == both[1:]

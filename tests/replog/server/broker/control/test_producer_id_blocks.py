@@ -8,6 +8,7 @@ import pytest
 from replog.client import Producer
 from replog.controller.cluster_state import ClusterState
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.incarnation import Claim
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
@@ -30,8 +31,8 @@ async def test_every_client_gets_an_id_of_its_own_and_all_who_wait_share_a_block
     blocks: list[int] = []
     allocate = ClusterState.allocate_producer_ids
 
-    def counted(self: ClusterState, broker_id: int, broker_epoch: int) -> object:
-        decision = allocate(self, broker_id, broker_epoch)
+    def counted(self: ClusterState, sender: Claim) -> object:
+        decision = allocate(self, sender)
         blocks.append(decision.answer)
         return decision
 

@@ -82,8 +82,7 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
     waiting = asyncio.create_task(cluster.produce(TP, batch(b"of the first topic")))
     await eventually(lambda: leader.manager.hosted[TP].log.log_end_offset == 1)
     # the leader hears of the deletion and of the creation at once, as after a break of its metadata stream
-    image, roles = leader._image, leader._roles
-    assert roles is not None
+    image, roles = leader._image, making_up(leader)
     topic_record = metadata_pb2.MetadataRecord(
         key="topic/t", version=image.version + 1, topic=metadata_pb2.TopicRecord(topic="t", topic_id=b"2" * 16)
     )
@@ -104,8 +103,7 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
 async def test_a_partition_of_an_earlier_topic_of_the_name_is_not_created_whatever_came_of_it_before(cluster):
     """CT-19: it changed, then the topic was deleted, and created again with fewer partitions; all came at once."""
     broker = await cluster.begin(1, partitions=2)
-    image, roles = broker._image, broker._roles
-    assert roles is not None
+    image, roles = broker._image, making_up(broker)
     state, topic, version = image.partitions[TP], image.topics["t"], image.version
     late = Change("partition", TopicPartition("t", 2), state, topic.topic_id)
     again = Change("partition", TP, state, b"2" * 16), Change("topic", "t", Topic("t", b"2" * 16, topic.configs))
@@ -114,6 +112,56 @@ async def test_a_partition_of_an_earlier_topic_of_the_name_is_not_created_whatev
     assert image.partitions.keys() == broker.manager.hosted.keys() == {TP}
     assert broker.manager.hosted[TP].topic_id == b"2" * 16
     assert sorted(path.name for path in (cluster.directory / "broker-1").glob("t-*") if path.suffix == "") == ["t-0"]
+
+
+def making_up(broker):
+    """Metadata that its controller did not decide: the broker must not tell it that it knows them."""
+    broker._known._durable = 2**63
+    return broker._roles
+
+
+def strays(cluster, broker_id: int) -> list[Path]:
+    return sorted((cluster.directory / f"broker-{broker_id}").glob("t-0.*-stray"))
+
+
+async def test_ct_26_a_replica_of_another_topic_id_is_kept_as_a_stray(cluster):
+    """CT-26: the topic may have been made again by a controller that did not know it, from an older copy."""
+    broker = await cluster.begin(1)
+    await cluster.produce(TP, batch(b"acknowledged"))
+    before = (broker.manager.hosted[TP].log.directory / f"{0:020d}.log").read_bytes()
+    image, roles = broker._image, making_up(broker)
+    again = (
+        Change("topic", "t", Topic("t", b"2" * 16), version=image.version + 1),
+        Change("partition", TP, image.partitions[TP], b"2" * 16, image.version + 2),
+    )
+    await roles.apply([record_of(change) for change in again])
+    assert broker.manager.hosted[TP].topic_id == b"2" * 16
+    (stray,) = strays(cluster, 1)
+    assert (stray / f"{0:020d}.log").read_bytes() == before != b""
+    assert broker.logs is not None
+    assert broker.logs.take_expired(2**60) == [], "nobody deletes it"
+
+
+@pytest.mark.parametrize("is_all", [False, True])
+async def test_ct_26_a_topic_that_is_not_there_is_deleted_only_if_its_deletion_was_heard_of(cluster, is_all):
+    """CT-26."""
+    broker = await cluster.begin(1)
+    await cluster.produce(TP, batch(b"acknowledged"))
+    tombstone = metadata_pb2.MetadataRecord(key="topic/t", version=broker._image.version + 1)
+    await making_up(broker).apply([tombstone], is_all=is_all)
+    assert TP not in broker.manager.hosted
+    assert len(strays(cluster, 1)) == is_all
+
+
+async def test_ct_26_a_replica_that_is_placed_elsewhere_at_a_start_is_kept_as_a_stray(cluster):
+    """CT-26: the broker may have become a replica after the copy from which the metadata were made."""
+    await cluster.begin(2)
+    await cluster.produce(TP, batch(b"acknowledged"))
+    broker = cluster.brokers[1]
+    broker._image.partitions[TP] = replace(broker._image.partitions[TP], replicas=(2,), isr=(2,), leader=2)
+    assert broker._roles is not None
+    await broker._roles.apply_image()
+    assert len(strays(cluster, 1)) == 1
 
 
 async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster):

@@ -162,6 +162,16 @@ class Watch(SystemClock):
         return self.now_ms
 
 
+@pytest.mark.parametrize("broker_epoch", [-1, 0])
+async def test_who_fetches_without_a_broker_epoch_is_no_follower_st_7(leader, broker_epoch):
+    """Divergence 40: what it says to have would let acks=all acknowledge what nobody has."""
+    request = pb.ReplicaFetchRequest(
+        replica_id=2, broker_epoch=broker_epoch, max_bytes=ONE_MIB, partitions=[named(LED)]
+    )
+    with pytest.raises(ReplogError, match=f"INVALID_REQUEST: broker 2 .* epoch {broker_epoch}; register"):
+        leader.session.on_request(request)
+
+
 async def test_followers_that_wait_for_nothing_are_answered_together(leader):
     """Divergence 35: at the latest after the time that they named."""
     leader.manager.clock = clock = Watch()

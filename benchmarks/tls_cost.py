@@ -1,0 +1,109 @@
+"""What TLS costs: the same work on two clusters of three brokers on this machine, one of them secure.
+
+Records of 1 KiB with acks=all to a topic of six partitions with three replicas each: as many as go through, what was
+written is then read, and one at a time. The clusters take turns, so that a machine that changes its mind does so to
+both. The middle of all rounds is shown.
+
+`python -m benchmarks.tls_cost`; takes about a minute.
+"""
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.report import benchmark_parser, publish, table
+from replog.client import Admin, Consumer, Producer
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.rpc.http2.transport import H2Transport
+from replog.topic import TopicPartition
+
+KINDS = ("plaintext", "TLS")
+RECORD = os.urandom(1024)
+TOPIC, PARTITIONS, BROKERS = "cost", 6, 3
+RECORDS = 100_000  # of a round, as many as go through
+SINGLES = 1000  # of a round, one at a time
+ROUNDS = 5
+NO_AUTHORIZER = {"authorizer.class.name": ""}  # which a secure cluster has, too
+
+Figures = dict[str, float]
+
+
+async def measured(cluster: LocalCluster) -> Figures:
+    transport = H2Transport(cluster.tls)
+    partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+    async with Consumer(cluster.bootstrap, transport=transport) as consumer:
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        async with Producer(cluster.bootstrap, transport=transport, batch_size=128 << 10, linger_ms=5) as producer:
+            written_s = await _write(producer)
+        for partition, end in ends.items():
+            consumer.seek(partition, end)
+        read_s = await _read(consumer)
+    async with Producer(cluster.bootstrap, transport=transport, linger_ms=0) as producer:
+        waits = [await _one(producer, number % PARTITIONS) for number in range(SINGLES)]
+    megabytes = RECORDS * len(RECORD) / 1e6
+    return {"write MB/s": megabytes / written_s, "read MB/s": megabytes / read_s, "p50 ms": statistics.median(waits)}
+
+
+async def _write(producer: Producer) -> float:
+    begin = time.perf_counter()
+    deliveries = []
+    for number in range(0, RECORDS, 100):
+        deliveries += await producer.send_many(TOPIC, [RECORD] * 100, partition=number // 100 % PARTITIONS)
+    for delivery in deliveries:
+        await delivery
+    return time.perf_counter() - begin
+
+
+async def _read(consumer: Consumer) -> float:
+    begin = time.perf_counter()
+    count = 0
+    while count < RECORDS:
+        count += len(await consumer.fetch())
+    return time.perf_counter() - begin
+
+
+async def _one(producer: Producer, partition: int) -> float:
+    begin = time.perf_counter()
+    await (await producer.send(TOPIC, RECORD, partition=partition))
+    return (time.perf_counter() - begin) * 1000
+
+
+async def compare(clusters: dict[str, LocalCluster], rounds: int) -> dict[str, Figures]:
+    for cluster in clusters.values():
+        async with Admin(cluster.bootstrap, transport=H2Transport(cluster.tls)) as admin:
+            await admin.create_topic(TOPIC, partitions=PARTITIONS)
+        await measured(cluster)  # which warms it up
+    all_figures: dict[str, list[Figures]] = {kind: [] for kind in clusters}
+    for _ in range(rounds):
+        for kind, cluster in clusters.items():
+            all_figures[kind].append(await measured(cluster))
+    return {
+        kind: {name: statistics.median(round_[name] for round_ in figures) for name in figures[0]}
+        for kind, figures in all_figures.items()
+    }
+
+
+def main() -> None:
+    parser = benchmark_parser(__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        LocalCluster(Path(directory, "plaintext"), BROKERS) as plain,
+        LocalCluster(Path(directory, "tls"), BROKERS, NO_AUTHORIZER, secure=True) as secure,
+    ):
+        figures = asyncio.run(compare(dict(zip(KINDS, (plain, secure), strict=True)), options.rounds))
+    plaintext, tls = (figures[kind] for kind in KINDS)
+    rows = [
+        [name, f"{value:.2f}", f"{tls[name]:.2f}", f"{(tls[name] / value - 1) * 100:+.0f} %"]
+        for name, value in plaintext.items()
+    ]
+    publish("tls_cost", table(["", *KINDS, "difference"], rows), {"figures": figures}, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Access control lists in Kafka's words: who may do what to which resource, from where (KIP-11, KIP-290). Pure values.
+
+An ACL: a principal, from a host, is allowed or denied an operation on the resources that a pattern names.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import MAX_TOPIC_NAME_LENGTH
+
+WILDCARD = "*"  # a host, or a LITERAL resource name: any
+ANYBODY = "User:*"
+CLUSTER_NAME = "kafka-cluster"  # of the one resource of its type
+MAX_PRINCIPAL_LENGTH = 256  # characters
+
+_PRINCIPAL = re.compile(r"[A-Za-z]+:[^\x00-\x1f\x7f]+")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class ResourceType(IntEnum):
+    ANY = 1  # of filters
+    TOPIC = 2
+    CLUSTER = 4
+
+
+class PatternType(IntEnum):
+    ANY = 1  # of filters
+    MATCH = 2  # of filters: every pattern that applies to the resource of this name
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    ANY = 1  # of filters
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Permission(IntEnum):
+    ANY = 1  # of filters
+    DENY = 2
+    ALLOW = 3
+
+
+OPERATIONS: Mapping[ResourceType, frozenset[Operation]] = {
+    ResourceType.TOPIC: frozenset(
+        {
+            Operation.ALL,
+            Operation.READ,
+            Operation.WRITE,
+            Operation.CREATE,
+            Operation.DELETE,
+            Operation.ALTER,
+            Operation.DESCRIBE,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+        }
+    ),
+    ResourceType.CLUSTER: frozenset(
+        {
+            Operation.ALL,
+            Operation.CREATE,
+            Operation.ALTER,
+            Operation.DESCRIBE,
+            Operation.CLUSTER_ACTION,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+            Operation.IDEMPOTENT_WRITE,
+        }
+    ),
+}
+"""What there is to do to each type of resource."""
+
+_IMPLIED = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+"""Which operations, where they are allowed, allow this one, too. To deny them does not deny it."""
+
+
+class Acl(NamedTuple):
+    resource_type: ResourceType
+    resource_name: str
+    pattern_type: PatternType
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+    def speaks_of(self, host: str, operation: Operation) -> bool:
+        """Whether it allows or denies its principal this operation, from there."""
+        if self.host not in (WILDCARD, host):
+            return False
+        if self.operation in (Operation.ALL, operation):
+            return True
+        return self.permission is Permission.ALLOW and self.operation in _IMPLIED.get(operation, ())
+
+    def __str__(self) -> str:
+        return (
+            f"{self.permission.name} {self.principal} from {self.host}: {self.operation.name} on "
+            f"{self.resource_type.name} {self.pattern_type.name} {self.resource_name}"
+        )
+
+
+class AclFilter(NamedTuple):
+    """ANY, and None, fit everything."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    resource_name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+    @property
+    def exactly(self) -> Acl | None:
+        """The one ACL that fits, if there is only one that could."""
+        anything = (None, ResourceType.ANY, PatternType.ANY, Operation.ANY, Permission.ANY)
+        if self.pattern_type is PatternType.MATCH or any(each in anything for each in self):
+            return None
+        return Acl(*self)  # type: ignore[arg-type]
+
+    def fits(self, acl: Acl) -> bool:
+        return (
+            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            and self._fits_name(acl)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+        )
+
+    def _fits_name(self, acl: Acl) -> bool:
+        if self.pattern_type is PatternType.MATCH:
+            return self.resource_name is None or applies(acl.pattern_type, acl.resource_name, self.resource_name)
+        return self.pattern_type in (PatternType.ANY, acl.pattern_type) and self.resource_name in (
+            None,
+            acl.resource_name,
+        )
+
+
+def applies(pattern_type: PatternType, pattern: str, name: str) -> bool:
+    """Whether a pattern names the resource of this name."""
+    if pattern_type is PatternType.PREFIXED:
+        return name.startswith(pattern)
+    return pattern in (WILDCARD, name)
+
+
+def checked(acl: Acl) -> Acl:
+    """`acl`, its host as a connection would have it. Raises INVALID_REQUEST unless it can ever apply."""
+    if fault := _fault(acl):
+        shown = f"{acl.resource_name[:60]!r}, {acl.principal[:60]!r}, {acl.host[:60]!r}"
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"an ACL of {shown} {fault}")
+    return acl._replace(host=as_connected(acl.host))
+
+
+def as_connected(host: str) -> str:
+    """An address as a connection of it has it; what is none stays as it is."""
+    try:
+        address = ip_address(host.partition("%")[0])  # without the interface of an IPv6 link
+    except ValueError:
+        return host
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def check_principal(name: str) -> None:
+    """Raises INVALID_REQUEST unless it could be somebody's."""
+    if len(name) > MAX_PRINCIPAL_LENGTH or not _PRINCIPAL.fullmatch(name) or "/" in name:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"{name[:60]!r} names no principal: write User:NAME, of at most {MAX_PRINCIPAL_LENGTH} characters, no /",
+        )
+
+
+def _fault(acl: Acl) -> str:
+    if acl.resource_type not in OPERATIONS:
+        return f"names a {acl.resource_type.name} resource; name a TOPIC or the CLUSTER"
+    if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        return f"has a pattern of type {acl.pattern_type.name}; it is LITERAL or PREFIXED"
+    if acl.operation not in OPERATIONS[acl.resource_type]:
+        known = ", ".join(sorted(operation.name for operation in OPERATIONS[acl.resource_type]))
+        return f"is for {acl.operation.name}; to a {acl.resource_type.name} one can do {known}"
+    if acl.permission is Permission.ANY:
+        return "neither allows nor denies; say ALLOW or DENY"
+    if fault := _name_fault(acl):
+        return fault
+    if len(acl.principal) > MAX_PRINCIPAL_LENGTH or not _PRINCIPAL.fullmatch(acl.principal):
+        return (
+            f"names no principal: write User:NAME, or User:* for anybody, of at most {MAX_PRINCIPAL_LENGTH} characters"
+        )
+    return _host_fault(acl.host)
+
+
+def _name_fault(acl: Acl) -> str:
+    name = acl.resource_name
+    if acl.resource_type is ResourceType.CLUSTER:
+        is_cluster = (acl.pattern_type, name) == (PatternType.LITERAL, CLUSTER_NAME)
+        return "" if is_cluster else f"names the CLUSTER otherwise than LITERAL {CLUSTER_NAME}"
+    if acl.pattern_type is PatternType.LITERAL and name == WILDCARD:
+        return ""
+    if len(name) > MAX_TOPIC_NAME_LENGTH or not _TOPIC.fullmatch(name):
+        return (
+            f"names no topic: write letters, digits, '.', '_' and '-', {MAX_TOPIC_NAME_LENGTH} at most, or LITERAL * "
+            "for all"
+        )
+    return ""
+
+
+def _host_fault(host: str) -> str:
+    if host != WILDCARD:
+        try:
+            ip_address(host)
+        except ValueError:
+            return "names no host: write an address such as 10.0.0.7, or * for all; names are not looked up"
+    return ""

@@ -1,0 +1,180 @@
+"""`replog controller`: the controller in the foreground; and its store: made, copied and restored."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from replog.cli.options import ConfigFile, Overrides, settings
+from replog.command.output import note
+from replog.errors import ErrorCode, ReplogError
+
+if TYPE_CHECKING:
+    from replog.config import ControllerConfig
+
+app = typer.Typer(rich_markup_mode="markdown")
+
+
+def _parsed(config: ConfigFile, override: Overrides) -> "ControllerConfig":
+    from replog.config import ControllerConfig
+
+    return ControllerConfig.parse(settings(config, override), str(config or "--override"))
+
+
+@app.callback(invoke_without_command=True)
+def controller(context: typer.Context, config: ConfigFile = None, override: Overrides = None) -> None:
+    """Run the controller in the foreground until SIGTERM or SIGINT, or look after its store.
+
+    Needs `metadata.log.dir`, where `replog controller format` has made a metadata store; or `metadata.store=etcd` and
+    `metadata.etcd.endpoints`, where other controllers may run, too.
+
+    Example: `replog controller --override metadata.log.dir=/var/lib/replog-controller
+    --override listeners=127.0.0.1:9093`
+    """
+    if context.invoked_subcommand is not None:
+        if config or override:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"say --config after {context.invoked_subcommand}")
+        return
+    from replog.server import logging
+    from replog.server.controller.process import main
+
+    parsed = _parsed(config, override)
+    logging.configure()
+    raise typer.Exit(main(parsed))
+
+
+@app.command("format")
+def format_store(
+    config: ConfigFile = None,
+    override: Overrides = None,
+    cluster_id: Annotated[
+        str | None, typer.Option("--cluster-id", metavar="ID", help="The new cluster's id; else a random one.")
+    ] = None,
+    ignore_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", help="Leave a store that is there as it is, and exit with 0.")
+    ] = False,
+    moved: Annotated[
+        Path | None,
+        typer.Option("--move-from", metavar="DIR", help="Into etcd: the metadata.log.dir of a controller on SQLite."),
+    ] = None,
+) -> None:
+    """Make the metadata store of a new cluster, in `metadata.log.dir` or in etcd: once, before the first start.
+
+    Prints the cluster id. It never changes a store that is there. With `--move-from` etcd gets the metadata of a
+    controller that is stopped, and is not to be started on SQLite again.
+
+    Example: `replog controller format --override metadata.log.dir=/var/lib/replog-controller`
+    """
+    import asyncio
+
+    from replog.server.controller.formatting import format_cluster, format_etcd, is_formatted
+
+    parsed = _parsed(config, override)
+    if parsed.metadata_store == "etcd":
+        where = f"{parsed.metadata_etcd_prefix} of the etcd at {parsed.metadata_etcd_endpoints}"
+        try:
+            print(asyncio.run(format_etcd(parsed, cluster_id, moved)))
+            note(f"made the metadata store of a new cluster in {where}")
+        except ReplogError as error:
+            if not ignore_formatted or "already" not in error.message:
+                raise
+            note(f"{where} is formatted already")
+        return
+    if moved is not None:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "--move-from is for metadata.store=etcd")
+    directory = parsed.metadata_log_dir
+    if ignore_formatted and is_formatted(directory):
+        note(f"{directory} is formatted already")
+        return
+    print(format_cluster(directory, cluster_id))
+    note(f"made the metadata store of a new cluster in {directory}")
+
+
+Replicas = Annotated[
+    list[str],
+    typer.Option(
+        "--replica", metavar="ID=DIR", help="A log directory of broker ID, which is stopped; one for each of them all."
+    ),
+]
+
+
+@app.command()
+def backup(
+    config: ConfigFile = None,
+    override: Overrides = None,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the copy goes.")] = Path(),
+) -> None:
+    """Copy the metadata store as it is at one moment, also while the controller runs; prints the file.
+
+    Its name has the cluster id and the version. The copy is read back before it gets that name. Run it on the host of
+    the store, as the user of the controller. An etcd has its own: `etcdctl snapshot save`.
+
+    Example: `replog controller backup --config /etc/replog/controller.properties --to /var/backups`
+    """
+    from replog.server.controller.backup import back_up
+
+    path, image = back_up(_sqlite_directory(config, override), to)
+    print(path)
+    note(f"cluster {image.cluster_id}, version {image.version}: topics {len(image.topics)}")
+
+
+@app.command()
+def restore(
+    replica: Replicas,
+    from_older_copy: Annotated[
+        Path, typer.Option("--from-older-copy", metavar="FILE", help="The newest copy of the store that there is.")
+    ],
+    config: ConfigFile = None,
+    override: Overrides = None,
+) -> None:
+    """Make the metadata store from an older copy and from the log directories of all brokers.
+
+    A copy does not know which replicas have what was acknowledged since. The log directories do: the replicas whose
+    last record has the highest leader epoch, and of those the longest, lead first. Name every log directory of every
+    broker; what a missing one alone had is lost, and is listed. The brokers and the controller are stopped, and nothing
+    but the store is written.
+
+    Example: `replog controller restore --config controller.properties --from-older-copy older.sqlite
+    --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3`
+    """
+    _restored(_sqlite_directory(config, override), replica, from_older_copy)
+
+
+@app.command()
+def rebuild(replica: Replicas, config: ConfigFile = None, override: Overrides = None) -> None:
+    """Make the metadata store from the log directories of all brokers, where no copy of it is left.
+
+    As `restore`, but the settings of topics and brokers, ACLs, and topics without any replica are lost. What cannot be
+    known is listed.
+
+    Example: `replog controller rebuild --config controller.properties --replica 1=/data/1 --replica 2=/data/2`
+    """
+    _restored(_sqlite_directory(config, override), replica, None)
+
+
+def _sqlite_directory(config: ConfigFile, override: Overrides) -> Path:
+    parsed = _parsed(config, override)
+    if parsed.metadata_store != "sqlite":
+        raise ReplogError(ErrorCode.INVALID_CONFIG, "metadata.store=etcd: use etcdctl snapshot; this is for SQLite")
+    return parsed.metadata_log_dir
+
+
+def _restored(directory: Path, replicas: list[str], copy: Path | None) -> None:
+    from random import SystemRandom
+
+    from replog.server.controller.restoring import restore as restore_store
+
+    paths: dict[int, list[Path]] = {}
+    for each in replicas:
+        broker_id, equals, path = each.partition("=")
+        if not equals or not path or not broker_id.isdecimal():
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"--replica {each!r} is not ID=DIR")
+        paths.setdefault(int(broker_id), []).append(Path(path))
+    outcome = restore_store(directory, paths, SystemRandom(), copy)
+    for remark in outcome.remarks:
+        print(remark)
+    image = outcome.image
+    note(
+        f"made {directory}: cluster {image.cluster_id}, topics {len(image.topics)}, "
+        f"partitions {len(image.partitions)}, remarks {len(outcome.remarks)}; start the controller, then the brokers"
+    )

@@ -1,0 +1,60 @@
+"""ACLs are made and deleted, each request in one commit. Pure: random numbers are passed in."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from replog.acl import Acl, AclFilter, as_connected, checked
+from replog.controller.decision import Decision
+from replog.controller.placement import Chance
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.acl_table import AclTable
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+
+MAX_ACLS = 10_000  # of a cluster
+MAX_ACLS_PER_REQUEST = 1000  # and filters
+MAX_WIDE_FILTERS = 10  # of one request: each is held against every ACL
+
+
+class AlteredAcls(NamedTuple):
+    """How many, and the metadata version that has it so."""
+
+    altered: int
+    metadata_version: int
+
+
+def create_acls(image: MetadataImage, acls: Sequence[Acl], chance: Chance) -> Decision[AlteredAcls]:
+    """All of `acls`, or none; those that are there already stay. Raises INVALID_REQUEST."""
+    _check_count(len(acls), MAX_ACLS_PER_REQUEST, "ACLs in one request")
+    new = [acl for acl in dict.fromkeys(map(checked, acls)) if acl not in image.acls.ids]
+    _check_count(len(image.acls.ids) + len(new), MAX_ACLS, "ACLs in a cluster; delete some, or use PREFIXED patterns")
+    changes = [Change("acl", chance.randbytes(16).hex(), acl) for acl in new]
+    return Decision(changes, AlteredAcls(len(new), image.version + len(new)))
+
+
+def delete_acls(image: MetadataImage, filters: Sequence[AclFilter]) -> Decision[AlteredAcls]:
+    """Every ACL that one of them fits. Raises INVALID_REQUEST."""
+    _check_count(len(filters), MAX_ACLS_PER_REQUEST, "filters in one request")
+    wide = sum(each.exactly is None for each in filters)
+    _check_count(wide, MAX_WIDE_FILTERS, "filters in one request that may fit more than one ACL")
+    gone = dict.fromkeys(acl for each in filters for acl in _fitting(image.acls, each))
+    changes = [Change("acl", image.acls.ids[acl], None) for acl in gone]
+    return Decision(changes, AlteredAcls(len(gone), image.version + len(gone)))
+
+
+def describe_acls(image: MetadataImage, wanted: AclFilter) -> list[Acl]:
+    """Those that fit, by resource."""
+    return sorted(_fitting(image.acls, wanted))
+
+
+def _fitting(table: AclTable, wanted: AclFilter) -> Iterable[Acl]:
+    if wanted.host is not None:
+        wanted = wanted._replace(host=as_connected(wanted.host))  # as `checked` wrote it
+    if (exact := wanted.exactly) is not None:
+        return [exact] if exact in table.ids else []
+    return filter(wanted.fits, table.ids)
+
+
+def _check_count(count: int, most: int, what: str) -> None:
+    if count > most:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{count} {what}: at most {most}")

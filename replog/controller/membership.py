@@ -1,0 +1,46 @@
+"""Which registered brokers have joined the cluster, and what becomes of the other registrations (D43). Pure.
+
+To register takes one request, which anybody can send. A broker has joined once it was unfenced: until then it gets no
+replicas, its registration ends with its session, and makes room for another when there are too many.
+"""
+
+from replog.controller.decision import Decision
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import BrokerRegistration
+
+
+def joined(image: MetadataImage) -> list[BrokerRegistration]:
+    """The brokers that may be given replicas."""
+    return [broker for broker in image.brokers.values() if has_joined(image, broker)]
+
+
+def never_joined(image: MetadataImage) -> list[BrokerRegistration]:
+    """The registrations that nothing needs, oldest first."""
+    unused = [broker for broker in image.brokers.values() if not has_joined(image, broker)]
+    return sorted(unused, key=lambda broker: broker.broker_epoch)
+
+
+def has_joined(image: MetadataImage, broker: BrokerRegistration) -> bool:
+    """Stores of earlier releases do not say so of a broker that is stopped: there its replicas do."""
+    return broker.joined or not broker.fenced or bool(image.index.on_broker(broker.broker_id))
+
+
+def unregister(image: MetadataImage, broker_id: int) -> Decision[int]:
+    """Forget a broker that will not come back. Answers the version at which it is forgotten.
+
+    Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST while it is unfenced or has replicas.
+    """
+    broker = image.broker(broker_id)
+    if broker is None:
+        raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
+    if not broker.fenced:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"cannot forget broker {broker_id}: it is unfenced; stop it first")
+    if held := image.index.on_broker(broker_id):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"cannot forget broker {broker_id}: it has replicas, such as that of {next(iter(held))}; "
+            "move them to other brokers first",
+        )
+    return Decision([Change("broker", broker_id, None)], image.version + 1)

@@ -1,0 +1,178 @@
+"""Metadata from an older copy, or from none, and from what the log directories of brokers hold. Pure.
+
+What a copy does not know may have been acknowledged since, so a copy alone must not lead (see docs/backup.md). The
+replicas know more: their topic ids, leader epochs and log ends. A record that was committed is in every in-sync
+replica. The replica whose last record has the highest leader epoch, and of those the longest, has all that any of them
+had committed. It and its equals are the only ones that may lead first.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import replace
+from typing import NamedTuple
+
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import NO_LEADER, PartitionState, Topic
+from replog.topic import TopicPartition
+
+LEADER_EPOCHS_AHEAD = 1000  # above all that is known: the last leader may have been one whose disk was not read
+PARTITION_EPOCHS_AHEAD = 1 << 20  # above the copy's, for each restoration that there was: brokers do not note them
+PRODUCER_IDS_AHEAD = 1 << 32  # above all that is known: those that have written nothing are in no log
+
+
+class Held(NamedTuple):
+    """One replica in a log directory."""
+
+    broker_id: int
+    partition: TopicPartition
+    topic_id: bytes
+    last_epoch: int  # leader epoch of its last record; -1: it has none
+    log_end_offset: int
+    seen_epoch: int  # the highest leader epoch that it has heard of
+    producer_id: int = -1  # the highest that has written to it, -1: none
+
+
+class Restored(NamedTuple):
+    """All metadata, as changes that are not numbered yet, and in words what could not be known or is gone."""
+
+    changes: list[Change]
+    remarks: list[str]
+
+
+def restored(copy: MetadataImage, held: Iterable[Held], read: Set[int], restorations: int = 0) -> Restored:
+    """The metadata that follows from `copy`, empty if there is none, and from all replicas on the brokers `read`.
+
+    `restorations`: how many there were already; the copy may be older than they. No broker is registered: each that
+    comes counts as after an unclean stop. No partition has a leader until one comes that may lead it.
+    """
+    replicas = list(held)
+    restoration = _Restoration(copy, read, restorations)
+    topics = restoration.topics(replicas)
+    by_partition: dict[TopicPartition, list[Held]] = defaultdict(list)
+    for replica in replicas:
+        if topics[replica.partition.topic].topic_id == replica.topic_id:
+            by_partition[replica.partition].append(replica)
+    changes = [Change("cluster", None, copy.cluster_id)] if copy.cluster_id else []
+    changes += [Change("broker_config", broker, configs) for broker, configs in copy.broker_configs.items()]
+    changes += [Change("client_quota", user, quota) for user, quota in copy.client_quotas.items()]
+    changes += [Change("acl", acl_id, acl) for acl_id, acl in copy.acls.by_id.items()]
+    for name, topic in sorted(topics.items()):
+        changes.append(Change("topic", name, topic))
+        changes += restoration.partitions(topic, by_partition)
+    highest = max([copy.next_producer_id - 1, *(replica.producer_id for replica in replicas)])
+    changes.append(Change("producer_ids", None, highest + 1 + PRODUCER_IDS_AHEAD))
+    return Restored(changes, restoration.remarks)
+
+
+class _Restoration:
+    def __init__(self, copy: MetadataImage, read: Set[int], restorations: int) -> None:
+        self.remarks: list[str] = []
+        self._copy = copy
+        self._read = read
+        self._least_leader_epoch = (restorations + 1) * LEADER_EPOCHS_AHEAD  # those of the last one led perhaps nowhere
+        self._least_partition_epoch = (restorations + 1) * PARTITION_EPOCHS_AHEAD
+
+    def topics(self, replicas: Iterable[Held]) -> dict[str, Topic]:
+        """Which topic each name stands for now."""
+        counts: dict[str, dict[bytes, int]] = defaultdict(lambda: defaultdict(int))
+        for replica in replicas:
+            counts[replica.partition.topic][replica.topic_id] += 1
+        topics = {}
+        for name, ids in counts.items():
+            topics[name] = self._topic(name, ids)
+        for name, topic in self._copy.topics.items():
+            if name in topics:
+                continue
+            elsewhere = self._brokers_of(name) - self._read
+            if elsewhere:
+                topics[name] = topic
+            else:
+                self.remarks.append(f"topic {name} of the copy is on no disk: it was deleted since, and is left out")
+        return topics
+
+    def _topic(self, name: str, ids: Mapping[bytes, int]) -> Topic:
+        """An id that the copy does not know is newer than the copy's."""
+        known = self._copy.topics.get(name)
+        newer = {topic_id: count for topic_id, count in ids.items() if known is None or topic_id != known.topic_id}
+        if not newer:
+            assert known is not None
+            return known
+        topic_id = max(newer, key=lambda each: (newer[each], each))
+        if len(newer) > 1:
+            self.remarks.append(
+                f"topic {name} was made more than once: {len(newer)} topic ids are on the disks; the one with most "
+                "replicas is taken, and brokers keep the others as stray"
+            )
+        if known is None:
+            self.remarks.append(f"topic {name} is younger than the copy: its settings are not known, defaults count")
+            return Topic(name, topic_id)
+        self.remarks.append(f"topic {name} was deleted and made again since the copy: its settings may be others")
+        return replace(known, topic_id=topic_id)
+
+    def _brokers_of(self, name: str) -> set[int]:
+        states = (self._copy.partitions[tp] for tp in self._copy.index.of_topic(name))
+        return {broker_id for state in states for broker_id in state.replicas}
+
+    def partitions(self, topic: Topic, held: Mapping[TopicPartition, Collection[Held]]) -> Iterable[Change]:
+        known = self._copy.topics.get(topic.name)
+        states: dict[TopicPartition, PartitionState] = {}
+        if known is not None and known.topic_id == topic.topic_id:
+            states = {tp: self._copy.partitions[tp] for tp in self._copy.index.of_topic(topic.name)}
+        there = [tp for tp in held if tp.topic == topic.name]
+        count = 1 + max(tp.partition for tp in [*states, *there])
+        some = next((state.replicas for state in states.values()), ()) or tuple(
+            sorted({replica.broker_id for tp in there for replica in held[tp]})
+        )
+        for number in range(count):
+            tp = TopicPartition(topic.name, number)
+            state = self._partition(tp, states.get(tp), held.get(tp, ()), some)
+            yield Change("partition", tp, state, topic.topic_id)
+
+    def _partition(
+        self, tp: TopicPartition, known: PartitionState | None, held: Collection[Held], some: tuple[int, ...]
+    ) -> PartitionState:
+        """`some`: replicas for a partition of which nothing is known."""
+        holders = {replica.broker_id for replica in held}
+        wanted = some if known is None and not held else known.replicas if known is not None else ()
+        replicas = self._placed(wanted, holders)
+        unread = tuple(broker_id for broker_id in replicas if broker_id not in self._read)
+        best = max(((replica.last_epoch, replica.log_end_offset) for replica in held), default=None)
+        if best is not None:
+            heirs = {r.broker_id for r in held if (r.last_epoch, r.log_end_offset) == best}
+            if unread:
+                self.remarks.append(f"{tp}: what only {_brokers(unread)} had is lost, if anything: it was not read")
+        elif unread and known is not None:
+            heirs = set(unread) & {*known.isr, *known.elr} or set(unread)
+        else:
+            heirs = set(replicas)
+            self.remarks.append(f"{tp}: no replica of it is on any disk: it begins empty, on {_brokers(replicas)}")
+        epochs = [replica.seen_epoch for replica in held]
+        heirs_in_order = tuple(broker_id for broker_id in replicas if broker_id in heirs)
+        return PartitionState(
+            replicas=replicas,
+            isr=(),
+            leader=NO_LEADER,
+            leader_epoch=max(
+                self._least_leader_epoch,
+                max([0 if known is None else known.leader_epoch, *epochs]) + LEADER_EPOCHS_AHEAD,
+            ),
+            partition_epoch=max(
+                self._least_partition_epoch, (0 if known is None else known.partition_epoch) + PARTITION_EPOCHS_AHEAD
+            ),
+            elr=heirs_in_order,
+            last_known_leader=heirs_in_order[0],
+        )
+
+    def _placed(self, known: tuple[int, ...], holders: Set[int]) -> tuple[int, ...]:
+        """Those who hold it, or may, in the order that is known; as many as there were, others who lost it included."""
+        stay = [broker_id for broker_id in known if broker_id in holders or broker_id not in self._read]
+        came = sorted(holders - set(known))
+        lost = [broker_id for broker_id in known if broker_id not in stay]
+        missing = max(0, len(known) - len(stay) - len(came))
+        return (*stay, *came, *lost[:missing])
+
+
+def _brokers(ids: Iterable[int]) -> str:
+    names = [str(broker_id) for broker_id in sorted(ids)]
+    return f"broker{'s' if len(names) > 1 else ''} {', '.join(names)}"

@@ -1,0 +1,186 @@
+"""A cluster's own authority for certificates, in a directory: `ca.pem` is what all trust, `ca.key` what makes others.
+
+A certificate says whose it is in a URI: `replog://<cluster-id>/<role>/<name>`. One file, as in Kafka's PEM keystores,
+has its private key and itself. Files are only for their owner, appear whole, and are not replaced unless that is said.
+"""
+
+import ipaddress
+import os
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.cluster_file import CA_CERTIFICATE
+from replog.log.files.replacing import fsync_directory, put_in_place
+from replog.rpc.peer import Role
+from replog.rpc.tls import SCHEME, Identity
+
+CA_KEY = "ca.key"
+CA_DAYS, DAYS = 5 * 365, 365
+LOCAL = ("localhost", "127.0.0.1", "::1")  # names that every certificate has
+SKEW = timedelta(minutes=10)  # of clocks: a new certificate holds at once everywhere
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def init(directory: Path, cluster_id: str, now: datetime | None = None) -> None:
+    """Make the authority. Raises INVALID_REQUEST if there is one, or for an id that cannot be."""
+    if not _CLUSTER_ID.fullmatch(cluster_id):
+        raise _bad(f"cluster id {cluster_id!r}: choose up to 64 of the characters A-Z a-z 0-9 _ -")
+    for name in (CA_KEY, CA_CERTIFICATE):
+        if (directory / name).exists():
+            raise _bad(f"{directory / name} is there already; all certificates hang on it: use another directory")
+    now = now or datetime.now(UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"replog {cluster_id}"[:64])])
+    certificate = (
+        _builder(subject, subject, key.public_key(), now, now + timedelta(days=CA_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectAlternativeName([_uri(f"{SCHEME}://{cluster_id}")]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, SHA256())
+    )
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(directory / CA_KEY, _private(key))
+    _write(directory / CA_CERTIFICATE, certificate.public_bytes(Encoding.PEM))
+
+
+def issue(
+    directory: Path,
+    role: Role,
+    name: str,
+    hosts: Sequence[str] = (),
+    *,
+    replace: bool = False,
+    now: datetime | None = None,
+) -> Path:
+    """A keystore for one process or user, `<role>-<name>.pem`; `hosts` are names and addresses besides `LOCAL`.
+
+    Raises INVALID_REQUEST without an authority there, for a name that cannot be, or a file that is there already.
+    """
+    if role is Role.BROKER and not (name.isascii() and name.isdigit() and str(int(name)) == name):
+        raise _bad(f"broker {name!r}: a broker's certificate is for its node.id, a number")
+    if not _NAME.fullmatch(name):
+        raise _bad(f"name {name[:100]!r}: choose up to 64 of the characters A-Z a-z 0-9 _ . -")
+    path = directory / f"{role}-{name}.pem"
+    if path.exists() and not replace:
+        raise _bad(f"{path} is there already; --replace puts a new one in its place")
+    ca_key, ca = _authority(directory)
+    now = now or datetime.now(UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    identity = Identity(_cluster_id(directory, ca), role, name)
+    usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if role is not Role.CLIENT:  # whose certificate would else do for a server's
+        usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
+    names = [_uri(identity.uri), *(_host(host) for host in dict.fromkeys((*LOCAL, *hosts)))]
+    certificate = (
+        _builder(
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
+            ca.subject,
+            key.public_key(),
+            now,
+            min(now + timedelta(days=DAYS), ca.not_valid_after_utc),
+        )
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, SHA256())
+    )
+    _write(path, _private(key) + certificate.public_bytes(Encoding.PEM))
+    return path
+
+
+def cluster_id_of(directory: Path) -> str:
+    """Raises INVALID_REQUEST if there is no authority."""
+    return _cluster_id(directory, _authority(directory)[1])
+
+
+def _authority(directory: Path) -> tuple[Any, x509.Certificate]:
+    try:
+        key = load_pem_private_key((directory / CA_KEY).read_bytes(), None)
+        return key, x509.load_pem_x509_certificate((directory / CA_CERTIFICATE).read_bytes())
+    except (OSError, ValueError) as error:
+        raise _bad(f"{directory} has no authority for certificates: {error}; make one: replog tls init DIR") from None
+
+
+def _cluster_id(directory: Path, ca: x509.Certificate) -> str:
+    try:
+        names = ca.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return str(names.get_values_for_type(x509.UniformResourceIdentifier)[0]).removeprefix(f"{SCHEME}://")
+    except (x509.ExtensionNotFound, IndexError):
+        raise _bad(f"{directory / CA_CERTIFICATE} names no cluster; make another: replog tls init DIR") from None
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: Any, begin: datetime, end: datetime) -> Any:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin - SKEW)
+        .not_valid_after(end)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _uri(value: str) -> x509.GeneralName:
+    return x509.UniformResourceIdentifier(value)
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(host)
+    except ValueError:
+        raise _bad(f"--host {host!r} is neither a name in ASCII nor an address") from None
+
+
+def _private(key: Any) -> bytes:
+    pem: bytes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return pem
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        beside = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with open(beside, "wb") as file:
+            os.fchmod(beside, 0o600)
+            file.write(content)
+        put_in_place(path)
+        fsync_directory(path.parent)
+    except OSError as error:
+        raise _bad(f"cannot write {path}: {error}") from None
+
+
+def _bad(message: str) -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_REQUEST, message)

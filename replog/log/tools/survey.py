@@ -1,0 +1,150 @@
+"""What the replicas in a stopped broker's log directory hold: topic ids, leader epochs, log ends. Reads only.
+
+Where the next start would cut off what is torn, the replica ends there here, too (SG-8, LD-10).
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.lock import held
+from replog.log.directories.meta_properties import META_PROPERTIES
+from replog.log.directories.partition_metadata import DamagedTopicId, read_topic_id
+from replog.log.epochs import LeaderEpochCache
+from replog.log.errors import CorruptSnapshot, storage_errors
+from replog.log.files.names import LOG_SUFFIX, segment_file_name
+from replog.log.formats.batch import HEADER_SIZE, BatchHeader
+from replog.log.formats.checkpoint import (
+    LEADER_EPOCH_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    DamagedCheckpoint,
+    OffsetCheckpoint,
+)
+from replog.log.formats.segment_file import open_file
+from replog.log.formats.walk import WINDOW, Break, LogFile
+from replog.log.offsets import NO_EPOCH
+from replog.log.producers.snapshot import read_snapshot
+from replog.log.tools.verify.names import is_partition_name, segment_bases, snapshot_files
+from replog.properties import load_properties
+from replog.topic import TopicPartition, parse_directory_name
+
+
+class SurveyedReplica(NamedTuple):
+    partition: TopicPartition
+    topic_id: bytes
+    last_epoch: int  # leader epoch of its last record; -1: it has none
+    log_end_offset: int
+    seen_epoch: int  # the highest leader epoch that it has heard of; -1: none
+    producer_id: int  # the highest that has written to it; -1: none
+
+
+class Survey(NamedTuple):
+    """`passed_over`: replicas that cannot be told apart from others, in words."""
+
+    cluster_id: str
+    broker_id: int
+    replicas: list[SurveyedReplica]
+    passed_over: list[str]
+
+
+def survey(directory: Path) -> Survey:
+    """Of one log directory, whose broker does not run. Raises LogStorageError, INVALID_REQUEST if it is none."""
+    cluster_id, broker_id = _identity(directory)
+    replicas, passed_over = [], []
+    with held(directory), storage_errors(directory):
+        is_clean = (directory / CLEAN_SHUTDOWN).exists()
+        recovery_points = {} if is_clean else _recovery_points(directory)
+        for path in sorted(directory.iterdir()):
+            if not path.is_dir() or not is_partition_name(path.name):
+                continue
+            tp = parse_directory_name(path.name)
+            try:
+                topic_id = read_topic_id(path)
+            except DamagedTopicId as damage:
+                passed_over.append(damage.message)
+                continue
+            if topic_id is None:
+                passed_over.append(f"{path} does not name a topic id")
+                continue
+            sound_to = None if is_clean else recovery_points.get(tp, 0)
+            replicas.append(_replica(path, tp, topic_id, sound_to))
+    return Survey(cluster_id, broker_id, replicas, passed_over)
+
+
+def _identity(directory: Path) -> tuple[str, int]:
+    path = directory / META_PROPERTIES
+    properties = load_properties(path)
+    try:
+        return properties["cluster.id"], int(properties["node.id"])
+    except (KeyError, ValueError):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, f"{path} does not name a cluster.id and a node.id; name a broker's log directory"
+        ) from None
+
+
+def _recovery_points(directory: Path) -> dict[TopicPartition, int]:
+    try:
+        return OffsetCheckpoint(directory / RECOVERY_POINT_CHECKPOINT).read()
+    except DamagedCheckpoint:
+        return {}  # all is checked then, as at a start (LD-9)
+
+
+def _replica(path: Path, tp: TopicPartition, topic_id: bytes, sound_to: int | None) -> SurveyedReplica:
+    """`sound_to`: batches from that offset on must prove to be sound; None: all are."""
+    epochs = _epochs(path)
+    bases = segment_bases(path) or [0]
+    first = max(0, sum(base <= sound_to for base in bases) - 1) if sound_to is not None else len(bases) - 1
+    log_end, epoch, producer_id = bases[first], NO_EPOCH, _producer_id(path)
+    for base in bases[first:]:
+        log_end = max(log_end, base)
+        for header in _batches(path / segment_file_name(base, LOG_SUFFIX), log_end, check=sound_to is not None):
+            if header is None:
+                break
+            log_end, epoch = header.next_offset, header.leader_epoch
+            producer_id = max(producer_id, header.producer_id)
+        else:
+            continue
+        break
+    if epoch == NO_EPOCH and log_end > 0:
+        epoch = max((of for of, start in epochs if start < log_end), default=NO_EPOCH)
+    seen_epoch = max([epoch, *(of for of, _ in epochs)])
+    return SurveyedReplica(tp, topic_id, epoch, log_end, seen_epoch, producer_id)
+
+
+def _epochs(path: Path) -> tuple[tuple[int, int], ...]:
+    try:
+        return LeaderEpochCache.load(path / LEADER_EPOCH_CHECKPOINT).entries
+    except DamagedCheckpoint:
+        return ()
+
+
+def _producer_id(path: Path) -> int:
+    """Of the newest snapshot that can be read. Those who came later are in the batches behind it."""
+    for _, file in reversed(snapshot_files(path)):
+        try:
+            return max((entry.producer_id for entry in read_snapshot(file)), default=-1)
+        except CorruptSnapshot:
+            continue
+    return -1
+
+
+def _batches(path: Path, expected: int, *, check: bool) -> Iterator[BatchHeader | None]:
+    """The headers, from offset `expected` on; None in place of the first batch that cannot be right."""
+    if not path.exists():
+        return
+    with open_file(path) as file:
+        log, epoch = LogFile(file, WINDOW if check else HEADER_SIZE), NO_EPOCH
+        for step in log.walk():
+            if isinstance(step, Break) or not _continues(log, *step, expected, epoch, check=check):
+                yield None
+                return
+            header = step[1]
+            yield header
+            expected, epoch = header.next_offset, header.leader_epoch
+
+
+def _continues(log: LogFile, position: int, header: BatchHeader, expected: int, epoch: int, *, check: bool) -> bool:
+    fits = header.base_offset >= expected and header.leader_epoch >= epoch
+    return fits and (not check or log.crc(position, header) == header.crc)

@@ -1,0 +1,94 @@
+"""Who may call which method, and what ACLs must allow for it (Kafka's operations, as its requests need them).
+
+The role comes from the peer's certificate, never from what a request claims.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from replog.acl import Operation
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.peer import Peer, Role
+
+
+class On(Enum):
+    """What the operation is done to."""
+
+    CLUSTER = "the cluster"
+    TOPIC = "the topic that the request names"
+    TOPIC_OR_CLUSTER = "either of them"
+    SOME_TOPIC = "the cluster; or there is a topic that it may write to"
+    ROWS = "each topic that the request names: its service refuses them one by one"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Of one method."""
+
+    role: Role = Role.ANY  # that it asks for
+    claim: str = ""  # the field of its request with the id of the broker that asks, which must be the certificate's
+    operation: Operation | None = None  # that an ACL must allow, if there is an authorizer; None: nothing
+    on: On = On.CLUSTER
+
+    def check_role(self, path: str, asks: Peer) -> None:
+        """Raises CLUSTER_AUTHORIZATION_FAILED."""
+        if self.role is not Role.ANY and asks.role is not Role.ANY and asks.role is not self.role:
+            raise ReplogError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"{path} is for a {self.role}'s certificate; {asks.principal} at {asks.host} is a {asks.role}",
+            )
+
+    def check_claim(self, path: str, asks: Peer, request: Any) -> None:
+        """Raises CLUSTER_AUTHORIZATION_FAILED."""
+        if self.claim and asks.role is Role.BROKER and str(getattr(request, self.claim)) != asks.name:
+            raise ReplogError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"{path}: {self.claim}={getattr(request, self.claim)} is not the broker of the certificate, "
+                f"{asks.principal} at {asks.host}; issue one for each broker: replog tls issue broker ID",
+            )
+
+
+ANYBODY = Access()  # it tells nothing of anybody's data
+ACTION = Operation.CLUSTER_ACTION  # a certificate of the role is as good as an ACL for it
+ACCESS = {
+    "Controller/RegisterBroker": Access(Role.BROKER, "broker_id", ACTION),
+    "Controller/Heartbeat": Access(Role.BROKER, "broker_id", ACTION),
+    "Controller/AlterPartition": Access(Role.BROKER, "broker_id", ACTION),
+    "Controller/AllocateProducerIds": Access(Role.BROKER, "broker_id", ACTION),
+    "Controller/WatchMetadata": Access(Role.BROKER, "broker_id", ACTION),
+    "Controller/UnregisterBroker": Access(operation=Operation.ALTER),
+    "Controller/CreateTopic": Access(operation=Operation.CREATE, on=On.TOPIC_OR_CLUSTER),
+    "Controller/DeleteTopic": Access(operation=Operation.DELETE, on=On.TOPIC),
+    "Controller/AlterTopicConfigs": Access(operation=Operation.ALTER_CONFIGS, on=On.TOPIC),
+    "Controller/AlterBrokerConfigs": Access(operation=Operation.ALTER_CONFIGS),
+    "Controller/AlterClientQuotas": Access(operation=Operation.ALTER_CONFIGS),
+    "Controller/DescribeClientQuotas": Access(operation=Operation.DESCRIBE_CONFIGS),
+    "Controller/ElectLeaders": Access(operation=Operation.ALTER),
+    "Controller/AlterPartitionReassignments": Access(operation=Operation.ALTER),
+    "Controller/ListPartitionReassignments": Access(operation=Operation.DESCRIBE),
+    "Controller/CreateAcls": Access(operation=Operation.ALTER),
+    "Controller/DeleteAcls": Access(operation=Operation.ALTER),
+    "Controller/DescribeAcls": Access(operation=Operation.DESCRIBE),
+    "Presence/AreYou": Access(Role.CONTROLLER, operation=ACTION),
+    "Replica/Fetch": Access(Role.BROKER, "replica_id", ACTION),
+    "Log/Produce": Access(operation=Operation.WRITE, on=On.ROWS),
+    "Log/ProduceOnce": Access(operation=Operation.WRITE, on=On.ROWS),
+    "Log/Fetch": Access(operation=Operation.READ, on=On.ROWS),
+    "Log/FetchOnce": Access(operation=Operation.READ, on=On.ROWS),
+    "Log/ListOffsets": Access(operation=Operation.DESCRIBE, on=On.ROWS),
+    "Log/OffsetsForLeaderEpoch": Access(operation=Operation.DESCRIBE, on=On.ROWS),
+    "Log/DeleteRecords": Access(operation=Operation.DELETE, on=On.ROWS),
+    "Log/GetMetadata": Access(operation=Operation.DESCRIBE, on=On.ROWS),
+    "Log/InitProducerId": Access(operation=Operation.IDEMPOTENT_WRITE, on=On.SOME_TOPIC),
+    "LogDirs/AlterReplicaLogDirs": Access(operation=Operation.ALTER),
+    "LogDirs/DescribeLogDirs": Access(operation=Operation.DESCRIBE),
+    "Inspection/DescribeReplicas": Access(operation=Operation.DESCRIBE, on=On.ROWS),
+    "Inspection/ReadFile": Access(operation=Operation.READ, on=On.TOPIC),
+    "Inspection/ReadBatchHeaders": Access(operation=Operation.READ, on=On.TOPIC),
+    "Health/Check": ANYBODY,
+    "Health/List": ANYBODY,
+    "Health/Watch": ANYBODY,
+    "ServerReflection/ServerReflectionInfo": ANYBODY,
+}
+"""Every method of every server, by service and name: one that is not here cannot be served."""

@@ -1,0 +1,113 @@
+"""TLS of one connection: what its socket carries on one side, HTTP/2 on the other. Memory in, memory out.
+
+asyncio's own TLS would have a buffer of 256 KiB for every connection, and one context for the life of a listener.
+"""
+
+import contextlib
+import ssl
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from replog.log.offsets import Buffer
+
+RECORD = 16 << 10  # bytes of plain text in the largest record of TLS
+PART = 32 << 10  # of what came, at a time: OpenSSL keeps the largest buffer that it ever needed
+HELLO = 0x16  # what TLS begins with
+
+
+class Shield:
+    def __init__(self, context: ssl.SSLContext, server: str | None) -> None:
+        """`server`: the host that a client means, whose name the certificate must have; None: we are the server."""
+        self.open = False  # the handshake is done
+        self.ended = False  # the peer said that nothing more comes
+        self._came, self._leaves = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._came, self._leaves, server_side=server is None, server_hostname=server)
+
+    def begin(self) -> None:
+        """A client speaks first."""
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+
+    def receive(self, data: Buffer, room: memoryview) -> Iterator[memoryview]:
+        """The plain text of what came, in pieces that hold until the next one. Raises ssl.SSLError.
+
+        Look at `open` and `outgoing` before and after: a handshake may go on or end here.
+        """
+        came, tls, filled = self._came, self._tls, 0
+        for begin in range(0, len(data), PART):
+            came.write(data[begin : begin + PART])
+            try:
+                if not self.open:
+                    tls.do_handshake()
+                    self.open = True
+                    yield room[:0]
+                while came.pending or tls.pending():
+                    size = cast(int, tls.read(RECORD, cast(bytearray, room[filled : filled + RECORD])))
+                    if not size:
+                        self.ended = True
+                        break
+                    filled += size
+                    if filled > len(room) - RECORD:
+                        yield room[:filled]
+                        filled = 0
+            except ssl.SSLWantReadError:
+                pass
+        if filled:
+            yield room[:filled]
+
+    def seal(self, pieces: Sequence[Buffer]) -> list[bytes]:
+        """As records of TLS. Only while `open`. Raises ssl.SSLError."""
+        plain = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        sealed, begin = [], 0
+        while begin < len(plain):
+            begin += self._tls.write(plain[begin : begin + RECORD])
+            sealed.append(self._leaves.read())
+        return sealed
+
+    def outgoing(self) -> bytes:
+        """What TLS itself has to say: a handshake, an alert."""
+        return self._leaves.read()
+
+    def close(self) -> bytes:
+        """That nothing more comes, said so that nobody else can say it."""
+        with contextlib.suppress(ssl.SSLError):
+            self._tls.unwrap()
+        return self._leaves.read()
+
+    def uris(self) -> list[str] | None:
+        """Those of the peer's certificate, which an authority that we trust has signed; None if it showed none."""
+        certificate = self._tls.getpeercert()
+        if not certificate:
+            return None
+        names: Any = certificate.get("subjectAltName", ())
+        return [value for kind, value in names if kind == "URI"]
+
+
+def explained(error: ssl.SSLError, server: str | None) -> str:
+    """What is wrong, and what to do. `server` as of `Shield`."""
+    said = error.reason or str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        whose = "the client's" if server is None else "its"
+        remedy = _REMEDIES.get(error.verify_code, "issue it again: replog tls issue")
+        return f"{whose} certificate is refused: {error.verify_message}; {remedy}"
+    if (of_ours := _OF_OURS.get(said.partition("_ALERT_")[2] if "_ALERT_" in said else said)) is not None:
+        return of_ours if server is not None or "_ALERT_" not in said else f"the client gave up: {said.lower()}"
+    return f"TLS failed: {said.lower().replace('_', ' ')}"
+
+
+_UNTRUSTED = "ssl.truststore.location has not the authority that made it"
+_OTHER_HOST = "use a name or an address that it has, or issue it again with --host"
+_REMEDIES = {  # by OpenSSL's X509_V_ERR_…
+    10: "issue another: replog tls issue",
+    **dict.fromkeys((18, 19, 20, 21), _UNTRUSTED),
+    **dict.fromkeys((62, 64), _OTHER_HOST),
+}
+_OF_OURS = {
+    "WRONG_VERSION_NUMBER": "no TLS is spoken there; set security.protocol=PLAINTEXT, or choose its port for TLS",
+    "UNKNOWN_CA": "it does not trust the authority of our certificate; ssl.keystore.location is of another cluster",
+    "CERTIFICATE_EXPIRED": "our certificate has ended; issue another: replog tls issue",
+    "CERTIFICATE_REQUIRED": "it asks for a certificate; set ssl.keystore.location",
+    "HANDSHAKE_FAILURE": "it refuses our handshake; it may ask for a certificate: set ssl.keystore.location",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client showed no certificate",
+    "UNSUPPORTED_CERTIFICATE": "it does not take our certificate for this use; issue one for our role",
+}

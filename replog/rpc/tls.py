@@ -1,0 +1,246 @@
+"""What a process shows and trusts on TLS connections, and what a peer's certificate says of it.
+
+Files are PEM, as Kafka's with `ssl.keystore.type=PEM`: the keystore holds a private key and its chain of certificates,
+the truststore those of authorities. They are looked at again while the process runs: connections that are made later
+use what they hold then. A file that cannot be used leaves all as it was, with a warning.
+"""
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.peer import Peer, Role
+
+logger = logging.getLogger(__name__)
+
+
+SCHEME = "replog"
+LOOK_S = 1.0  # between looks at the files
+SOON = timedelta(days=30)  # before a certificate ends: every start, and every exchange, warns
+MAX_PEM_BYTES = 1 << 20
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all sane
+_PRINCIPALS = {Role.BROKER: "Broker", Role.CONTROLLER: "Controller", Role.CLIENT: "User"}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a certificate says: the URI `replog://<cluster-id>/<role>/<name>` among its alternative names."""
+
+    cluster_id: str
+    role: Role
+    name: str
+
+    @property
+    def uri(self) -> str:
+        return f"{SCHEME}://{self.cluster_id}/{self.role}/{quote(self.name, safe='')}"
+
+
+def identity_of(uris: Iterable[str]) -> Identity:
+    """Raises ValueError saying what is wrong with them."""
+    ours = [uri for uri in uris if uri.startswith(f"{SCHEME}://")]
+    if len(ours) != 1:
+        raise ValueError(
+            f"its certificate has {len(ours)} names replog://<cluster-id>/<role>/<name>, and one was to come"
+        )
+    cluster_id, *path = ours[0].removeprefix(f"{SCHEME}://").split("/")
+    if len(path) != 2 or path[0] not in _PRINCIPALS or not path[1] or not cluster_id:
+        raise ValueError(f"its certificate says {ours[0][:200]!r}, which is not replog://<cluster-id>/<role>/<name>")
+    return Identity(cluster_id, Role(path[0]), unquote(path[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """`ssl.keystore.location`, `ssl.truststore.location` and `ssl.client.auth`."""
+
+    keystore: Path | None  # of a client that shows no certificate: None
+    truststore: Path
+    client_auth: str = "required"  # or requested, or none
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What the files held when they were read."""
+
+    stamps: tuple[object, ...]
+    identity: Identity | None  # of the keystore
+    server: ssl.SSLContext | None
+    client: ssl.SSLContext
+    key: bytes | None  # PEM, of the keystore
+    chain: bytes | None
+    roots: bytes
+
+
+class Tls:
+    """Of one process."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Raises INVALID_CONFIG naming the setting, the file and what to do."""
+        self.files = files
+        self.material = _read(files)
+        self._looked = time.monotonic()
+        self._looking: asyncio.Future[None] | None = None
+
+    @property
+    def server(self) -> ssl.SSLContext:
+        """For a connection that somebody makes to us; a server has a keystore."""
+        context = self.material.server
+        assert context is not None
+        return context
+
+    def check_cluster(self, cluster_id: str) -> None:
+        """Raises INCONSISTENT_CLUSTER_ID if our own certificate is of another one."""
+        own = self.material.identity
+        if own is not None and own.cluster_id != cluster_id:
+            raise ReplogError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"ssl.keystore.location={self.files.keystore} is of cluster {own.cluster_id!r}, and this is "
+                f"{cluster_id!r}; its authority is made with: replog tls init DIR --cluster-id {cluster_id}",
+            )
+
+    def accepted(self, uris: Iterable[str], host: str) -> Peer:
+        """Who a peer is that showed a certificate of a trusted authority. Raises ValueError: it is none of ours."""
+        identity = identity_of(uris)
+        own = self.material.identity
+        if own is not None and identity.cluster_id != own.cluster_id:
+            raise ValueError(
+                f"its certificate is of cluster {identity.cluster_id[:64]!r}, and this is {own.cluster_id!r}"
+            )
+        return Peer(f"{_PRINCIPALS[identity.role]}:{identity.name}", identity.role, host.partition("%")[0])
+
+    def look(self) -> None:
+        """Read the files if they have changed. It waits for a disk."""
+        self._looked = time.monotonic()
+        if _stamps(self.files) == self.material.stamps:
+            return
+        try:
+            material = _read(self.files)
+            _check_same(self.material.identity, material.identity)
+            self.material = material
+            logger.info("TLS: new certificates from %s are in use", self.files.keystore or self.files.truststore)
+        except ReplogError as error:
+            logger.warning("TLS: the certificates from before stay in use: %s", error.message)
+
+    def look_soon(self) -> None:
+        """`look` in a thread, if the last time is a while ago; called for each connection."""
+        if time.monotonic() - self._looked >= LOOK_S and (self._looking is None or self._looking.done()):
+            self._looked = time.monotonic()
+            self._looking = asyncio.get_running_loop().run_in_executor(None, self.look)
+
+
+def _check_same(before: Identity | None, now: Identity | None) -> None:
+    """Raises INVALID_CONFIG for a file of another role or cluster: a mistake, of which nobody would hear."""
+    if before is not None and now is not None and (before.cluster_id, before.role) != (now.cluster_id, now.role):
+        raise ReplogError(ErrorCode.INVALID_CONFIG, f"ssl.keystore.location says {now.uri}, and before it {before.uri}")
+
+
+def _stamps(files: TlsFiles) -> tuple[object, ...]:
+    def stamp(path: Path) -> object:
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+    return tuple(stamp(path) for path in (files.keystore, files.truststore) if path is not None)
+
+
+def _read(files: TlsFiles) -> Material:
+    stamps = _stamps(files)
+    roots = _pem("ssl.truststore.location", files.truststore)
+    identity, key, chain = None, None, None
+    if files.keystore is not None:
+        identity, key, chain = _keystore(files.keystore)
+    try:
+        return Material(
+            stamps,
+            identity,
+            None if files.keystore is None else _server_context(files.keystore, roots.decode(), files.client_auth),
+            _client_context(files.keystore, roots.decode()),
+            key,
+            chain,
+            roots,
+        )
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise _wrong("ssl.truststore.location", files.truststore, error) from None
+
+
+def _keystore(path: Path) -> tuple[Identity, bytes, bytes]:
+    from cryptography import x509  # when there is something to read: it takes its time
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    data = _pem("ssl.keystore.location", path)
+    try:
+        key = load_pem_private_key(data, None)
+        chain = x509.load_pem_x509_certificates(data)
+        own = chain[0]
+        names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        identity = identity_of(names.get_values_for_type(x509.UniformResourceIdentifier))
+        left = own.not_valid_after_utc - datetime.now(UTC)
+        if left < timedelta(0):
+            raise ValueError(f"its certificate ended on {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; issue another")
+        if left < SOON:
+            logger.warning("TLS: the certificate of %s ends in %s days; issue another", path, left.days)
+        if key.public_key() != own.public_key():
+            raise ValueError("its first certificate is not that of its private key")
+    except (ValueError, TypeError, x509.ExtensionNotFound) as error:
+        raise _wrong("ssl.keystore.location", path, error) from None
+    return (
+        identity,
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        b"".join(each.public_bytes(Encoding.PEM) for each in chain),
+    )
+
+
+def _pem(setting: str, path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_PEM_BYTES + 1)
+    except OSError as error:
+        raise _wrong(setting, path, error) from None
+    if len(data) > MAX_PEM_BYTES or b"-----BEGIN " not in data:
+        raise _wrong(setting, path, ValueError("it is no PEM file"))
+    return data
+
+
+def _wrong(setting: str, path: Path, error: Exception) -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_CONFIG, f"{setting}={path}: {error}; make one with: replog tls issue --help")
+
+
+def _server_context(keystore: Path, roots: str, client_auth: str) -> ssl.SSLContext:
+    context = _context(ssl.PROTOCOL_TLS_SERVER, keystore, roots)
+    context.verify_mode = {
+        "required": ssl.CERT_REQUIRED,
+        "requested": ssl.CERT_OPTIONAL,
+        "none": ssl.CERT_NONE,
+    }[client_auth]
+    context.num_tickets = 0  # nobody resumes a session: connections last
+    return context
+
+
+def _client_context(keystore: Path | None, roots: str) -> ssl.SSLContext:
+    return _context(ssl.PROTOCOL_TLS_CLIENT, keystore, roots)
+
+
+def _context(protocol: Any, keystore: Path | None, roots: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(CIPHERS)
+    context.set_alpn_protocols(["h2"])
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context.load_verify_locations(cadata=roots)
+    if keystore is not None:
+        context.load_cert_chain(keystore)
+    return context

@@ -1,0 +1,166 @@
+"""Whether a peer may do something, by the ACLs of this process's image, and what is refused (KIP-801, KIP-679).
+
+Without `authorizer.class.name` everything is allowed, and nobody asks who asks.
+"""
+
+import inspect
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from replog.acl import CLUSTER_NAME, Operation, ResourceType
+from replog.config import AuthorizerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.acl_table import AclTable
+from replog.rpc.access import Access, On
+from replog.rpc.methods import Method, methods_of
+from replog.rpc.peer import Peer, Role, peer
+from replog.server.audit_log import AuditLog
+from replog.server.clock import Clock
+
+MAX_REMEMBERED = 10_000  # topics that one stream was allowed
+_FAILED = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+Permits = Callable[[str], bool]  # whether a topic is allowed
+
+
+def everything(_topic: str) -> bool:
+    return True
+
+
+class Authorizer:
+    """Of one process. `acls` may change at any time; the next question is answered by what they are then."""
+
+    def __init__(self, config: AuthorizerConfig, acls: AclTable, clock: Clock) -> None:
+        self.enabled = bool(config.authorizer_class_name)
+        self._super_users = frozenset(config.super_users)
+        self._default = config.allow_everyone_if_no_acl_found
+        self._acls = acls
+        self._audit = AuditLog(clock)
+
+    @property
+    def generation(self) -> int:
+        return self._acls.generation
+
+    def permits(self, method: Method, *, quietly: bool = False) -> Permits:
+        """For the call whose handler runs: which topics its method may be used on. `quietly`: of a list, where to leave
+        something out is no denial."""
+        operation = method.access.operation
+        if not self.enabled or operation is None:
+            return everything
+        return StreamPermits(self, peer(), operation, method.path, quietly=quietly)
+
+    def allows(
+        self, asks: Peer, operation: Operation, kind: ResourceType, name: str, path: str, *, quietly: bool = False
+    ) -> bool:
+        """Denials go to the audit log, unless `quietly`."""
+        if asks.principal in self._super_users:
+            return True
+        verdict = self._acls.verdict(asks.principal, asks.host, operation, kind, name)
+        allowed = verdict.allowed or (not verdict.known and self._default)
+        if not allowed and not quietly:
+            rule = "no ACL allows it" if verdict.acl is None else str(verdict.acl)
+            self._audit.denied(asks, operation.name, f"{kind.name}:{name}", path, rule)
+        return allowed
+
+    def check(self, method: Method, request: Any) -> None:
+        """What a whole call needs; topics that are answered row by row are for `permits`.
+
+        Raises CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED.
+        """
+        access, asks = method.access, peer()
+        if access.operation is None or access.on is On.ROWS or _proved(access, asks):
+            return
+        kind, name = ResourceType.CLUSTER, CLUSTER_NAME
+        if access.on is On.SOME_TOPIC and self._allows_some_topic(asks, method.path):
+            return
+        if access.on in (On.TOPIC, On.TOPIC_OR_CLUSTER):
+            on_cluster = access.on is On.TOPIC_OR_CLUSTER
+            if on_cluster and self.allows(asks, access.operation, kind, name, method.path, quietly=True):
+                return
+            kind, name = ResourceType.TOPIC, request.topic
+        if not self.allows(asks, access.operation, kind, name, method.path):
+            raise refusal(asks, access.operation, kind, name)
+
+    def _allows_some_topic(self, asks: Peer, path: str) -> bool:
+        """Whether there may be a topic that it may write to (KIP-679)."""
+        kind, write = ResourceType.TOPIC, Operation.WRITE
+        return self.allows(asks, write, kind, "", path, quietly=True) or self._acls.allows_any(
+            asks.principal, asks.host, write, kind
+        )
+
+
+class StreamPermits:
+    """One call's or stream's: what was allowed is remembered until an ACL changes."""
+
+    def __init__(
+        self, authorizer: Authorizer, asks: Peer, operation: Operation, path: str, *, quietly: bool = False
+    ) -> None:
+        self._authorizer = authorizer
+        self._asks = asks
+        self._operation = operation
+        self._path = path
+        self._quietly = quietly
+        self._allowed: set[str] = set()
+        self._generation = authorizer.generation
+
+    def __call__(self, topic: str) -> bool:
+        if self._generation != self._authorizer.generation or len(self._allowed) > MAX_REMEMBERED:
+            self._generation = self._authorizer.generation
+            self._allowed.clear()
+        if topic in self._allowed:
+            return True
+        if self._authorizer.allows(
+            self._asks, self._operation, ResourceType.TOPIC, topic, self._path, quietly=self._quietly
+        ):
+            self._allowed.add(topic)
+            return True
+        return False
+
+
+def _proved(access: Access, asks: Peer) -> bool:
+    """A certificate that says broker or controller is enough for what brokers and controllers do."""
+    return access.role is not Role.ANY and asks.role is access.role
+
+
+def refusal(asks: Peer, operation: Operation, kind: ResourceType, name: str) -> ReplogError:
+    return ReplogError(
+        _FAILED[kind],
+        f"{asks.principal} from {asks.host} may not {operation.name} {kind.name} {name[:300]}; "
+        "an administrator of the cluster can allow it: replog acl add",
+    )
+
+
+def refused_topic(topic: str) -> ReplogError:
+    """In the row of an answer."""
+    return ReplogError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic[:300]}: no ACL allows it, or one denies it")
+
+
+def guarded(service: ServiceDescriptor, handlers: object, authorizer: Authorizer) -> object:
+    """The same handlers behind the checks of whole calls: the one place for them, on every transport."""
+    if not authorizer.enabled:
+        return handlers
+    methods = methods_of(service)
+    return SimpleNamespace(
+        **{name: _guarded(method, getattr(handlers, name), authorizer) for name, method in methods.items()}
+    )
+
+
+def _guarded(method: Method, handler: Callable[..., Any], authorizer: Authorizer) -> Callable[..., Any]:
+    if method.access.operation is None or method.access.on is On.ROWS:
+        return handler
+
+    async def answered(request: Any) -> Any:
+        authorizer.check(method, request)
+        return await handler(request)
+
+    def begun(request: Any) -> Any:
+        authorizer.check(method, request)
+        return handler(request)
+
+    return answered if inspect.iscoroutinefunction(handler) else begun

@@ -1,0 +1,91 @@
+"""What each user may take of this broker, in bytes a second, and how long it waits once it has had too much (KIP-13).
+
+All connections of a user share. Who exceeds a rate is not refused but delayed: what it sent is answered, and it is
+not read from until the average is back at the rate (KIP-219). The wait is bounded, as the time that Kafka looks back.
+"""
+
+import asyncio
+import math
+from collections.abc import Mapping
+
+from replog.config import DEFAULT_USER, ClientQuota
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.peer import Peer
+from replog.server.clock import Clock
+
+BURST_MS = 1000  # so much at once is no excess
+MAX_THROTTLE_MS = 10_000
+MAX_THROTTLED = 10_000  # users that are remembered
+PRODUCED, CONSUMED = ClientQuota.model_fields  # as metadata call them
+
+
+class Throttle:
+    """One user's bytes of one kind. They drain at the rate; what is left beyond a burst has to be waited for."""
+
+    def __init__(self, user: str, kind: str, quotas: Mapping[str, Mapping[str, str]], clock: Clock) -> None:
+        self._user = user
+        self._kind = kind
+        self._quotas = quotas
+        self._clock = clock
+        self._bytes = 0.0
+        self._drained_ms = 0
+
+    @property
+    def rate(self) -> int | None:
+        """Bytes a second now; None: any."""
+        for user in (self._user, DEFAULT_USER):
+            if (rate := self._quotas.get(user, {}).get(self._kind)) is not None:
+                return int(rate)
+        return None
+
+    def record(self, size: int) -> None:
+        """So many bytes have passed."""
+        if self._quotas and (rate := self.rate) is not None:
+            most = rate * (BURST_MS + MAX_THROTTLE_MS) / 1000
+            self._bytes = min(self._drain(rate) + size, most)
+
+    def wait_ms(self) -> int:
+        """0: none."""
+        if not self._quotas or (rate := self.rate) is None:
+            return 0
+        excess = self._drain(rate) - rate * BURST_MS / 1000
+        return math.ceil(excess * 1000 / rate) if excess > 0 else 0
+
+    def _drain(self, rate: int) -> float:
+        now_ms = self._clock.monotonic_ms()
+        self._bytes = max(0.0, self._bytes - rate * (now_ms - self._drained_ms) / 1000)
+        self._drained_ms = now_ms
+        return self._bytes
+
+    async def turn(self) -> bool:
+        """Wait until there is nothing to wait for, one after the other. False: others came first all the time."""
+        left_ms = MAX_THROTTLE_MS
+        while wait_ms := min(self.wait_ms(), left_ms):
+            await asyncio.sleep(wait_ms / 1000)
+            left_ms -= wait_ms
+        return not self.wait_ms()
+
+    def exceeded(self) -> ReplogError:
+        return ReplogError(
+            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+            f"{self._user} has had more than its {self._kind} of {self.rate} for {MAX_THROTTLE_MS / 1000:g} s; "
+            "send less, or ask for a larger quota",
+        )
+
+
+class ClientQuotas:
+    """The throttles of all users."""
+
+    def __init__(self, quotas: Mapping[str, Mapping[str, str]], clock: Clock) -> None:
+        """`quotas` of each user, from the metadata; they may change at any time."""
+        self._quotas = quotas
+        self._clock = clock
+        self._throttles: dict[tuple[str, str], Throttle] = {}
+
+    def of(self, asks: Peer, kind: str) -> Throttle:
+        key = asks.principal, kind
+        if key not in self._throttles:
+            if len(self._throttles) >= MAX_THROTTLED:
+                self._throttles.pop(next(iter(self._throttles)))
+            self._throttles[key] = Throttle(asks.principal, kind, self._quotas, self._clock)
+        return self._throttles[key]

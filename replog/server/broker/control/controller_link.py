@@ -1,0 +1,103 @@
+"""The way to the controller that decides, whichever of several it is."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Method
+from replog.rpc.transport import Channel, Stream, Transport
+
+AVOIDED_S = 5.0  # an address after it did not answer, as long as there are others
+
+
+class ControllerLink:
+    """A `replog.rpc.transport.Channel` to all of them: calls go to the one that was last found to decide.
+
+    One that does not decide is left for the one that it names, or for the next; a call that it refused for that is
+    made there. Any other failure is the caller's, who tries again; the next try goes elsewhere.
+    """
+
+    def __init__(self, transport: Transport, addresses: str) -> None:
+        self._channels: dict[str, Channel] = {
+            address: transport.connect(address) for address in dict.fromkeys(addresses.split(","))
+        }
+        self._silent: dict[str, float] = {}  # by address: until when others are preferred
+        self.address = next(iter(self._channels))
+        self._left_it: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # done when that is another one
+
+    async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        for left in reversed(range(len(self._channels))):
+            address = self.address
+            try:
+                left_s = deadline - asyncio.get_running_loop().time()
+                return await self._call(address, method, request, max(left_s, 0.001))
+            except ReplogError as error:
+                if not self._left_for_another(address, error) or not left:
+                    raise
+        raise AssertionError("there is an address")
+
+    async def _call(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
+        """No longer than this address is the one to ask."""
+        left_it = self._left_it
+        calling = asyncio.ensure_future(self._channels[address].call(method, request, timeout_s))
+        try:
+            await asyncio.wait({calling, left_it}, return_when=asyncio.FIRST_COMPLETED)
+            if calling.done():
+                return calling.result()
+        finally:
+            calling.cancel()
+        raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address} did not answer before it was left for another")
+
+    async def watch(self, method: Method, request: Any) -> AsyncIterator[Any]:
+        address = self.address
+        try:
+            async for message in self._channels[address].watch(method, request):
+                yield message
+        except ReplogError as error:
+            self._left_for_another(address, error)
+            raise
+        except asyncio.CancelledError:  # it says nothing
+            self._avoid(address)
+            raise
+        self._move_on(address, "")
+
+    def open(self, method: Method) -> Stream:
+        return self._channels[self.address].open(method)
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+
+    def _avoid(self, address: str) -> None:
+        """It says nothing, or not in time: the next call goes to another one."""
+        self._silent[address] = asyncio.get_running_loop().time() + AVOIDED_S
+        self._move_on(address, "")
+
+    def _left_for_another(self, address: str, error: ReplogError) -> bool:
+        """Whether this call may be made again at once: it was not carried out."""
+        if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
+            self._avoid(address)
+        elif error.code is ErrorCode.NOT_CONTROLLER:
+            self._move_on(address, error.instead)
+            return True
+        return False
+
+    def _move_on(self, address: str, instead: str) -> None:
+        if address != self.address:
+            return  # somebody else has
+        if instead not in self._channels:
+            now = asyncio.get_running_loop().time()
+            others = _after(address, list(self._channels))
+            instead = next((other for other in others if self._silent.get(other, 0) <= now), others[0])
+        if instead != address:
+            self.address = instead
+            self._left_it.set_result(None)
+            self._left_it = asyncio.get_running_loop().create_future()
+
+
+def _after(address: str, addresses: Sequence[str]) -> list[str]:
+    """The others in turn, and then itself."""
+    at = addresses.index(address) + 1
+    return [*addresses[at:], *addresses[:at]]

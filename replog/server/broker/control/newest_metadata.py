@@ -1,0 +1,61 @@
+"""The newest metadata that this broker ever heard of: durable before it goes by them (CT-24).
+
+A controller whose store is an older copy would elect leaders without what was acknowledged since. Each request to a
+controller says what this broker knows, and a controller that does not know as much refuses it. So a broker that takes
+up a role, or counts by a smaller in-sync set, writes down first which metadata said so.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from replog.backoff import Backoff
+from replog.errors import ReplogError
+from replog.log.directories.changes import is_passing
+from replog.log.directories.metadata_position import Position, read_position, write_position
+from replog.metadata.records import position_to_message
+from replog.rpc.v1 import metadata_pb2 as pb
+from replog.server.threads import in_thread
+
+log = structlog.get_logger()
+
+
+class NewestMetadata:
+    """Of one broker: a small file in each of its log directories, all the same."""
+
+    def __init__(self, directories: Sequence[Path], backoff: Backoff) -> None:
+        """Raises INVALID_CONFIG if a file is damaged."""
+        known = [read_position(directory) for directory in directories]
+        self.position = max(known, key=lambda position: position.version, default=Position())
+        self._durable = min((position.version for position in known), default=0)
+        self._directories = directories
+        self._backoff = backoff
+        self._writing = asyncio.Lock()
+
+    @property
+    def message(self) -> pb.MetadataPosition:
+        return position_to_message(self.position)
+
+    async def note(self, position: Position) -> None:
+        """It, or a newer one, is in every directory when this returns. Where there is no room, that is waited for.
+
+        Raises LogStorageError.
+        """
+        async with self._writing:
+            while position.version > self._durable:
+                try:
+                    await in_thread(lambda: self._write(position))
+                except ReplogError as error:
+                    if not is_passing(error):
+                        raise
+                    log.warning("no room to note the newest metadata, trying again", reason=error.message)
+                    await asyncio.sleep(self._backoff.next_s())
+                else:
+                    self._backoff.reset()
+                    self._durable, self.position = position.version, position
+
+    def _write(self, position: Position) -> None:
+        for directory in self._directories:
+            write_position(directory, position)

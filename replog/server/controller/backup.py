@@ -1,0 +1,54 @@
+"""Copies of the metadata store: taken at any time, checked, and read again (docs/backup.md)."""
+
+import shutil
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.errors import storage_errors
+from replog.metadata.image import MetadataImage
+from replog.metadata.records import change_of
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.server.controller.sqlite_store import DATABASE_NAME, WAL_SUFFIX, SqliteStore, create_store
+
+
+def back_up(store: Path, target: Path) -> tuple[Path, MetadataImage]:
+    """Copy the store in the directory `store`, as it is at one moment, to a file in `target`; which file, and what is
+    in it. Its name has the cluster id and the version. It was read back.
+
+    Raises KAFKA_STORAGE_ERROR.
+    """
+    with closing(SqliteStore(store, read_only=True)) as opened:
+        records = opened.load()
+    image = image_of(records)
+    path = target / f"replog-metadata-{image.cluster_id}-{image.version}.sqlite"
+    with storage_errors(target), tempfile.TemporaryDirectory(prefix=".backup-", dir=_made(target)) as scratch:
+        create_store(Path(scratch), records)
+        if read_copy(Path(scratch) / DATABASE_NAME) != records:
+            raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} reads otherwise than it was written")
+        (Path(scratch) / DATABASE_NAME).rename(path)
+    return path, image
+
+
+def read_copy(path: Path) -> list[MetadataRecord]:
+    """The records in a copy of a store, by its file. Nothing is written beside it. Raises KAFKA_STORAGE_ERROR."""
+    with storage_errors(path), tempfile.TemporaryDirectory(prefix="replog-copy-") as scratch:
+        shutil.copy(path, Path(scratch) / DATABASE_NAME)
+        wal = path.with_name(path.name + WAL_SUFFIX)
+        if wal.exists():
+            shutil.copy(wal, Path(scratch) / (DATABASE_NAME + WAL_SUFFIX))
+        with closing(SqliteStore(Path(scratch))) as opened:
+            return opened.load()
+
+
+def image_of(records: list[MetadataRecord]) -> MetadataImage:
+    image = MetadataImage()
+    for record in records:
+        image.put(change_of(record))
+    return image
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory

@@ -1,0 +1,96 @@
+"""Calls to one of several etcds: the one that answered last, and after a failure the next."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from replog.config import ControllerConfig, is_loopback, parse_address
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Method
+from replog.rpc.tls import Tls, TlsFiles
+from replog.rpc.transport import Channel, Transport
+from replog.rpc.transports import transport_named
+
+ATTEMPT_S = 1.0  # for one etcd to answer
+UNSURE = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})  # whether it was carried out
+
+
+def transport_to_etcd(config: ControllerConfig) -> Transport:
+    """With TLS if there is a truststore for it.
+
+    Raises INVALID_CONFIG, also for an etcd without TLS that others than this machine may reach.
+    """
+    keystore, truststore = config.metadata_etcd_ssl_keystore_location, config.metadata_etcd_ssl_truststore_location
+    if truststore is not None:
+        return transport_named(config.rpc_transport, Tls(TlsFiles(keystore, truststore)))
+    for endpoint in config.metadata_etcd_endpoints.split(","):
+        if not is_loopback(parse_address(endpoint)[0]) and not config.allow_plaintext:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG,
+                f"metadata.etcd.endpoints={endpoint}: all who reach it may change the metadata; set "
+                "metadata.etcd.ssl.truststore.location and …keystore.location (docs/controllers.md), or "
+                "allow.plaintext=true if the network keeps others out",
+            )
+    return transport_named(config.rpc_transport)
+
+
+class Caller(Protocol):
+    """What a store needs of it."""
+
+    endpoints: tuple[str, ...]
+
+    async def call(self, method: Method, request: Any) -> Any: ...
+
+
+class EtcdClient:
+    """Every request may be carried out more than once: its comparisons must allow that."""
+
+    def __init__(self, transport: Transport, endpoints: Sequence[str]) -> None:
+        self.endpoints = tuple(endpoints)
+        self._channels: list[Channel] = [transport.connect(endpoint) for endpoint in endpoints]
+        self._at = 0
+
+    async def call(self, method: Method, request: Any) -> Any:
+        """Ask each etcd once, until one answers. Raises the last one's error: NETWORK_EXCEPTION or REQUEST_TIMED_OUT if
+        nobody knows whether it was carried out."""
+        return await self._in_turn(lambda channel: channel.call(method, request, ATTEMPT_S))
+
+    async def call_on_stream(self, method: Method, request: Any) -> Any:
+        """The same for a method of streams: one request, and its answer."""
+
+        async def call(channel: Channel) -> Any:
+            stream = channel.open(method)
+            try:
+                async with asyncio.timeout(ATTEMPT_S):
+                    await stream.send(request)
+                    answer = await stream.receive(ATTEMPT_S)
+            except TimeoutError:
+                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{channel.address} did not answer in time") from None
+            finally:
+                stream.cancel()
+            if answer is None:
+                raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{channel.address} ended the stream")
+            return answer
+
+        return await self._in_turn(call)
+
+    async def _in_turn(self, call: Any) -> Any:
+        unsure: ReplogError | None = None
+        for _ in self._channels:
+            at = self._at
+            try:
+                return await call(self._channels[at])
+            except ReplogError as error:
+                if error.code not in UNSURE:
+                    if unsure is None:
+                        raise
+                else:
+                    unsure = error
+                if at == self._at:  # nobody else has moved on meanwhile
+                    self._at = (at + 1) % len(self._channels)
+        assert unsure is not None
+        raise unsure
+
+    async def close(self) -> None:
+        for channel in self._channels:
+            await channel.close()

@@ -1,0 +1,120 @@
+"""Leadership of one controller among several: a key in etcd that is there as long as its lease."""
+
+import asyncio
+from contextlib import suppress
+from random import Random
+
+from replog.controller.leadership import Leadership
+from replog.errors import ReplogError
+from replog.rpc import methods
+from replog.rpc.v1 import etcd_pb2
+from replog.server.clock import Clock
+from replog.server.controller.etcd.client import EtcdClient
+from replog.server.controller.etcd.keys import Keys, created_at, get, only, put
+
+RETRY_S = 0.1
+
+
+class Election:
+    """`stand` until elected, `hold` until the lease is lost, `resign`; and again."""
+
+    def __init__(self, etcd: EtcdClient, prefix: str, address: str, lease_s: int, clock: Clock, chance: Random) -> None:
+        """`address` is where others find this controller."""
+        self.leader = ""  # the address of who else leads, as far as this controller has heard; callers are sent there
+        self._leadership = Leadership()
+        self._etcd = etcd
+        self._key = Keys(prefix).leader
+        self._address = address
+        self._lease_s = lease_s
+        self._clock = clock
+        self._chance = chance
+        self._lease = 0
+
+    @property
+    def epoch(self) -> int:
+        return self._leadership.epoch
+
+    def leads(self) -> bool:
+        """Whether this controller may believe so."""
+        return self._leadership.left_ms(self._clock.monotonic_ms()) > 0
+
+    async def stand(self) -> bool:
+        """Try once; whether this controller leads from now on. Raises what etcd answers, or that it does not."""
+        try:
+            answer = await self._etcd.call(methods.EtcdKV["range"], etcd_pb2.RangeRequest(key=self._key))
+        except ReplogError:
+            self.leader = ""  # it may be another one by now
+            raise
+        leader = only(answer)
+        self.leader = _address(leader) if leader is not None else ""
+        if self.leader == self._address:
+            self.leader = ""  # of an earlier term: nobody shall wait here for it
+        if leader is not None:
+            return False
+        asked_ms = self._clock.monotonic_ms()
+        granted = await self._etcd.call(methods.EtcdLease["lease_grant"], etcd_pb2.LeaseGrantRequest(TTL=self._lease_s))
+        self._lease = granted.ID
+        elected = False
+        try:
+            elected = await self._take(asked_ms, granted.TTL * 1000)
+        finally:
+            if not elected:
+                await self.resign()
+        return elected
+
+    async def _take(self, asked_ms: int, lease_ms: int) -> bool:
+        mine = f"{self._address} {self._chance.randbytes(8).hex()}".encode()  # no other try's
+        request = etcd_pb2.TxnRequest(
+            compare=[created_at(self._key, 0)],
+            success=[put(self._key, mine, self._lease)],
+            failure=[get(self._key)],
+        )
+        answer = await self._etcd.call(methods.EtcdKV["txn"], request)
+        epoch = answer.header.revision
+        if not answer.succeeded:
+            leader = only(answer.responses[0].response_range)
+            if leader is None or leader.value != mine:
+                return False
+            epoch = leader.create_revision  # an earlier answer was lost
+        self._leadership.elected(epoch, asked_ms, lease_ms)
+        return True
+
+    async def hold(self) -> None:
+        """Renew the lease in time, and return when it is lost, or may be."""
+        leadership = self._leadership
+        while (left_ms := leadership.left_ms(self._clock.monotonic_ms())) > 0:
+            await asyncio.sleep(min(leadership.renew_ms, left_ms) / 1000)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(leadership.left_ms(self._clock.monotonic_ms()) / 1000):
+                    while not await self._renew():
+                        await asyncio.sleep(RETRY_S)
+
+    async def _renew(self) -> bool:
+        """Whether etcd has answered."""
+        asked_ms = self._clock.monotonic_ms()
+        request = etcd_pb2.LeaseKeepAliveRequest(ID=self._lease)
+        try:
+            answer = await self._etcd.call_on_stream(methods.EtcdLease["lease_keep_alive"], request)
+        except ReplogError:
+            return False
+        if answer.TTL > 0:
+            self._leadership.renewed(asked_ms, answer.TTL * 1000)
+        else:
+            self._leadership.end()
+        return True
+
+    async def resign(self) -> None:
+        """Lead no longer, and let another controller lead at once."""
+        self._leadership.end()
+        lease, self._lease = self._lease, 0
+        if lease:
+            with suppress(ReplogError):  # then it runs out
+                await self._etcd.call(methods.EtcdLease["lease_revoke"], etcd_pb2.LeaseRevokeRequest(ID=lease))
+
+    async def close(self) -> None:
+        """Let go of etcd."""
+        await self._etcd.close()
+
+
+def _address(leader: etcd_pb2.KeyValue) -> str:
+    return leader.value.decode(errors="replace").partition(" ")[0]

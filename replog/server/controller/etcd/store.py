@@ -1,0 +1,280 @@
+"""The metadata store in etcd: chunks of records, and a head that says which of them count.
+
+A commit writes its chunks, which count for nothing yet; one transaction then replaces the head and writes the last
+chunk, if the head is still the one that was read, and this controller still leads: the leader's key has the create
+revision of its election. What a crash left between goes with the next head. A reader sees a head and its chunks
+at one revision.
+
+The chunks are a ring: when too much of what is stored counts no more, what still counts in the oldest ones is written
+again before a commit, and they are deleted; twice as much, at most, as the commit writes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from random import Random
+
+from crc32c import crc32c
+from google.protobuf.message import DecodeError
+
+from replog.backoff import Backoff
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.v1 import etcd_pb2
+from replog.rpc.v1 import metadata_pb2 as pb
+from replog.rpc.v1.etcd_store_pb2 import StoreChunk, StoreHead
+from replog.server.controller.etcd.client import UNSURE, Caller
+from replog.server.controller.etcd.keys import Keys, changed_at, created_at, delete, get, only, put
+from replog.server.controller.etcd.live_records import LiveRecords
+from replog.server.controller.store import LeadershipLostError, VersionConflictError
+
+FORMAT = 1
+CHUNK_BYTES = 512 << 10  # two of them and a head fit etcd's 1.5 MiB for one request
+SLACK_BYTES = 1 << 20  # of records that count no more, besides as much as count
+PAGE = 32  # chunks of one read: 16 MiB
+_CRC_BYTES = 4
+
+
+class EtcdStore:
+    """Below one prefix of an etcd. `load` first; `commit` only as leader, with `epoch` set."""
+
+    def __init__(self, etcd: Caller, prefix: str, chance: Random, leads: Callable[[], bool] = lambda: True) -> None:
+        """`leads`: whether this controller may still believe that it leads; no longer is a commit waited for."""
+        self.epoch = 0  # the create revision of the leader's key
+        self._etcd = etcd
+        self._keys = Keys(prefix)
+        self._chance = chance
+        self._leads = leads
+        self._head: StoreHead | None = None
+        self._revision = 0  # at which the head was written
+        self._live = LiveRecords()
+
+    # -- reading
+
+    async def load(self) -> list[pb.MetadataRecord]:
+        """As `MetadataStore.load`. Raises NETWORK_EXCEPTION or REQUEST_TIMED_OUT when no etcd answers."""
+        answer = await self._etcd.call(methods.EtcdKV["range"], etcd_pb2.RangeRequest(key=self._keys.head))
+        stored = only(answer)
+        if stored is None:
+            raise self._error(
+                "is not there. If metadata.etcd.endpoints or metadata.etcd.prefix are wrong, mend that; if it is lost, "
+                "restore etcd from a copy. Only a new cluster begins with: replog controller format"
+            )
+        head, known = self._parsed_head(stored.value), self._head
+        if known is not None and known.next_chunk < head.first_chunk:
+            raise LeadershipLostError("this controller is so far behind that it must read everything again")
+        first = head.first_chunk if known is None else known.next_chunk
+        chunks = await self._read(first, head.next_chunk, answer.header.revision)
+        for number, value in chunks.items():
+            self._live.add(number, len(value), self._parsed(number, value))
+        self._live.drop_before(head.first_chunk)
+        self._head, self._revision = head, stored.mod_revision
+        records: Iterable[pb.MetadataRecord] = chain.from_iterable(
+            self._parsed(number, value).records for number, value in chunks.items()
+        )
+        if known is None:
+            records = self._live.counting(records)
+        else:
+            records = [record for record in records if record.version > known.version]
+        return sorted(records, key=lambda record: record.version)
+
+    async def _read(self, first: int, end: int, revision: int = 0) -> dict[int, bytes]:
+        """Chunks by number, all of them, in pages."""
+        values: dict[int, bytes] = {}
+        while first < end:
+            request = etcd_pb2.RangeRequest(
+                key=self._keys.chunk(first), range_end=self._keys.chunk(end), limit=PAGE, revision=revision
+            )
+            answer = await self._etcd.call(methods.EtcdKV["range"], request)
+            for stored in answer.kvs:
+                if self._keys.number(stored.key) != first:
+                    break
+                values[first] = stored.value
+                first += 1
+            if not answer.more:
+                break
+        if first < end:
+            raise self._error(f"is damaged: chunk {first} is not there; restore etcd from a copy")
+        return values
+
+    def _parsed_head(self, value: bytes) -> StoreHead:
+        try:
+            head = StoreHead.FromString(value)
+        except DecodeError:
+            raise self._error("has a head that is none; is the prefix somebody else's?") from None
+        if head.format != FORMAT:
+            raise self._error(f"has format {head.format}, not {FORMAT}; start the release of replog that wrote it")
+        return head
+
+    def _parsed(self, number: int, value: bytes) -> StoreChunk:
+        try:
+            chunk = StoreChunk.FromString(value[_CRC_BYTES:])
+            sound = _crc(value[_CRC_BYTES:]) == value[:_CRC_BYTES]
+        except DecodeError:
+            sound = False
+        if not sound:
+            raise self._error(f"is damaged: chunk {number} does not match its checksum; restore etcd from a copy")
+        return chunk
+
+    # -- writing
+
+    async def create(self, records: Sequence[pb.MetadataRecord]) -> None:
+        """Make the store with these, in version order. Raises KAFKA_STORAGE_ERROR if there is one, and as `load`."""
+        chunks = list(_in_chunks(records, (), 0))
+        head = StoreHead(format=FORMAT, version=records[-1].version, first_chunk=0, next_chunk=len(chunks))
+        writes = [[put(self._keys.chunk(number), _encoded(chunk))] for number, chunk in enumerate(chunks)]
+        writes.append(
+            [
+                put(self._keys.head, head.SerializeToString()),
+                delete(self._keys.chunk(head.next_chunk), self._keys.after_chunks),
+            ]
+        )
+        for operations in writes:
+            request = etcd_pb2.TxnRequest(compare=[created_at(self._keys.head, 0)], success=operations)
+            if not (await self._etcd.call(methods.EtcdKV["txn"], request)).succeeded:
+                raise ReplogError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"there is a metadata store already: {self._keys.prefix} in etcd"
+                )
+
+    async def commit(
+        self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
+    ) -> int:
+        """As `MetadataStore.commit`.
+
+        Raises LeadershipLostError when this controller leads no longer, or cannot find out whether the commit counts
+        while it does; also when etcd refuses a part after an earlier one.
+        """
+        known = self._head
+        assert known is not None, "load first"
+        if known.version != expected_version:
+            raise VersionConflictError(expected_version, known.version)
+        if not records:
+            return expected_version
+        chunks = list(_in_chunks(records, forgotten, expected_version))
+        for _ in range(2 * len(chunks)):
+            if not await self._clean():
+                break
+        await self._write(chunks, expected_version + len(records))
+        return expected_version + len(records)
+
+    async def _clean(self) -> bool:
+        """Write again what counts in the oldest chunks, and delete them. False: no need, or no answer."""
+        numbers = self._live.to_clean(CHUNK_BYTES, SLACK_BYTES)
+        if not numbers:
+            return False
+        assert self._head is not None
+        try:
+            values = await self._read(numbers[0], numbers[-1] + 1)
+        except ReplogError as error:
+            if error.code in UNSURE:
+                return False
+            raise
+        records = (self._parsed(number, value).records for number, value in values.items())
+        kept = self._live.counting(chain.from_iterable(records))
+        await self._write([StoreChunk(records=kept)], self._head.version, numbers[-1] + 1)
+        return True
+
+    async def _write(self, chunks: Sequence[StoreChunk], version: int, first_chunk: int | None = None) -> None:
+        """Have these chunks count from now on, and those before `first_chunk` no more."""
+        known = self._head
+        assert known is not None
+        values = dict(enumerate(map(_encoded, chunks), known.next_chunk))
+        head = StoreHead(
+            format=FORMAT,
+            version=version,
+            first_chunk=known.first_chunk if first_chunk is None else first_chunk,
+            next_chunk=known.next_chunk + len(chunks),
+            epoch=self.epoch,
+        )
+        *before, last = (put(self._keys.chunk(number), value) for number, value in values.items())
+        for number, operation in enumerate(before):
+            await self._carry_out([operation], first=number == 0)
+        with_head = [
+            last,
+            put(self._keys.head, head.SerializeToString()),
+            delete(self._keys.chunk(head.next_chunk), self._keys.after_chunks),
+        ]
+        if head.first_chunk > known.first_chunk:
+            with_head.append(delete(self._keys.chunk(known.first_chunk), self._keys.chunk(head.first_chunk)))
+        self._revision = await self._carry_out(with_head, first=not before, head=head)
+        self._head = head
+        for (number, value), chunk in zip(values.items(), chunks, strict=True):
+            self._live.add(number, len(value), chunk)
+        self._live.drop_before(head.first_chunk)
+
+    async def _carry_out(
+        self, operations: Sequence[etcd_pb2.RequestOp], *, first: bool, head: StoreHead | None = None
+    ) -> int:
+        """Have etcd do these if this controller leads and nobody has committed since; the revision at which it did.
+
+        A try of which nobody knows is repeated: its comparisons let it happen once, and a new head tells whose it is.
+        `first`: nothing of this commit was sent before. Raises KAFKA_STORAGE_ERROR, if so, when etcd refuses.
+        """
+        request = etcd_pb2.TxnRequest(
+            compare=[created_at(self._keys.leader, self.epoch), changed_at(self._keys.head, self._revision)],
+            success=operations,
+            failure=[get(self._keys.head)],
+        )
+        backoff = Backoff(self._chance, base_ms=20, max_ms=500)
+        while self._leads():
+            try:
+                answer = await self._etcd.call(methods.EtcdKV["txn"], request)
+            except ReplogError as error:
+                if error.code not in UNSURE and first:
+                    raise self._error(f"refuses a commit: {error.message}") from error
+                if error.code not in UNSURE:
+                    raise LeadershipLostError(f"etcd refuses a commit of which it has a part: {error}") from error
+                first = False
+                await asyncio.sleep(backoff.next_s())
+                continue
+            if answer.succeeded:
+                return int(answer.header.revision)
+            stored = only(answer.responses[0].response_range)
+            if stored is None:
+                raise LeadershipLostError(f"the metadata store {self._keys.prefix} is gone from etcd")
+            if head is not None and stored.value == head.SerializeToString():
+                return stored.mod_revision
+            if stored.mod_revision == self._revision:
+                raise LeadershipLostError("another controller leads, or none")
+            assert self._head is not None
+            raise VersionConflictError(self._head.version, self._parsed_head(stored.value).version)
+        raise LeadershipLostError("the lease is over, and nobody knows whether the last commit counts")
+
+    async def close(self) -> None:
+        """The next `load` reads everything. The client is its maker's."""
+        self._head, self._live = None, LiveRecords()
+
+    def _error(self, what: str) -> ReplogError:
+        where = ",".join(self._etcd.endpoints)
+        return ReplogError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"metadata store {self._keys.prefix} in etcd at {where} {what}"
+        )
+
+
+def _encoded(chunk: StoreChunk) -> bytes:
+    content = chunk.SerializeToString()
+    return _crc(content) + content
+
+
+def _crc(content: bytes) -> bytes:
+    crc: int = crc32c(content)
+    return crc.to_bytes(_CRC_BYTES, "big")
+
+
+def _in_chunks(
+    records: Sequence[pb.MetadataRecord], forgotten: Sequence[str], forgotten_up_to: int
+) -> Iterator[StoreChunk]:
+    """What is forgotten comes first. A record is always much smaller than a chunk."""
+    chunk, size = StoreChunk(forgotten_up_to=forgotten_up_to), 0
+    items: Iterable[str | pb.MetadataRecord] = chain[str | pb.MetadataRecord](forgotten, records)
+    for item in items:
+        item_size = len(item.encode()) if isinstance(item, str) else item.ByteSize()
+        if size and size + item_size + 8 > CHUNK_BYTES:
+            yield chunk
+            chunk, size = StoreChunk(forgotten_up_to=forgotten_up_to), 0
+        if isinstance(item, str):
+            chunk.forgotten.append(item)
+        else:
+            chunk.records.append(item)
+        size += item_size + 8
+    yield chunk

@@ -1,0 +1,62 @@
+"""The first record of a new cluster's metadata store. Like Kafka's `kafka-storage format`: nothing else makes one."""
+
+import re
+from contextlib import closing
+from pathlib import Path
+from random import Random, SystemRandom
+
+from replog.config import ControllerConfig
+from replog.controller.cluster_state import new_cluster_id
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.records import record_of
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.server.controller.etcd.client import EtcdClient, transport_to_etcd
+from replog.server.controller.etcd.store import EtcdStore
+from replog.server.controller.sqlite_store import DATABASE_NAME, SqliteStore, create_store
+
+_LEGAL_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+
+
+def is_formatted(directory: Path) -> bool:
+    return (directory / DATABASE_NAME).exists()
+
+
+async def format_etcd(config: ControllerConfig, cluster_id: str | None = None, moved: Path | None = None) -> str:
+    """The same below the prefix in etcd, or with the metadata of the SQLite store in the directory `moved`.
+
+    Raises as `format_cluster`, as `SqliteStore`, and as `EtcdStore.load`.
+    """
+    if moved is None:
+        cluster_id, records = first_records(cluster_id, SystemRandom())
+    else:
+        with closing(SqliteStore(moved)) as store:
+            records = store.load()
+        cluster_id = next(record.cluster.cluster_id for record in records if record.HasField("cluster"))
+    etcd = EtcdClient(transport_to_etcd(config), config.metadata_etcd_endpoints.split(","))
+    try:
+        await EtcdStore(etcd, config.metadata_etcd_prefix, SystemRandom()).create(records)
+    finally:
+        await etcd.close()
+    return cluster_id
+
+
+def format_cluster(directory: Path, cluster_id: str | None = None, chance: Random | None = None) -> str:
+    """Make the store of a new cluster; returns its id.
+
+    Raises INVALID_REQUEST for an id that is none; KAFKA_STORAGE_ERROR if there is a store already, or none can be made.
+    """
+    cluster_id, records = first_records(cluster_id, chance or SystemRandom())
+    create_store(directory, records)
+    return cluster_id
+
+
+def first_records(cluster_id: str | None, chance: Random) -> tuple[str, list[MetadataRecord]]:
+    """Of a new cluster; and its id, a random one if none is given. Raises INVALID_REQUEST."""
+    cluster_id = cluster_id or new_cluster_id(chance)
+    if not _LEGAL_ID.fullmatch(cluster_id):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"cluster id {cluster_id[:80]!r}: choose 1 to 64 letters, digits, '_' and '-', no '-' first",
+        )
+    return cluster_id, [record_of(Change("cluster", None, cluster_id, version=1))]

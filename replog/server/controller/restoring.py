@@ -1,0 +1,87 @@
+"""A metadata store from an older copy, or from none, and from the log directories of brokers (docs/backup.md).
+
+It begins a history of its own, far above every version that anybody can know. So all brokers follow it (CT-24), are
+given everything, and register again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from random import Random
+
+from replog.controller.decision import numbered
+from replog.controller.restoration import Held, restored
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.metadata_position import read_position
+from replog.log.tools.survey import Survey, survey
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.lineage import HISTORY_ID_SIZE, History
+from replog.metadata.records import record_of
+from replog.server.controller.backup import image_of, read_copy
+from replog.server.controller.sqlite_store import create_store
+
+VERSIONS_AHEAD = 1 << 32  # above all that is known: brokers whose disks were not read know more
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`remarks`: what could not be known, or is gone, in words."""
+
+    image: MetadataImage
+    remarks: Sequence[str]
+
+
+def restore(
+    directory: Path, replicas: Mapping[int, Sequence[Path]], chance: Random, copy: Path | None = None
+) -> Outcome:
+    """Make the store in `directory` from `copy`, if there is one, and all log directories of the brokers named.
+
+    Neither the brokers nor the controller run. Raises KAFKA_STORAGE_ERROR if there is a store already, or a copy or a
+    directory cannot be read; INVALID_REQUEST, INCONSISTENT_CLUSTER_ID if they do not belong together.
+    """
+    known = image_of(read_copy(copy)) if copy is not None else MetadataImage()
+    surveys = [_surveyed(broker_id, path, known) for broker_id, paths in replicas.items() for path in paths]
+    known.cluster_id = known.cluster_id or _cluster_id(surveys)
+    positions = [read_position(path) for paths in replicas.values() for path in paths]
+    newest = max([known.version, *(position.version for position in positions)])
+    held = [Held(told.broker_id, *replica) for told in surveys for replica in told.replicas]
+    result = restored(known, held, replicas.keys(), newest // VERSIONS_AHEAD)
+    before = newest + VERSIONS_AHEAD
+    new_history = [
+        Change("collected", None, before + 1),  # nobody can say which deletions he has missed
+        Change("lineage", None, (History(chance.randbytes(HISTORY_ID_SIZE), before + 1),)),
+    ]
+    changes = [change for change in numbered(chain(result.changes, new_history), before) if change is not None]
+    create_store(directory, map(record_of, changes))
+    return Outcome(_image(changes), [*result.remarks, *chain.from_iterable(told.passed_over for told in surveys)])
+
+
+def _surveyed(broker_id: int, path: Path, known: MetadataImage) -> Survey:
+    told = survey(path)
+    if told.broker_id != broker_id:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{path} belongs to broker {told.broker_id}, not to {broker_id}")
+    if known.cluster_id and told.cluster_id != known.cluster_id:
+        raise ReplogError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"{path} belongs to cluster {told.cluster_id!r}, and the copy is of {known.cluster_id!r}",
+        )
+    return told
+
+
+def _cluster_id(surveys: Sequence[Survey]) -> str:
+    ids = {told.cluster_id for told in surveys}
+    if len(ids) != 1:
+        raise ReplogError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"the directories are of {len(ids)} clusters, {sorted(ids)}; name one's",
+        )
+    return ids.pop()
+
+
+def _image(changes: Iterable[Change]) -> MetadataImage:
+    image = MetadataImage()
+    for change in changes:
+        image.put(change)
+    return image

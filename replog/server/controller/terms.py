@@ -1,0 +1,89 @@
+"""The terms of one controller among several that share a store: it follows what the others commit until it is elected,
+decides until its lease is lost, and follows again."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from replog.errors import ErrorCode, ReplogError
+from replog.server.controller.active_controller import ActiveController
+from replog.server.controller.etcd.election import Election
+from replog.server.controller.etcd.store import EtcdStore
+from replog.server.controller.store import LeadershipLostError
+
+log = structlog.get_logger()
+
+FOLLOW_S = 0.25  # between two looks at the store and at the leader's key
+
+
+class Terms:
+    """`begin`, then `run`. Each term has a `controller` of its own, which follows before it leads."""
+
+    def __init__(self, store: EtcdStore, election: Election, new_controller: Callable[[], ActiveController]) -> None:
+        self.controller = new_controller()
+        self._store = store
+        self._election = election
+        self._new_controller = new_controller
+
+    async def begin(self) -> None:
+        """Take in the store, as soon as an etcd answers. Raises KAFKA_STORAGE_ERROR if there is none, or damage."""
+        while not await self._followed():
+            await asyncio.sleep(FOLLOW_S)
+
+    async def run(self) -> None:
+        """Until cancelled. Raises KAFKA_STORAGE_ERROR if the store is gone or damaged, NOT_CONTROLLER if somebody
+        writes to it who does not lead."""
+        while True:
+            while not await self._elected():
+                await self._followed()
+                await asyncio.sleep(FOLLOW_S)
+            log.info("this controller is elected", epoch=self._election.epoch)
+            await self._lead()
+            log.warning("this controller leads no longer", epoch=self._election.epoch)
+
+    async def _elected(self) -> bool:
+        try:
+            return await self._election.stand()
+        except ReplogError as error:
+            log.warning("cannot ask etcd who leads", reason=str(error))
+            return False
+
+    async def _followed(self) -> bool:
+        """Whether this controller knows what is committed."""
+        try:
+            await self.controller.follow()
+        except LeadershipLostError as error:
+            log.warning("reading everything again", reason=str(error))
+            await self._next_term()
+            return False
+        except ReplogError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            log.warning("cannot follow the metadata in etcd", reason=str(error))
+            return False
+        return True
+
+    async def _lead(self) -> None:
+        controller = self.controller
+        self._store.epoch = self._election.epoch
+        holding = asyncio.create_task(self._election.hold(), name="hold the lease")
+        try:
+            await controller.start()
+            either: set[asyncio.Future[Any]] = {holding, controller.failure}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except (ReplogError, LeadershipLostError) as error:
+            log.warning("cannot lead", reason=str(error))
+        finally:
+            holding.cancel()
+            await asyncio.gather(holding, return_exceptions=True)
+            await self._next_term()
+            await self._election.resign()
+        failure = controller.failure.result() if controller.failure.done() else None
+        if failure is not None and not isinstance(failure, LeadershipLostError):
+            raise ReplogError(ErrorCode.NOT_CONTROLLER, f"the controller stopped: {failure}") from failure
+
+    async def _next_term(self) -> None:
+        await self.controller.stop()
+        self.controller = self._new_controller()

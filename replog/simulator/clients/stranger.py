@@ -1,0 +1,129 @@
+"""Who may do nothing, and tries everything, whatever state brokers and controller are in."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
+from replog.client.records import encode_batch
+from replog.errors import DENIALS, ErrorCode, ReplogError
+from replog.metadata.records import acl_to_binding
+from replog.rpc.codec import WithRecords
+from replog.rpc.methods import Controller, Inspection, Log, LogDirs, Method, Replica
+from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2, log_pb2, replica_pb2
+from replog.simulator.checks.violation import Violation
+from replog.simulator.cluster.kernel import Kernel
+from replog.topic import TopicPartition
+
+_MAY = {
+    ("User:producer", "User:transactor"): (Operation.WRITE, Operation.DESCRIBE),
+    ("User:consumer", "User:poller", "User:world"): (Operation.READ, Operation.DESCRIBE),
+}
+ACLS = [
+    Acl(ResourceType.TOPIC, "t", PatternType.PREFIXED, principal, "*", operation, Permission.ALLOW)
+    for principals, operations in _MAY.items()
+    for principal in principals
+    for operation in operations
+]
+"""What the other clients need, and no more."""
+
+CALL_S = 2.0
+
+
+class Stranger:
+    def __init__(
+        self, kernel: Kernel, brokers: Sequence[str], controller: str, partitions: Sequence[TopicPartition], stop: Any
+    ) -> None:
+        self._kernel = kernel
+        self._brokers = brokers
+        self._controller = controller
+        self._partitions = partitions
+        self._stop: asyncio.Event = stop
+
+    async def run(self, _name: str, chance: Random) -> None:
+        transport = self._kernel.transport()
+        channels = {address: transport.connect(address) for address in (*self._brokers, self._controller)}
+        while not self._stop.is_set():
+            to_controller = chance.random() < 0.3
+            address = self._controller if to_controller else chance.choice(self._brokers)
+            tp = chance.choice(self._partitions)
+            method, request = chance.choice(_of_controller(tp) if to_controller else _of_broker(tp))
+            try:
+                if method is Replica["fetch"]:
+                    stream = channels[address].open(method)
+                    await stream.send(request)
+                    answer = await stream.receive(CALL_S)
+                    stream.cancel()
+                elif method.server_streaming:
+                    answer = await anext(channels[address].watch(method, request))
+                else:
+                    answer = await channels[address].call(method, request, CALL_S)
+            except ReplogError:
+                pass  # denied, or nobody was reached
+            else:
+                _check(method, getattr(answer, "head", answer), tp)
+            await asyncio.sleep(chance.uniform(0.0, 0.4))
+        for channel in channels.values():
+            await channel.close()
+
+
+def _check(method: Method, answer: Any, tp: TopicPartition) -> None:
+    """An answer that is no error of the call refuses each row, or has none. Raises Violation."""
+    rows: list[Any]
+    match answer:
+        case log_pb2.ProduceResponse(answers=answers):
+            rows = [row for each in answers for row in each.partitions]
+        case log_pb2.GetMetadataResponse(topics=topics):
+            rows = list(topics)
+        case inspection_pb2.DescribeReplicasResponse(replicas=replicas) if not replicas:
+            return
+        case _:
+            rows = list(getattr(answer, "partitions", [])) or [None]
+    if not rows or not all(row is not None and ErrorCode(row.error_code) in DENIALS for row in rows):
+        raise Violation("acl", f"a stranger got an answer of {method.path} about {tp}: {str(answer)[:500]}")
+
+
+def _of_controller(tp: TopicPartition) -> list[tuple[Method, Any]]:
+    mine = ACLS[0]._replace(principal="User:stranger", operation=Operation.ALL)
+    return [
+        (Controller["create_acls"], controller_pb2.CreateAclsRequest(acls=[acl_to_binding(mine)])),
+        (Controller["delete_topic"], controller_pb2.DeleteTopicRequest(topic=tp.topic)),
+        (
+            Controller["alter_topic_configs"],
+            controller_pb2.AlterTopicConfigsRequest(topic=tp.topic, set={"retention.ms": "1"}),
+        ),
+        (Controller["create_topic"], controller_pb2.CreateTopicRequest(topic="t-strange", partitions=1)),
+        (
+            Controller["alter_partition_reassignments"],
+            controller_pb2.AlterPartitionReassignmentsRequest(
+                partitions=[controller_pb2.ReassignablePartition(topic=tp.topic, partition=tp.partition)]
+            ),
+        ),
+        (Controller["watch_metadata"], controller_pb2.WatchMetadataRequest()),
+    ]
+
+
+def _of_broker(tp: TopicPartition) -> list[tuple[Method, Any]]:
+    topic, partition = tp
+    batch = bytes(encode_batch([(1000, None, b"of a stranger", ())]))
+    produced = log_pb2.ProducePartition(topic=topic, partition=partition, records_size=len(batch))
+    fetched = log_pb2.FetchPartition(topic=topic, partition=partition)
+    deleted = log_pb2.DeleteRecordsPartition(topic=topic, partition=partition, offset=-1)
+    looked_up = log_pb2.ListOffsetsPartition(topic=topic, partition=partition, timestamp=-1)
+    copied = replica_pb2.ReplicaFetchPartition(topic=topic, partition=partition)
+    return [
+        (
+            Log["produce_once"],
+            WithRecords(log_pb2.ProduceRequest(acks=1, timeout_ms=500, partitions=[produced]), (batch,)),
+        ),
+        (Log["fetch_once"], log_pb2.FetchRequest(max_bytes=1000, partitions=[fetched])),
+        (Log["delete_records"], log_pb2.DeleteRecordsRequest(timeout_ms=100, partitions=[deleted])),
+        (Log["list_offsets"], log_pb2.ListOffsetsRequest(partitions=[looked_up])),
+        (Log["get_metadata"], log_pb2.GetMetadataRequest(topics=[topic])),
+        (Log["init_producer_id"], log_pb2.InitProducerIdRequest()),
+        (Replica["fetch"], replica_pb2.ReplicaFetchRequest(replica_id=1, max_bytes=1000, partitions=[copied])),
+        (Inspection["describe_replicas"], inspection_pb2.DescribeReplicasRequest()),
+        (Inspection["read_file"], inspection_pb2.ReadFileRequest(topic=topic, partition=partition)),
+        (LogDirs["describe_log_dirs"], log_dirs_pb2.DescribeLogDirsRequest()),
+    ]

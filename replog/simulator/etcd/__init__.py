@@ -1,0 +1,8 @@
+"""An etcd for simulated clusters: one host, which loses nothing.
+
+| Looking for | File |
+|---|---|
+| keys at revisions, transactions, leases | `state.py` |
+| its services | `service.py` |
+| the metadata of a new cluster | `formatting.py` |
+"""

@@ -1,0 +1,33 @@
+"""The metadata of a new cluster in an etcd that nobody serves yet."""
+
+from random import Random
+from typing import Any
+
+from replog.rpc.methods import Method
+from replog.server.controller.etcd.store import EtcdStore
+from replog.server.controller.formatting import first_records
+from replog.simulator.etcd.state import EtcdState
+
+PREFIX = "/replog/"
+
+
+class _AtOnce:
+    """An `EtcdClient` that waits for nothing."""
+
+    endpoints: tuple[str, ...] = ("here",)
+
+    def __init__(self, state: EtcdState) -> None:
+        self._state = state
+
+    async def call(self, _method: Method, request: Any) -> Any:
+        return self._state.txn(request)
+
+
+def format_at_once(state: EtcdState, chance: Random) -> None:
+    _, records = first_records(None, chance)
+    creating = EtcdStore(_AtOnce(state), PREFIX, chance).create(records)
+    try:
+        creating.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("it has waited")

@@ -1,0 +1,56 @@
+"""Several controllers over one etcd: only the one that leads commits, and only one believes that it leads (CT-25)."""
+
+from replog.rpc.v1 import etcd_pb2
+from replog.rpc.v1.etcd_store_pb2 import StoreHead
+from replog.server.controller.etcd.keys import Keys
+from replog.simulator.checks.violation import Violation
+from replog.simulator.cluster.members import ControllerMember, EtcdMember
+from replog.simulator.etcd.formatting import PREFIX
+from replog.simulator.runtime.process import SimulatedProcess
+
+
+class ControllersCheck:
+    """`after_step` of any process."""
+
+    def __init__(self, etcd: EtcdMember, controllers: list[ControllerMember]) -> None:
+        self._etcd = etcd
+        self._controllers = controllers
+        self._keys = Keys(PREFIX)
+        self._revision = etcd.state.revision  # as last seen
+        self._version = 0  # of the metadata there
+
+    def after_step(self, process: SimulatedProcess) -> None:
+        if process is self._etcd.process and self._etcd.state.revision != self._revision:
+            self._revision = self._etcd.state.revision
+            self._check_commit()
+        elif process.name.startswith("controller"):
+            self._check_beliefs()
+
+    def _check_commit(self) -> None:
+        stored, leader = self._now(self._keys.head), self._now(self._keys.leader)
+        if stored is None or stored.mod_revision != self._revision:
+            return
+        head = StoreHead.FromString(stored.value)
+        if leader is None or leader.create_revision != head.epoch:
+            raise Violation(
+                "CT-25",
+                f"the controller of epoch {head.epoch} has committed version {head.version}, and "
+                f"{f'that of epoch {leader.create_revision}' if leader else 'nobody'} leads",
+            )
+        if head.version < self._version:
+            raise Violation("INV-4", f"the store was at version {self._version}, and now at {head.version}")
+        self._version = head.version
+
+    def _now(self, key: bytes) -> etcd_pb2.KeyValue | None:
+        there = self._etcd.state.range(etcd_pb2.RangeRequest(key=key)).kvs
+        return there[0] if there else None
+
+    def _check_beliefs(self) -> None:
+        """A controller whose lease was taken away before its time cannot know it."""
+        believing = [
+            member.name
+            for member in self._controllers
+            if member.server is not None and member.server.decides and member.server.epoch not in self._etcd.revoked
+        ]
+        if len(believing) > 1:
+            raise Violation("CT-25", f"{' and '.join(believing)} believe that they lead")

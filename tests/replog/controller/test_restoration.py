@@ -1,0 +1,148 @@
+"""What becomes of the metadata when all there is is an older copy, or nothing, and the disks of brokers."""
+
+from replog.config import ControllerConfig
+from replog.controller.broker_events import Rules, unfence
+from replog.controller.decision import numbered
+from replog.controller.restoration import LEADER_EPOCHS_AHEAD, PRODUCER_IDS_AHEAD, Held, restored
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.topic import TopicPartition
+
+ID, OTHER_ID, THIRD_ID = b"1" * 16, b"2" * 16, b"3" * 16
+TP = TopicPartition("t", 0)
+RULES = Rules(ControllerConfig.model_fields["min_insync_replicas"].default)
+
+
+def state(*replicas, isr=None, leader_epoch=4, partition_epoch=9) -> PartitionState:
+    return PartitionState(replicas, replicas if isr is None else isr, replicas[0], leader_epoch, partition_epoch)
+
+
+def copy(*partitions: PartitionState, topic_id=ID, configs=None) -> MetadataImage:
+    """Of a cluster with the topic t."""
+    image = MetadataImage()
+    changes = [Change("cluster", None, "the-cluster"), Change("topic", "t", Topic("t", topic_id, configs or {}))]
+    changes += [
+        Change("partition", TopicPartition("t", number), each, topic_id) for number, each in enumerate(partitions)
+    ]
+    return put(image, [*changes, Change("producer_ids", None, 3000)])
+
+
+def put(image, changes) -> MetadataImage:
+    for change in numbered(changes, image.version):
+        image.put(change)
+    return image
+
+
+def held(broker_id, log_end_offset, last_epoch=4, *, partition=0, topic_id=ID, seen_epoch=None, producer_id=-1) -> Held:
+    seen = last_epoch if seen_epoch is None else seen_epoch
+    tp = TopicPartition("t", partition)
+    return Held(broker_id, tp, topic_id, last_epoch, log_end_offset, seen, producer_id)
+
+
+def image_of(result) -> MetadataImage:
+    return put(MetadataImage(), result.changes)
+
+
+def test_who_has_the_highest_epoch_and_then_the_longest_log_may_lead_and_its_equals():
+    result = restored(copy(state(1, 2, 3)), [held(1, 90, 4), held(2, 70, 5), held(3, 70, 5)], {1, 2, 3})
+    (after,) = image_of(result).partitions.values()
+    assert (after.replicas, after.leader, after.isr, after.elr) == ((1, 2, 3), -1, (), (2, 3))
+    assert result.remarks == []
+    result = restored(copy(state(1, 2, 3)), [held(1, 90, 4), held(2, 70, 5), held(3, 71, 5)], {1, 2, 3})
+    assert image_of(result).partitions[TP].elr == (3,)
+
+
+def test_it_leads_as_soon_as_it_comes_in_an_epoch_above_all_that_any_broker_has_seen():
+    image = image_of(restored(copy(state(1, 2)), [held(1, 90), held(2, 95, 4, seen_epoch=17)], {1, 2}))
+    for broker_id in (1, 2):
+        broker = BrokerRegistration(broker_id, image.version + 1, b"i" * 16, "host:1", "", True, False)
+        put(image, [Change("broker", broker_id, broker)])
+        put(image, [change for change in unfence(image, RULES, broker) if change is not None])
+        assert image.partitions[TP].leader == (2 if broker_id == 2 else -1)
+    after = image.partitions[TP]
+    assert after.leader_epoch > 17 + LEADER_EPOCHS_AHEAD
+    assert after.partition_epoch > 9
+    assert not after.recovering
+
+
+def test_nobody_is_registered_and_settings_stay():
+    image = copy(state(1, 2), configs={"segment.bytes": "1024"})
+    broker = BrokerRegistration(1, 7, b"i" * 16, "host:1", "", False, False)
+    put(image, [Change("broker", 1, broker), Change("broker_config", 1, {"leader.replication.throttled.rate": "7"})])
+    after = image_of(restored(image, [held(1, 1), held(2, 1)], {1, 2}))
+    assert after.cluster_id == "the-cluster"
+    assert after.brokers == {}
+    assert after.broker_configs == image.broker_configs
+    assert after.topics == image.topics
+
+
+def test_a_topic_that_is_younger_than_the_copy_is_taken_from_the_disks_with_all_its_partitions():
+    image = put(MetadataImage(), [Change("cluster", None, "the-cluster")])
+    result = restored(image, [held(1, 5), held(3, 5), held(2, 9, partition=2), held(3, 8, partition=2)], {1, 2, 3})
+    after = image_of(result)
+    assert after.topics == {"t": Topic("t", ID)}
+    first, gap, last = after.partitions_of("t").values()
+    assert (first.replicas, first.elr) == ((1, 3), (1, 3))
+    assert (last.replicas, last.elr) == ((2, 3), (2,))
+    assert gap.replicas == gap.elr == (1, 2, 3)
+    assert result.remarks == [
+        "topic t is younger than the copy: its settings are not known, defaults count",
+        "t-1: no replica of it is on any disk: it begins empty, on brokers 1, 2, 3",
+    ]
+
+
+def test_a_topic_that_was_made_again_since_the_copy_is_the_one_on_the_disks():
+    """Broker 3 was down and has still the old one."""
+    replicas = [held(1, 5, topic_id=OTHER_ID), held(2, 5, topic_id=OTHER_ID), held(3, 900)]
+    result = restored(copy(state(1, 2, 3), configs={"segment.ms": "5"}), replicas, {1, 2, 3})
+    after = image_of(result)
+    assert after.topics["t"] == Topic("t", OTHER_ID, {"segment.ms": "5"})
+    assert (after.partitions[TP].replicas, after.partitions[TP].elr) == ((1, 2), (1, 2))
+    assert result.remarks == ["topic t was deleted and made again since the copy: its settings may be others"]
+
+
+def test_of_several_that_the_copy_does_not_know_the_one_with_most_replicas_counts():
+    replicas = [held(1, 5, topic_id=THIRD_ID), held(2, 5, topic_id=OTHER_ID), held(3, 5, topic_id=OTHER_ID)]
+    result = restored(copy(state(1, 2, 3)), replicas, {1, 2, 3})
+    assert image_of(result).topics["t"].topic_id == OTHER_ID
+    assert "topic t was made more than once: 2 topic ids" in result.remarks[0]
+
+
+def test_a_topic_of_the_copy_that_is_on_no_disk_was_deleted():
+    result = restored(copy(state(1, 2)), [], {1, 2})
+    assert image_of(result).topics == {}
+    assert result.remarks == ["topic t of the copy is on no disk: it was deleted since, and is left out"]
+
+
+def test_of_a_broker_that_was_not_read_the_copy_is_believed():
+    result = restored(copy(state(1, 2), state(2, 3, isr=(3,))), [held(1, 5)], {1})
+    first, second = image_of(result).partitions_of("t").values()
+    assert (first.replicas, first.elr) == ((1, 2), (1,))
+    assert (second.replicas, second.elr) == ((2, 3), (3,))
+    assert result.remarks == ["t-0: what only broker 2 had is lost, if anything: it was not read"]
+
+
+def test_a_replica_that_moved_since_is_where_it_is_and_one_that_was_lost_comes_back():
+    moved = restored(copy(state(1, 2)), [held(1, 5), held(3, 5)], {1, 2, 3})
+    assert image_of(moved).partitions[TP].replicas == (1, 3)
+    lost = restored(copy(state(1, 2)), [held(1, 5)], {1, 2, 3})
+    assert image_of(lost).partitions[TP].replicas == (1, 2)
+    assert image_of(lost).partitions[TP].elr == (1,)
+
+
+def test_producer_ids_go_on_far_above_all_that_were_given():
+    assert image_of(restored(copy(state(1)), [held(1, 5)], {1})).next_producer_id == 3000 + PRODUCER_IDS_AHEAD
+    wrote = [held(1, 5, producer_id=8_000)]
+    assert image_of(restored(copy(state(1)), wrote, {1})).next_producer_id == 8_001 + PRODUCER_IDS_AHEAD
+
+
+def test_a_copy_that_is_older_than_earlier_restorations_gives_no_epoch_twice():
+    """Found by the simulator: brokers had heard of epochs that neither the copy nor any disk had."""
+    older, replicas = copy(state(1, 2)), [held(1, 90), held(2, 90)]
+    (first,) = image_of(restored(older, replicas, {1, 2})).partitions.values()
+    for restorations in (1, 2, 3):
+        (again,) = image_of(restored(older, replicas, {1, 2}, restorations)).partitions.values()
+        assert again.partition_epoch > first.partition_epoch + 1000
+        assert again.leader_epoch > first.leader_epoch + 100
+        first = again

@@ -1,0 +1,253 @@
+"""Three etcds, three controllers and three brokers as real processes; and links that can be cut."""
+
+import asyncio
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import AsyncExitStack, suppress
+
+from replog.client import Admin, Producer
+from replog.errors import ReplogError
+from replog.local_cluster.ports import free_port
+from replog.rpc import methods
+from replog.rpc.http2.transport import H2Transport
+from replog.rpc.v1 import controller_pb2 as pb
+from tests.replog.processes.proxy import proxy_to
+from tests.replog.server.controller.etcds import Etcds
+
+LEASE_S = 3
+SESSION_S = 9
+START_S = 60
+TOPIC = "t"
+
+
+class Process:
+    def __init__(self, home, role, settings):
+        self.role = role
+        self._home = home
+        self._settings = settings
+        self._home.mkdir(parents=True)
+        self._process = None
+
+    def start(self, *arguments):
+        command = [sys.executable, "-m", "replog.cli", *self.role.split(), *arguments]
+        for name, value in self._settings.items():
+            command += ["--override", f"{name}={value}"]
+        with (self._home / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"NO_COLOR": "1"})
+
+    def signal(self, what):
+        self._process.send_signal(what)
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait(10)
+
+    def stop(self):
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+    def logs(self):
+        return (self._home / "log").read_text(errors="replace")
+
+
+class World:
+    """`async with World(program, directory) as world`. Everything that anybody was told is kept, and compared."""
+
+    def __init__(self, program, directory):
+        self.etcds = Etcds(program, directory, 3)
+        self._directory = directory
+        self._stack = AsyncExitStack()
+        self._transport = H2Transport()
+        self.links = {}  # by number of controller, to each etcd
+        self.controllers = {}  # by address
+        self.brokers = {}  # by id
+        self.told = {}  # by version: the record
+        self.led = {}  # by partition and leader epoch: the leader
+        self.made = {}  # topics, and when that was answered
+        self.acknowledged = []  # (when, offset)
+        self.tasks = []
+
+    async def __aenter__(self):
+        try:
+            await self._start()
+        except BaseException:
+            print(self.logs())
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(self, kind, *_):
+        if kind is not None:
+            print(self.logs())
+        await self._stop()
+
+    async def _start(self):
+        await asyncio.to_thread(self.etcds.start)
+        taken = []
+        for _ in range(6):
+            taken.append(free_port(taken))
+        addresses = [f"127.0.0.1:{port}" for port in taken]
+        for number, address in enumerate(addresses[:3]):
+            self.links[number] = [
+                await self._stack.enter_async_context(proxy_to(endpoint)) for endpoint in self.etcds.endpoints
+            ]
+            settings = {
+                "listeners": address,
+                "metadata.store": "etcd",
+                "metadata.etcd.endpoints": ",".join(link.address for link in self.links[number]),
+                "metadata.etcd.lease.seconds": LEASE_S,
+                "broker.session.timeout.ms": SESSION_S * 1000,
+            }
+            self.controllers[address] = Process(self._directory / f"controller-{number}", "controller", settings)
+        first = next(iter(self.controllers.values()))
+        first.role = "controller format"
+        first.start()
+        assert await asyncio.to_thread(first._process.wait, START_S) == 0, first.logs()
+        first.role = "controller"
+        for process in self.controllers.values():
+            process.start()
+        for number, address in enumerate(addresses[3:], 1):
+            settings = {
+                "node.id": number,
+                "listeners": address,
+                "controller.listener": ",".join(self.controllers),
+                "log.dirs": self._directory / f"data-{number}",
+                "broker.heartbeat.interval.ms": 300,
+                "replica.fetch.backoff.ms": 100,
+                "replica.lag.time.max.ms": 5000,
+            }
+            self.brokers[number] = Process(self._directory / f"broker-{number}", "broker", settings)
+            self.brokers[number].start()
+        self.bootstrap = ",".join(addresses[3:])
+        self.admin = Admin(self.bootstrap, timeout_ms=60_000)
+        async with asyncio.timeout(START_S):
+            while sum(not broker.fenced for broker in (await self.admin.describe_cluster()).brokers) < len(
+                self.brokers
+            ):
+                await asyncio.sleep(0.1)
+        await self.admin.create_topic(TOPIC, partitions=3, replication_factor=3)
+        self.tasks = [asyncio.create_task(self._follow(address)) for address in self.controllers]
+        self.tasks += [asyncio.create_task(self._produce()), asyncio.create_task(self._decide())]
+        await self.eventually(lambda: self.made and self.acknowledged, "a decision and an acknowledgement")
+
+    async def _stop(self):
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        if hasattr(self, "admin"):
+            await self.admin.close()
+        for process in [*self.brokers.values(), *self.controllers.values()]:
+            process.stop()
+        self.etcds.stop()
+        await self._stack.aclose()
+
+    def logs(self):
+        processes = {**self.controllers, **self.brokers}
+        return "\n".join(
+            [f"== {name}\n{process.logs()[-6000:]}" for name, process in processes.items()] + [self.etcds.logs()]
+        )
+
+    # -- what goes on all the time
+
+    async def _follow(self, address):
+        """Nobody may tell two things of one version, or of one epoch of a partition."""
+        channel, version, _position = self._transport.connect(address), 0, None
+        while True:
+            try:
+                async for delta in channel.watch(
+                    methods.Controller["watch_metadata"], pb.WatchMetadataRequest(after_version=version)
+                ):
+                    for record in delta.records:
+                        text = record.SerializeToString(deterministic=True)
+                        assert self.told.setdefault(record.version, text) == text, f"{address} says otherwise: {record}"
+                        if record.HasField("partition"):
+                            state = record.partition
+                            where = (state.topic, state.topic_id, state.partition, state.leader_epoch)
+                            assert self.led.setdefault(where, state.leader) == state.leader, f"two led: {record}"
+                    version = delta.version
+            except ReplogError:
+                pass
+            await asyncio.sleep(0.1)
+
+    async def _produce(self):
+        async with Producer(self.bootstrap, linger_ms=0) as producer:
+            while True:
+                delivery = await producer.send(TOPIC, b"x", partition=0)
+                async with asyncio.timeout(120):  # wait_for may swallow the cancellation at the end
+                    self.acknowledged.append((time.monotonic(), await delivery))
+                await asyncio.sleep(0.02)
+
+    async def _decide(self):
+        """Topics, one after the other, each made by the controller that decides then."""
+        number = 0
+        while True:
+            number += 1
+            async with asyncio.timeout(120):
+                await self.admin.create_topic(f"made-{number}", partitions=1, replication_factor=3)
+            self.made[f"made-{number}"] = time.monotonic()
+            await asyncio.sleep(0.05)
+
+    # -- what is asked
+
+    async def eventually(self, condition, what, timeout_s=START_S):
+        deadline = time.monotonic() + timeout_s
+        while not (result := condition()):
+            for task in self.tasks:
+                if task.done():
+                    task.result()
+            assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+            await asyncio.sleep(0.02)
+        return result
+
+    async def active(self):
+        """The address of the controller that decides now, whom all three are asked for."""
+        channels = {address: self._transport.connect(address) for address in self.controllers}
+
+        async def decides(channel):
+            with suppress(ReplogError):
+                request = pb.ListPartitionReassignmentsRequest()
+                await channel.call(methods.Controller["list_partition_reassignments"], request, 0.5)
+                return True
+            return False
+
+        try:
+            answers = await asyncio.gather(*map(decides, channels.values()))
+        finally:
+            for channel in channels.values():
+                await channel.close()
+        deciding = [address for address, answer in zip(channels, answers, strict=True) if answer]
+        assert len(deciding) <= 1, f"two decide: {deciding}"
+        return deciding[0] if deciding else None
+
+    async def next_active(self, besides=None, within_s=START_S):
+        """How long it took until another one decides, and which."""
+        begun = time.monotonic()
+        while (active := await self.active()) in (None, besides):
+            assert time.monotonic() - begun < within_s, f"nobody decides after {within_s:g} s"
+            await asyncio.sleep(0.05)
+        return time.monotonic() - begun, active
+
+    async def decided_since(self, moment):
+        """The first decision for a client after that moment, in seconds after it."""
+        await self.eventually(lambda: self.made and max(self.made.values()) > moment, "a decision")
+        return min(when for when in self.made.values() if when > moment) - moment
+
+    def longest_silence(self, since):
+        """Of acknowledgements."""
+        times = [when for when, _ in self.acknowledged if when >= since - 1] + [time.monotonic()]
+        return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+    async def check(self):
+        """Nothing that was answered is lost."""
+        for task in self.tasks:
+            if task.done():
+                task.result()
+        topics = set(await self.admin.list_topics())
+        assert set(self.made) <= topics, f"lost: {set(self.made) - topics}"
+
+
+STOP, GO_ON = signal.SIGSTOP, signal.SIGCONT

@@ -1,0 +1,237 @@
+"""The controller's store is put back from an older copy, or made again: nobody follows it, nothing is lost (CT-24)."""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from replog.client import Admin, Producer
+from replog.demo.traffic import read_back
+from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster import probe
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.local_cluster.processes import terminate, wait_until_stopped
+from replog.server.controller.formatting import format_cluster
+from replog.server.controller.sqlite_store import SqliteStore
+from tests.replog.waiting import until
+
+pytestmark = pytest.mark.processes
+
+COUNT = 20_000
+STORE = "metadata.sqlite*"
+REFUSED = "nothing is taken from this controller"
+
+
+class Cluster(LocalCluster):
+    """One whose store and processes are handled one by one."""
+
+    @property
+    def store(self) -> Path:
+        return self.directory / "controller" / "data"
+
+    def controller_log(self) -> str:
+        return self.log_file(self.state.controller).read_text()
+
+    def broker_log(self, broker_id: int) -> str:
+        return self.log_file(self.state.broker(broker_id)).read_text()
+
+    def copy_store(self, name: str) -> Path:
+        copy = self.directory / name
+        copy.mkdir()
+        for path in self.store.glob(STORE):
+            shutil.copy(path, copy)
+        return copy
+
+    def put_back(self, copy: Path) -> None:
+        for path in self.store.glob(STORE):
+            path.unlink()
+        for path in copy.glob(STORE):
+            shutil.copy(path, self.store)
+
+    def stop(self, *names: str) -> None:
+        processes = [member.process for member in self.state.members if member.name in names and member.process]
+        for process in processes:
+            terminate(process)
+        assert not wait_until_stopped(processes, 60)
+
+    @contextmanager
+    def running(self, *names: str) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+        """As their files say, without the patience of `up`; stopped at the end."""
+        processes = {}
+        try:
+            for name in names:
+                kind = name.partition("-")[0]
+                with (self.directory / name / f"{kind}.log").open("ab") as log:
+                    processes[name] = subprocess.Popen(
+                        [
+                            sys.executable,
+                            "-m",
+                            "replog.cli",
+                            kind,
+                            "--config",
+                            self.directory / name / f"{kind}.properties",
+                        ],
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                    )
+            yield processes
+        finally:
+            for process in processes.values():
+                process.terminate()
+            for process in processes.values():
+                process.wait(60)
+
+
+async def filled(bootstrap: str, topic: str, count: int) -> None:
+    async with Producer(bootstrap) as producer:
+        for delivery in [await producer.send(topic, b"%d" % number) for number in range(count)]:
+            await delivery
+
+
+async def count(cluster: Cluster, topic: str) -> int:
+    return len(await read_back(cluster.bootstrap, topic, 1, lambda _: None))
+
+
+async def test_an_older_copy_of_the_store_elects_nobody_and_every_acknowledged_record_stays(tmp_path):
+    """The story of issue 15: the stale leader led, the others truncated, and `status` was green."""
+    cluster = Cluster(tmp_path, brokers=3)
+    brokers = [f"broker-{n}" for n in (1, 2, 3)]
+    with cluster:
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.create_topic("t", partitions=1, replication_factor=3)
+            await filled(cluster.bootstrap, "t", 1)
+            stale = (await admin.describe_topic("t")).partitions[0].leader
+        older = cluster.copy_store("older")
+        await asyncio.to_thread(cluster.stop, f"broker-{stale}")
+        await filled(cluster.bootstrap, "t", COUNT)
+    newest = cluster.copy_store("newest")
+    cluster.put_back(older)
+    with cluster.running("controller", *brokers) as processes:
+        informed = [n for n in (1, 2, 3) if n != stale]
+        until(lambda: all(REFUSED in cluster.broker_log(n) for n in informed), "a refusal by the others")
+        until(
+            lambda: not probe.is_serving(cluster.state.controller.address, cluster.tls),
+            "a controller that says it cannot serve",
+        )
+        assert "nothing is decided any more" in cluster.controller_log()
+        for told in (cluster.controller_log(), cluster.broker_log(informed[0])):
+            assert "older copy" in told
+            assert "replog controller restore" in told, "what to do"
+        assert [process.poll() for process in processes.values()] == [None] * 4, "nobody gave up"
+        assert not any(probe.is_serving(cluster.state.broker(n).address, cluster.tls) for n in informed)
+    cluster.put_back(newest)
+    with cluster:
+        await asyncio.to_thread(cluster.wait_for_full_isr, "t")
+        assert await count(cluster, "t") == COUNT + 1
+
+
+async def test_a_copy_that_has_gone_on_by_itself_is_refused_too_and_what_it_does_not_know_is_kept(tmp_path):
+    """The guard by version alone disarmed itself: the copy fenced brokers, and so its version passed theirs."""
+    cluster = Cluster(tmp_path, brokers=3)
+    with cluster:
+        older = cluster.copy_store("older")
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.create_topic("late", partitions=1, replication_factor=3)
+        await filled(cluster.bootstrap, "late", 100)
+        cluster.stop("controller")
+        newest = cluster.copy_store("newest")
+        cluster.put_back(older)
+        brokers = [member.process for member in cluster.state.brokers]
+        while version(cluster.store) <= version(newest):  # several starts, each long enough to fence a broker
+            for name in ("broker-1", "broker-2", "broker-3"):
+                cluster.pause(int(name[-1]))
+            fenced = cluster.controller_log().count("broker fenced")
+            with cluster.running("controller"):
+                until(lambda before=fenced: cluster.controller_log().count("broker fenced") == before + 3, "fencing")
+            for number in (1, 2, 3):
+                cluster.resume(number)
+        with cluster.running("controller"):
+            until(lambda: all(REFUSED in cluster.broker_log(n) for n in (1, 2, 3)), "a refusal by each")
+            with pytest.raises(ReplogError) as refused:
+                async with Admin(cluster.bootstrap, timeout_ms=1000) as admin:
+                    await admin.create_topic("late", partitions=1, replication_factor=3)
+            assert refused.value.code in (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.TOPIC_ALREADY_EXISTS)
+            assert await count(cluster, "late") == 100, "brokers serve what they have"
+        assert brokers == [member.process for member in cluster.state.brokers]
+        cluster.put_back(newest)
+        await asyncio.to_thread(cluster.up)
+        await filled(cluster.bootstrap, "late", 100)
+        assert await count(cluster, "late") == 200
+
+
+def version(directory: Path) -> int:
+    store = SqliteStore(directory)
+    try:
+        return store.load()[-1].version
+    finally:
+        store.close()
+
+
+async def test_a_store_that_was_made_again_stops_no_broker(tmp_path):
+    """Its volume was not mounted, and somebody formatted what was there."""
+    cluster = Cluster(tmp_path, brokers=3)
+    with cluster:
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.create_topic("t", partitions=1, replication_factor=3)
+        await filled(cluster.bootstrap, "t", 100)
+        cluster.stop("controller")
+        newest = cluster.copy_store("newest")
+        cluster.put_back(tmp_path / "nothing")
+        format_cluster(cluster.store)
+        with cluster.running("controller"):
+            until(lambda: all("INCONSISTENT_CLUSTER_ID" in cluster.broker_log(n) for n in (1, 2, 3)), "a refusal")
+            until(lambda: "heartbeat failed" in cluster.broker_log(1), "a heartbeat that is refused")
+            assert await count(cluster, "t") == 100
+        cluster.put_back(newest)
+        await asyncio.to_thread(cluster.up)
+        await filled(cluster.bootstrap, "t", 100)
+        assert await count(cluster, "t") == 200
+
+
+def controller_command(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command, *others = arguments
+    config = str(cluster.store.parent / "controller.properties")
+    return subprocess.run(
+        [sys.executable, "-m", "replog.cli", "controller", command, "--config", config, *others],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+async def test_a_store_made_from_an_older_copy_or_from_the_disks_alone_has_every_acknowledged_record(tmp_path):
+    cluster = Cluster(tmp_path, brokers=3)
+    with cluster:
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.create_topic("t", partitions=1, replication_factor=3)
+            await filled(cluster.bootstrap, "t", 1)
+            stale = (await admin.describe_topic("t")).partitions[0].leader
+            done = controller_command(cluster, "backup", "--to", str(tmp_path / "backups"))
+            assert done.returncode == 0, done.stderr
+            older = Path(done.stdout.strip())
+            await asyncio.to_thread(cluster.stop, f"broker-{stale}")
+            await filled(cluster.bootstrap, "t", COUNT)
+            await admin.create_topic("late", assignment=[tuple({1, 2, 3} - {stale})])
+            await filled(cluster.bootstrap, "late", 100)
+    replicas = [word for n in (1, 2, 3) for word in ("--replica", f"{n}={cluster.data_directory(n)}")]
+    ways = (("restore", "--from-older-copy", str(older)), ("rebuild",))
+    for written, way in enumerate(ways):
+        refused = controller_command(cluster, *way, *replicas)
+        assert refused.returncode != 0, "there is a store already"
+        assert "already" in refused.stderr
+        cluster.put_back(tmp_path / "nothing")
+        done = controller_command(cluster, *way, *replicas)
+        assert done.returncode == 0, done.stderr
+        assert "topic late is younger than the copy" in done.stdout
+        with cluster:
+            await asyncio.to_thread(cluster.wait_for_full_isr)
+            assert (await count(cluster, "t"), await count(cluster, "late")) == (COUNT + 1 + written, 100)
+            await filled(cluster.bootstrap, "t", 1)
+    assert not [path for n in (1, 2, 3) for path in cluster.data_directory(n).glob("*-stray")]

@@ -1,0 +1,115 @@
+"""Real etcds, controllers and brokers: what fails is never missed for long, and nobody decides beside another one."""
+
+import asyncio
+import time
+
+import pytest
+
+from replog.server.controller.active_controller import COME_AFTER_S
+from tests.replog.processes.several_controllers import GO_ON, LEASE_S, STOP, TOPIC, World
+from tests.replog.server.controller.etcds import etcd_or_skip
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.plaintext("it starts etcds, controllers and brokers itself, without certificates"),
+    pytest.mark.timeout(400),
+]
+
+SLACK_S = 1.0  # after the lease
+BUSY_S = 2.0  # what a busy machine may add
+SILENCE_S = 1.5  # of a leader that lives; this machine's processes share two cores
+
+
+async def test_the_active_controller_and_each_etcd_may_be_killed_paused_and_cut_off(tmp_path):
+    program, took = etcd_or_skip(), {}
+    async with World(program, tmp_path) as world:
+
+        async def lost(what, hurt, mend):
+            _, active = await world.next_active()
+            begun = time.monotonic()
+            await hurt(active)
+            took[what], _ = await world.next_active(besides=active)
+            decided_s = await world.decided_since(begun + took[what])
+            silence_s = world.longest_silence(begun)
+            print(
+                f"{what}: another decides after {took[what]:.2f} s, a client's decision {decided_s:.2f} s later, "
+                f"longest silence of a leader {silence_s:.2f} s"
+            )
+            await mend(active)
+            assert took[what] < LEASE_S + SLACK_S + BUSY_S, what
+            assert silence_s < SILENCE_S, what
+            await world.check()
+
+        async def kill(active):
+            world.controllers[active].kill()
+
+        async def start(active):
+            world.controllers[active].start()
+            await asyncio.sleep(2)
+
+        async def pause(active):
+            world.controllers[active].signal(STOP)
+
+        async def resume(active):
+            world.controllers[active].signal(GO_ON)
+            await asyncio.sleep(1)
+            assert await world.active() != active, "it woke, and leads no longer"
+
+        async def cut(active):
+            for link in world.links[list(world.controllers).index(active)]:
+                link.cut()
+
+        async def heal(active):
+            for link in world.links[list(world.controllers).index(active)]:
+                link.heal()
+
+        await lost("controller killed", kill, start)
+        await lost("controller paused", pause, resume)
+        await lost("controller cut off", cut, heal)
+        leader = (await world.admin.describe_topic(TOPIC)).partitions[0].leader
+        _, active = await world.next_active()
+        begun = time.monotonic()
+        world.controllers[active].kill()
+        world.brokers[leader].kill()
+        acknowledged = len(world.acknowledged)
+        await world.eventually(lambda: len(world.acknowledged) > acknowledged + 10, "another broker leads")
+        silence_s = world.longest_silence(begun)
+        print(f"controller and a leader killed: its partition is led again after {silence_s:.2f} s")
+        assert silence_s < LEASE_S + COME_AFTER_S + SLACK_S + BUSY_S, (
+            "it does not wait for the session that begins then"
+        )
+        world.controllers[active].start()
+        world.brokers[leader].start()
+        await asyncio.sleep(5)
+        await world.check()
+        for number in range(3):
+            for what in ("killed", "paused", "cut off"):
+                begun = time.monotonic()
+                if what == "killed":
+                    world.etcds.kill(number)
+                elif what == "paused":
+                    world.etcds.signal(number, STOP)
+                else:
+                    for links in world.links.values():
+                        links[number].cut()
+                decided_s = 0.5 + await world.decided_since(begun + 0.5)  # not one that was under way
+                silence_s = world.longest_silence(begun)
+                print(
+                    f"etcd {number} {what}: a client's decision after {decided_s:.2f} s, "
+                    f"longest silence of a leader {silence_s:.2f} s"
+                )
+                if what == "killed":
+                    world.etcds.start_one(number)
+                elif what == "paused":
+                    world.etcds.signal(number, GO_ON)
+                else:
+                    for links in world.links.values():
+                        links[number].heal()
+                await asyncio.sleep(2)
+                assert decided_s < 2 * LEASE_S + SLACK_S + BUSY_S
+                assert silence_s < SILENCE_S
+                await world.check()
+        print(
+            f"{len(world.made)} topics made, {len(world.acknowledged)} records acknowledged, "
+            f"{len(world.told)} versions told"
+        )

@@ -1,0 +1,407 @@
+"""Who may not come in over TLS does not, over each kind of gRPC: what attackers try, and what they and the log hear."""
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods, tls
+from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2 import handshakes
+from replog.rpc.http2.transport import H2Transport
+from replog.rpc.peer import Peer, Role
+from replog.rpc.tls import Identity, Tls, TlsFiles, identity_of
+from replog.rpc.v1 import controller_pb2, presence_pb2, replica_pb2
+from replog.server.descriptors import raise_limit
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, serving
+from tests.replog.rpc.secured import CLUSTER, LONG_AGO, NOW, Authority
+
+KINDS: dict[str, Callable[[Tls | None], Any]] = {"h2": H2Transport, "grpcio": GrpcTransport}
+SERVICES = (methods.LOG, methods.REPLICA, methods.CONTROLLER, methods.PRESENCE)
+
+
+@pytest.fixture(params=KINDS.values(), ids=(f"to-{kind}" for kind in KINDS))
+def server(request: Any) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=KINDS.values(), ids=(f"from-{kind}" for kind in KINDS))
+def client(request: Any) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "tls")
+
+
+@pytest.fixture
+def handlers() -> Handlers:
+    return Handlers()
+
+
+@contextlib.asynccontextmanager
+async def broker(server: Any, authority: Authority, handlers: Handlers, auth: str = "required") -> AsyncIterator[str]:
+    async with serving(handlers, *SERVICES, transport=server(authority.tls(Role.BROKER, "1", auth))) as address:
+        yield address
+
+
+def _unchecked(authority: Authority, keystore: Path) -> Tls:
+    """What an attacker's own program shows: it does not look at its certificate first."""
+    attacker = authority.shows(None)
+    context = tls._client_context(keystore, authority.truststore.read_text())
+    data = keystore.read_bytes()
+    attacker.material = replace(
+        attacker.material, client=context, key=data, chain=data[data.index(b"-----BEGIN CERT") :]
+    )
+    return attacker
+
+
+def _stranger(authority: Authority) -> Tls:
+    """Of another cluster. It trusts ours, as an attacker would."""
+    other = Authority(authority.directory / "other", "another-cluster")
+    return _unchecked(authority, other.keystore(Role.BROKER, "1"))
+
+
+ATTACKERS: dict[str, tuple[Callable[[Authority], Tls | None], str, str]] = {
+    "plaintext": (lambda _: None, "security.protocol=SSL", "speaks no TLS"),
+    "no certificate": (lambda ours: ours.shows(None), "ssl.keystore.location", "showed no certificate"),
+    "another authority": (_stranger, "ssl.keystore.location", "certificate is refused"),
+    "expired": (
+        lambda ours: _unchecked(ours, ours.signs([f"replog://{CLUSTER}/broker/1"], NOW - timedelta(minutes=1))),
+        "ssl.keystore.location|issue another",
+        "certificate has expired",
+    ),
+    "another cluster of the same authority": (
+        lambda ours: _unchecked(ours, ours.signs(["replog://another-cluster/broker/1"])),
+        f"of cluster 'another-cluster', and this is '{CLUSTER}'",
+        f"of cluster 'another-cluster', and this is '{CLUSTER}'",
+    ),
+    "nobody": (
+        lambda ours: _unchecked(ours, ours.signs([])),
+        "0 names replog://",
+        "0 names replog://",
+    ),
+    "somebody and somebody else": (
+        lambda ours: _unchecked(ours, ours.signs([f"replog://{CLUSTER}/{role}/1" for role in ("client", "broker")])),
+        "2 names replog://",
+        "2 names replog://",
+    ),
+}
+
+
+@pytest.mark.parametrize("attacker", ATTACKERS)
+async def test_who_is_none_of_ours_is_refused_and_told_what_to_do(
+    server, client, authority, handlers, caplog, attacker
+):
+    shows, told, logged = ATTACKERS[attacker]
+    caplog.set_level(logging.INFO)
+    async with broker(server, authority, handlers) as address:
+        async with channel_to(address, client(shows(authority))) as channel:
+            error = await error_of(ask(channel, "a", timeout_s=20))
+        async with channel_to(address, client(authority.tls())) as channel:
+            assert await ask(channel, "a") == ["a"], "others are served"
+    assert error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), error
+    assert any(each in error.message for each in told.split("|")), error
+    if error.code is ErrorCode.NETWORK_EXCEPTION:
+        assert address in error.message
+    assert [peer.principal for peer in handlers.peers] == ["User:ann"]
+    if server is H2Transport or "refused a call" in caplog.text:
+        assert "127.0.0.1:" in caplog.text, caplog.text
+        assert logged in caplog.text, caplog.text
+    secrets = [line for path in authority.directory.rglob("*.pem") for line in path.read_text().splitlines()[1:3]]
+    assert not any(secret in caplog.text + error.message for secret in secrets)
+
+
+async def test_tls_to_a_port_without_is_refused_on_both_sides(server, client, authority, handlers, caplog):
+    async with (
+        serving(handlers, *SERVICES, transport=server()) as address,
+        channel_to(address, client(authority.tls())) as channel,
+    ):
+        error = await error_of(ask(channel, "a", timeout_s=20))
+    assert error.code is ErrorCode.NETWORK_EXCEPTION
+    assert address in error.message
+    assert "security.protocol=PLAINTEXT" in error.message
+    assert not handlers.peers
+    if server is H2Transport:
+        assert "refused a connection of 127.0.0.1:" in caplog.text
+
+
+async def test_a_server_that_is_none_of_ours_gets_no_call(client, authority, handlers):
+    """Its certificate is a client's, of another authority, or for another host."""
+    other = Authority(authority.directory / "other")
+    for shows, host, told in (
+        (authority.shows(authority.keystore(Role.CLIENT, "ann"), "none"), "127.0.0.1", "certificate is refused"),
+        (other.tls(Role.BROKER, "1", "none"), "127.0.0.1", "ssl.truststore.location"),
+        (authority.tls(Role.BROKER, "1", "none"), "127.0.0.2", "--host|its certificate is refused"),
+    ):
+        listening = H2Transport(shows).listen(f"{host}:0")
+        listening.add(methods.LOG, handlers)
+        address = await listening.start()
+        async with channel_to(address, client(authority.tls())) as channel:
+            error = await error_of(ask(channel, "a", timeout_s=20))
+        await listening.stop(0)
+        assert error.code is ErrorCode.NETWORK_EXCEPTION
+        assert address in error.message
+        assert any(each in error.message for each in told.split("|")), error
+    assert not handlers.peers
+
+
+async def test_a_clients_certificate_is_no_servers_though_its_authority_lets_it_be_one(authority, handlers):
+    shows = authority.shows(authority.signs([f"replog://{CLUSTER}/client/ann"]), "none")
+    async with serving(handlers, methods.LOG, transport=H2Transport(shows)) as address:
+        port = address.rpartition(":")[2]
+        async with channel_to(f"localhost:{port}", H2Transport(authority.tls())) as channel:
+            error = await error_of(ask(channel, "a", timeout_s=20))
+    assert "its certificate is that of a client, User:ann" in error.message
+    assert not handlers.peers
+
+
+async def _register(channel: Any, broker_id: int) -> None:
+    request = controller_pb2.RegisterBrokerRequest(broker_id=broker_id)
+    await channel.call(methods.Controller["register_broker"], request, 20)
+
+
+async def _open(channel: Any, _: int) -> None:
+    await channel.open(methods.Replica["fetch"]).receive(20)  # and says nothing: grpcio tells less to who sends on
+
+
+async def _follow(channel: Any, replica_id: int) -> None:
+    stream = channel.open(methods.Replica["fetch"])
+    stream.post(replica_pb2.ReplicaFetchRequest(replica_id=replica_id))
+    await stream.receive(20)
+
+
+async def _ask_who(channel: Any, broker_id: int) -> None:
+    await channel.call(methods.Presence["are_you"], presence_pb2.AreYouRequest(broker_id=broker_id), 20)
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "does", "refused"),
+    [
+        (Role.CLIENT, "1", _register, "is for a broker's certificate; User:1 at 127.0.0.1 is a client"),
+        (Role.CLIENT, "1", _open, "is for a broker's certificate; User:1 at 127.0.0.1 is a client"),
+        (Role.CONTROLLER, "1", _open, "is for a broker's certificate; Controller:1"),
+        (Role.BROKER, "2", _register, "broker_id=1 is not the broker of the certificate, Broker:2"),
+        (Role.BROKER, "2", _follow, "replica_id=1 is not the broker of the certificate, Broker:2"),
+        (Role.BROKER, "1", _ask_who, "is for a controller's certificate; Broker:1"),
+    ],
+)
+async def test_a_certificate_opens_what_is_its_roles_and_a_broker_speaks_for_itself(
+    server, client, authority, handlers, role, name, does, refused
+):
+    async with (
+        broker(server, authority, handlers) as address,
+        channel_to(address, client(authority.tls(role, name))) as channel,
+    ):
+        error = await error_of(does(channel, 1))
+        assert error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error
+        assert refused in error.message
+        assert not handlers.asked
+        assert await ask(channel, "a") == ["a"], "what is anybody's is open"
+
+
+async def test_who_has_the_certificate_is_let_through_to_the_handler(server, client, authority, handlers):
+    async with broker(server, authority, handlers) as address:
+        for role, name, does in (
+            (Role.BROKER, "1", _register),
+            (Role.CONTROLLER, "c", _ask_who),
+        ):
+            async with channel_to(address, client(authority.tls(role, name))) as channel:
+                assert "here" in (await error_of(does(channel, 1))).message, "the handler's own answer"
+
+
+@pytest.mark.parametrize(
+    ("server", "auth"), [(H2Transport, "requested"), (H2Transport, "none"), (GrpcTransport, "none")]
+)
+async def test_where_no_certificate_is_required_who_shows_none_is_an_anonymous_client(
+    server, client, authority, handlers, auth
+):
+    async with (
+        broker(server, authority, handlers, auth) as address,
+        channel_to(address, client(authority.shows(None))) as channel,
+    ):
+        await ask(channel, "a")
+        assert handlers.peers == [Peer("User:ANONYMOUS", Role.CLIENT, "127.0.0.1")]
+        assert (await error_of(_register(channel, 1))).code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if auth == "requested":
+        async with (
+            broker(server, authority, handlers, auth) as address,
+            channel_to(address, client(authority.tls())) as channel,
+        ):
+            await ask(channel, "a")
+            assert handlers.peers[-1].principal == "User:ann"
+
+
+async def test_grpcio_cannot_request_a_certificate_and_says_so(authority):
+    with pytest.raises(ReplogError, match=r"ssl.client.auth=requested.*rpc.transport=h2"):
+        await GrpcTransport(authority.tls(Role.BROKER, "1", "requested")).listen("127.0.0.1:0").start()
+
+
+async def test_thousands_of_handshakes_that_do_not_end_are_bounded_in_number_and_time_and_others_are_served(
+    authority, handlers, monkeypatch, caplog
+):
+    raise_limit()
+    monkeypatch.setattr(handshakes, "MAX_HANDSHAKES", 300)
+    monkeypatch.setattr(handshakes, "HANDSHAKE_S", 3.0)
+    listening = H2Transport(authority.tls(Role.BROKER, "1")).listen("127.0.0.1:0")
+    listening.add(methods.LOG, handlers)
+    address = await listening.start()
+    host, _, port = address.partition(":")
+    under_way = listening._handshakes._under_way
+    with contextlib.ExitStack() as opened:
+        async with channel_to(address, H2Transport(authority.tls())) as before:
+            await ask(before, "a")
+            sockets = []
+            for number in range(3000):
+                half = opened.enter_context(socket.socket())
+                half.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(half, (host, int(port)))
+                if number % 2:
+                    half.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")  # a hello that does not go on
+                sockets.append(half)
+                assert len(under_way) <= 300
+                if number % 1000 == 500:
+                    async with channel_to(address, H2Transport(authority.tls())) as channel:
+                        assert await ask(channel, "b") == ["b"], "who comes meanwhile is served"
+            assert len(under_way) > 200
+            assert await ask(before, "a") == ["a"]
+            async with asyncio.timeout(60):
+                while under_way or len(listening._wires) > 1:
+                    await asyncio.sleep(0.05)
+            assert all(_is_closed(half) for half in sockets)
+            assert await ask(before, "a") == ["a"], "and who was there"
+    await listening.stop(0)
+    assert "younger TLS handshakes are under way" in caplog.text
+    assert len(caplog.records) < 300, "a flood does not fill the log"
+
+
+def _is_closed(half: socket.socket) -> bool:
+    try:
+        return half.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def _shown_by(address: str, authority: Authority) -> str:
+    """Whose certificate a server shows now."""
+    context = ssl.create_default_context(cafile=str(authority.truststore))
+    context.load_cert_chain(authority.keystore(Role.CLIENT, "ann"))
+    host, _, port = address.partition(":")
+    with context.wrap_socket(socket.create_connection((host, int(port)), 20), server_hostname=host) as connection:
+        names: Any = connection.getpeercert()["subjectAltName"]  # type: ignore[index]
+    return str(next(value for kind, value in names if kind == "URI"))
+
+
+async def test_certificates_are_exchanged_while_both_sides_run(server, client, authority, handlers, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    theirs, ours = tmp_path / "server.pem", tmp_path / "client.pem"
+    shutil.copy(authority.keystore(Role.BROKER, "1"), theirs)
+    shutil.copy(authority.keystore(Role.CLIENT, "ann"), ours)
+    listening, shows = authority.shows(theirs), client(authority.shows(ours))
+    async with serving(handlers, *SERVICES, transport=server(listening)) as address:
+        async with channel_to(address, shows) as old:
+            await ask(old, "a")
+            theirs.write_text("not yet whole")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.5):
+                    while "stay in use" not in caplog.text:
+                        await asyncio.to_thread(_shown_by, address, authority)
+                        await asyncio.sleep(0.1)
+            assert "the certificates from before stay in use" in caplog.text
+            shutil.copy(authority.keystore(Role.BROKER, "2"), theirs)
+            shutil.copy(authority.keystore(Role.CLIENT, "bob"), ours)
+            async with asyncio.timeout(60):
+                while "broker/2" not in await asyncio.to_thread(_shown_by, address, authority):
+                    await asyncio.sleep(0.1)
+            assert await ask(old, "a") == ["a"], "a connection from before goes on"
+        async with asyncio.timeout(60):
+            while handlers.peers[-1].principal != "User:bob":
+                async with channel_to(address, shows) as new:
+                    await ask(new, "a")
+                await asyncio.sleep(0.1)
+
+
+async def test_an_authority_is_exchanged_step_by_step_and_the_old_one_is_believed_no_longer(
+    server, client, authority, handlers, tmp_path
+):
+    new = Authority(tmp_path / "new")
+    files = {role: (tmp_path / f"{role}.pem", tmp_path / f"{role}-ca.pem") for role in (Role.BROKER, Role.CLIENT)}
+    both = authority.truststore.read_bytes() + new.truststore.read_bytes()
+
+    def exchange(signer: Authority, trusted: bytes) -> None:
+        for role, (keystore, truststore) in files.items():
+            shutil.copy(signer.keystore(role, "1"), keystore)
+            truststore.write_bytes(trusted)
+
+    exchange(authority, authority.truststore.read_bytes())
+    theirs, ours = (Tls(TlsFiles(*files[role])) for role in files)
+    async with serving(handlers, *SERVICES, transport=server(theirs)) as address:
+
+        async def answers(tls: Tls) -> bool:
+            async with channel_to(address, client(tls)) as channel:
+                try:
+                    return await ask(channel, "a", timeout_s=20) == ["a"]
+                except ReplogError:
+                    return False
+
+        for signer, trusted in ((authority, both), (new, both), (new, new.truststore.read_bytes())):
+            exchange(signer, trusted)
+            theirs.look()
+            ours.look()
+            assert await answers(ours)
+        assert not await answers(_unchecked(new, authority.keystore(Role.CLIENT, "1")))
+
+
+def test_a_file_of_another_role_does_not_take_the_place_of_ones_own(authority, tmp_path, caplog):
+    mine = tmp_path / "mine.pem"
+    shutil.copy(authority.keystore(Role.BROKER, "1"), mine)
+    shows = authority.shows(mine)
+    shutil.copy(authority.keystore(Role.CLIENT, "ann"), mine)
+    shows.look()
+    assert shows.material.identity == Identity(CLUSTER, Role.BROKER, "1")
+    assert f"says replog://{CLUSTER}/client/ann, and before it replog://{CLUSTER}/broker/1" in caplog.text
+
+
+def test_files_that_cannot_be_used_are_named_with_their_setting(authority, tmp_path):
+    expired, mine = tmp_path / "expired.pem", authority.keystore(Role.BROKER, "1")
+    shutil.copy(authority.signs([f"replog://{CLUSTER}/broker/1"], LONG_AGO + timedelta(days=1)), expired)
+    other = Authority(tmp_path / "other")
+    mixed = tmp_path / "mixed.pem"
+    mixed.write_bytes(mine.read_bytes()[:241] + other.keystore(Role.BROKER, "1").read_bytes()[241:])
+    empty = tmp_path / "empty.pem"
+    empty.write_bytes(b"")
+    for keystore, truststore, says in (
+        (tmp_path / "none.pem", authority.truststore, "ssl.keystore.location=.*none.pem: .*No such file"),
+        (mine, tmp_path / "none.pem", "ssl.truststore.location=.*none.pem: .*No such file"),
+        (expired, authority.truststore, "ssl.keystore.location=.*: its certificate ended on "),
+        (authority.truststore, authority.truststore, "ssl.keystore.location=.*ca.pem: "),
+        (mixed, authority.truststore, "its first certificate is not that of its private key"),
+        (empty, authority.truststore, "it is no PEM file"),
+        (authority.signs([]), authority.truststore, "0 names replog://"),
+    ):
+        with pytest.raises(ReplogError, match=says) as refused:
+            Tls(TlsFiles(keystore, truststore))
+        assert refused.value.code is ErrorCode.INVALID_CONFIG
+        assert "PRIVATE" not in refused.value.message
+
+
+def test_a_certificate_says_one_name_of_three_parts():
+    for name in ("ann", "a b/c%"):
+        identity = Identity(CLUSTER, Role.CLIENT, name)
+        assert identity_of(["https://x.example", identity.uri]) == identity
+    for uri in ("replog://c", "replog://c/broker", "replog://c/broker/1/2", "replog://c/any/1", "replog:///client/a"):
+        with pytest.raises(ValueError, match="which is not replog://"):
+            identity_of([uri])

@@ -1,0 +1,65 @@
+"""Copies of the store, taken while it is open."""
+
+import random
+import stat
+from contextlib import closing
+
+import pytest
+
+from replog.errors import ErrorCode
+from replog.metadata.changes import Change
+from replog.metadata.records import record_of
+from replog.server.controller.backup import back_up, read_copy
+from replog.server.controller.formatting import format_cluster
+from replog.server.controller.restoring import VERSIONS_AHEAD, restore
+from replog.server.controller.sqlite_store import SqliteStore
+
+
+@pytest.fixture
+def directory(tmp_path):
+    format_cluster(tmp_path / "store", "the-cluster")
+    return tmp_path / "store"
+
+
+def test_a_copy_has_what_is_committed_also_what_is_in_the_log_of_an_open_store(directory, tmp_path):
+    with closing(SqliteStore(directory)) as store:
+        store.commit(1, [record_of(Change("producer_ids", None, 1000, version=2))])
+        path, image = back_up(directory, tmp_path / "copies")
+        assert path.name == "replog-metadata-the-cluster-2.sqlite"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, "it has the brokers' passwords"
+        assert (image.version, image.next_producer_id) == (2, 1000)
+        assert read_copy(path) == store.load()
+        store.commit(2, [record_of(Change("producer_ids", None, 2000, version=3))])
+    again, image = back_up(directory, tmp_path / "copies")
+    assert (again.name, image.version) == ("replog-metadata-the-cluster-3.sqlite", 3), "of a store that is closed, too"
+    assert sorted(each.name for each in (tmp_path / "copies").iterdir()) == [path.name, again.name]
+
+
+def test_a_damaged_copy_is_refused(directory, tmp_path, refused):
+    path, _ = back_up(directory, tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"the-cluster", b"the-clutter"))
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, "checksum"):
+        read_copy(path)
+
+
+def test_a_copy_of_an_open_store_without_its_log_is_no_copy_to_restore_from(directory, tmp_path, refused):
+    with closing(SqliteStore(directory)) as store:
+        part = tmp_path / "part.sqlite"
+        part.write_bytes(store.path.read_bytes())
+        with refused(ErrorCode.KAFKA_STORAGE_ERROR, "metadata.sqlite-wal"):
+            read_copy(part)
+
+
+def test_what_is_restored_is_a_history_of_its_own_above_all_that_is_known(directory, tmp_path):
+    path, image = back_up(directory, tmp_path)
+    outcome = restore(tmp_path / "new", {}, random.Random(1), path)
+    with closing(SqliteStore(tmp_path / "new")) as store:
+        records = store.load()
+    assert outcome.image.cluster_id == "the-cluster"
+    assert outcome.image.lineage[0].begins == records[0].version == image.version + VERSIONS_AHEAD + 1
+
+
+def test_disks_of_no_cluster_are_nothing_to_build_from(tmp_path, refused):
+    with refused(ErrorCode.INCONSISTENT_CLUSTER_ID, "0 clusters"):
+        restore(tmp_path / "new", {}, random.Random(1))

@@ -1,0 +1,186 @@
+"""Several controllers over one etcd, the simulator's, each with its server, in this process."""
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+
+import pytest
+
+from replog.config import ControllerConfig
+from replog.controller.configs import ConfigChange
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import methods
+from replog.rpc.http2.transport import H2Transport
+from replog.rpc.v1 import controller_pb2 as pb
+from replog.server.broker.control.controller_link import ControllerLink
+from replog.server.clock import SystemClock
+from replog.server.controller.formatting import format_etcd
+from replog.server.controller.process import controller_server
+from replog.server.controller.sqlite_store import create_store
+from replog.simulator.etcd.service import EtcdService
+from replog.simulator.etcd.state import EtcdState
+from tests.replog.server.controller.stores import records
+
+LEASE_S = 2
+RATE = ConfigChange({"leader.replication.throttled.rate": "7"}, [], False)
+
+
+class Controllers:
+    def __init__(self, servers, etcd, link):
+        self.servers = servers
+        self.etcd = etcd
+        self.link = link
+
+    def deciding(self):
+        return [server for server in self.servers if server.controller._active]
+
+    async def the_one(self, besides=()):
+        async with asyncio.timeout(LEASE_S + 5):
+            while len(found := self.deciding()) != 1 or found[0] in besides:
+                await asyncio.sleep(0.02)
+        return found[0]
+
+    def revoke(self):
+        """The lease of the one that leads."""
+        (lease,) = [lease for lease, known in self.etcd._leases.items() if known.keys]
+        self.etcd.revoke(lease)
+
+
+@asynccontextmanager
+async def controllers(count=3):
+    transport, state = H2Transport(), EtcdState()
+    etcd = transport.listen("127.0.0.1:0")
+    service = EtcdService(state, SystemClock())
+    etcd.add(methods.ETCD_KV, service)
+    etcd.add(methods.ETCD_LEASE, service)
+    settings = {
+        "metadata.store": "etcd",
+        "metadata.etcd.endpoints": await etcd.start(),
+        "metadata.etcd.lease.seconds": LEASE_S,
+        "listeners": "127.0.0.1:0",
+    }
+    config = ControllerConfig.parse(settings, "test")
+    await format_etcd(config, "c")
+    servers = [controller_server(config, transport, SystemClock(), random.Random(n)) for n in range(count)]
+    link = None
+    try:
+        for server in servers:
+            await server.start()
+        link = ControllerLink(transport, ",".join(server.address for server in servers))
+        yield Controllers(servers, state, link)
+    finally:
+        if link is not None:
+            await link.close()
+        for server in servers:
+            await server.stop()
+        await etcd.stop(0)
+
+
+async def decided(among):
+    """A registration, which any controller that decides takes; its broker's epoch."""
+    request = pb.RegisterBrokerRequest(
+        cluster_id="c", broker_id=1, incarnation_id=b"i" * 16, address="127.0.0.1:1", previous_broker_epoch=-1
+    )
+    async with asyncio.timeout(LEASE_S + 5):
+        while True:
+            try:
+                answer = await among.link.call(methods.Controller["register_broker"], request, 2.0)
+            except ReplogError as error:
+                if not error.retriable:
+                    raise
+                await asyncio.sleep(0.05)
+            else:
+                return answer.broker_epoch
+
+
+async def test_one_decides_and_the_others_say_that_they_do_not_and_who_does():
+    async with controllers() as among:
+        leader = await among.the_one()
+        for server in among.servers:
+            channel = H2Transport().connect(server.address)
+            request = pb.ListPartitionReassignmentsRequest()
+            try:
+                async with asyncio.timeout(5):
+                    if server is leader:
+                        await channel.call(methods.Controller["list_partition_reassignments"], request, 2.0)
+                        continue
+                    with pytest.raises(ReplogError) as refused:
+                        await channel.call(methods.Controller["list_partition_reassignments"], request, 2.0)
+            finally:
+                await channel.close()
+            assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+
+async def test_a_call_finds_the_one_that_decides_through_those_that_do_not():
+    async with controllers() as among:
+        leader = await among.the_one()
+        assert await decided(among) > 0
+        assert among.link.address == leader.address
+
+
+async def test_the_next_one_takes_over_with_what_was_decided_when_one_stops():
+    async with controllers() as among:
+        first = await among.the_one()
+        epoch = await decided(among)
+        known = first.controller.state.image.version
+        first._running.cancel()
+        second = await among.the_one(besides=[first])
+        assert second.controller.state.image.brokers[1].broker_epoch == epoch
+        assert second.controller.state.image.version >= known
+
+
+async def test_who_loses_its_lease_commits_nothing_more_and_follows_the_next_one():
+    async with controllers(2) as among:
+        first = await among.the_one()
+        old = first.controller
+        await decided(among)
+        version = old.state.image.version
+        among.revoke()
+        with pytest.raises(ReplogError, match=r"must stop|does not decide|starting or stopping"):
+            await old.decide(lambda _: old.state.alter_broker_configs(1, RATE))
+        assert old.state.image.version == version
+        await among.the_one()
+        await decided(among)
+        async with asyncio.timeout(5):
+            while len({server.controller.state.image.version for server in among.servers}) > 1:
+                await asyncio.sleep(0.02)
+
+
+async def test_a_store_that_nobody_has_made_is_refused_at_the_start(refused):
+    transport = H2Transport()
+    etcd = transport.listen("127.0.0.1:0")
+    service = EtcdService(EtcdState(), SystemClock())
+    etcd.add(methods.ETCD_KV, service)
+    etcd.add(methods.ETCD_LEASE, service)
+    settings = {"metadata.store": "etcd", "metadata.etcd.endpoints": await etcd.start(), "listeners": "127.0.0.1:0"}
+    server = controller_server(ControllerConfig.parse(settings, "t"), transport, SystemClock(), random.Random(1))
+    try:
+        with refused(ErrorCode.KAFKA_STORAGE_ERROR, "replog controller format"):
+            await server.start()
+    finally:
+        await server.stop()
+        await etcd.stop(0)
+
+
+async def test_metadata_of_a_controller_on_sqlite_move_into_an_etcd(tmp_path, refused):
+    transport = H2Transport()
+    etcd = transport.listen("127.0.0.1:0")
+    service = EtcdService(EtcdState(), SystemClock())
+    etcd.add(methods.ETCD_KV, service)
+    etcd.add(methods.ETCD_LEASE, service)
+    settings = {"metadata.store": "etcd", "metadata.etcd.endpoints": await etcd.start(), "listeners": "127.0.0.1:0"}
+    config = ControllerConfig.parse(settings, "t")
+    many = [f"-topic/{'x' * 240}{number}" for number in range(5000)]  # chunks of them
+    create_store(tmp_path, records("my-cluster", 1, 2, *many))
+    assert await format_etcd(config, moved=tmp_path) == "my-cluster"
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, "already"):
+        await format_etcd(config, moved=tmp_path)
+    server = controller_server(config, transport, SystemClock(), random.Random(1))
+    try:
+        await server.start()
+        assert server.controller.state.image.cluster_id == "my-cluster"
+        assert sorted(server.controller.state.image.brokers) == [1, 2]
+        assert server.controller.state.image.version >= 5003
+    finally:
+        await server.stop()
+        await etcd.stop(0)
