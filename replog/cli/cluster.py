@@ -1,4 +1,4 @@
-"""`replog cluster …`: a local cluster of real processes and its faults."""
+"""`replog cluster …`: what any cluster is like; a local cluster of real processes, and its faults."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replog.cli.cluster_description import describe
 from replog.cli.options import ClusterDirectory, OutputFormat
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="A local cluster of real processes, and its faults. Start with `replog cluster up`.",
+    help="Describe any cluster; run a local one of real processes, with faults. Start with `replog cluster up`.",
 )
+app.command()(describe)
 
 BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="The broker's id, as `cluster status` shows it.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.0, help="How long to wait.")]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from replog.cli.asking import ask
+from replog.cli.cluster_description import LOG_DIRS, log_dir_row
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
@@ -288,19 +289,7 @@ def log_dirs(
             for broker_id, directory in directories
             for tp, info in directory.replicas
         ]
-        columns = ("broker", "log_dir", "topic", "partition", "size", "offset_lag", "is_future")
+        columns: tuple[str, ...] = ("broker", "log_dir", "topic", "partition", "size", "offset_lag", "is_future")
     else:
-        rows = [
-            {
-                "broker": broker_id,
-                "log_dir": directory.log_dir,
-                "error": directory.error.name,
-                "replicas": len(directory.replicas),
-                "size": sum(info.size for _, info in directory.replicas),
-                "usable_bytes": directory.usable_bytes,
-                "total_bytes": directory.total_bytes,
-            }
-            for broker_id, directory in directories
-        ]
-        columns = ("broker", "log_dir", "error", "replicas", "size", "usable_bytes", "total_bytes")
+        rows, columns = [log_dir_row(*each) for each in directories], LOG_DIRS
     print_rows(rows, {name: name.replace("_", " ") for name in columns}, output)

@@ -208,13 +208,34 @@ class Admin:
         validate_topic_name(topic)
         return await self._retry(lambda: self._describe(topic), not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
+    async def describe_topics(self) -> list[TopicDescription]:
+        """All that this client may describe, by name. One answer has them all: a cluster has 20,000 partitions at most,
+        which are some 2 MiB."""
+        response = await self._retry(lambda: self._metadata.fetch(()))
+        return sorted((_topic(t) for t in response.topics if not t.error_code), key=lambda described: described.topic)
+
     async def describe_cluster(self) -> ClusterDescription:
         response = await self._retry(self._metadata.fetch)
         brokers = (
-            BrokerDescription(b.broker_id, b.address, b.rack, b.fenced, dict(b.configs)) for b in response.brokers
+            BrokerDescription(
+                broker_id=b.broker_id,
+                address=b.address,
+                rack=b.rack,
+                fenced=b.fenced,
+                configs=dict(b.configs),
+                broker_epoch=b.broker_epoch,
+                in_controlled_shutdown=b.in_controlled_shutdown,
+            )
+            for b in response.brokers
         )
-        ordered = tuple(sorted(brokers, key=lambda broker: broker.broker_id))
-        return ClusterDescription(response.cluster_id, response.controller, ordered)
+        return ClusterDescription(
+            cluster_id=response.cluster_id,
+            controller=response.controller,
+            brokers=tuple(sorted(brokers, key=lambda broker: broker.broker_id)),
+            controllers=tuple(response.controllers) or (response.controller,),
+            metadata_version=response.metadata_version,
+            controller_heard_ms_ago=response.controller_heard_ms_ago,
+        )
 
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], read_committed: bool = False
@@ -347,22 +368,7 @@ class Admin:
             denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
             why = "is not for this client: no ACL lets it describe it" if denied else "is not known"
             raise ReplogError(code, f"topic {topic!r} {why}; see the list of topics")
-        partitions = (
-            PartitionDescription(
-                partition=p.partition,
-                leader=p.leader,
-                leader_epoch=p.leader_epoch,
-                replicas=tuple(p.replicas),
-                isr=tuple(p.isr),
-                elr=tuple(p.elr),
-                partition_epoch=p.partition_epoch,
-                adding_replicas=tuple(p.adding_replicas),
-                removing_replicas=tuple(p.removing_replicas),
-            )
-            for p in described.partitions
-        )
-        ordered = tuple(sorted(partitions, key=lambda partition: partition.partition))
-        return TopicDescription(described.topic, described.topic_id, ordered, dict(described.configs))
+        return _topic(described)
 
     async def _ask_controller(self, method: Method, request: Any) -> Any:
         """Call the active controller, whose address the brokers know; look for it again when it has moved."""
@@ -434,6 +440,25 @@ class Admin:
                     raise
                 self._metadata.ask_another()
                 await asyncio.sleep(delay_s)
+
+
+def _topic(described: log_pb2.TopicMetadata) -> TopicDescription:
+    partitions = (
+        PartitionDescription(
+            partition=p.partition,
+            leader=p.leader,
+            leader_epoch=p.leader_epoch,
+            replicas=tuple(p.replicas),
+            isr=tuple(p.isr),
+            elr=tuple(p.elr),
+            partition_epoch=p.partition_epoch,
+            adding_replicas=tuple(p.adding_replicas),
+            removing_replicas=tuple(p.removing_replicas),
+        )
+        for p in described.partitions
+    )
+    ordered = tuple(sorted(partitions, key=lambda partition: partition.partition))
+    return TopicDescription(described.topic, described.topic_id, ordered, dict(described.configs))
 
 
 def _names(partitions: Iterable[TopicPartition]) -> list[controller_pb2.PartitionName]:

@@ -15,13 +15,25 @@ class BrokerDescription:
     rack: str
     fenced: bool
     configs: Mapping[str, str]  # settings altered since it was started
+    broker_epoch: int
+    in_controlled_shutdown: bool
+
+    @property
+    def state(self) -> str:
+        """active; stopping, which hands its leaderships over; fenced, which counts for nothing (CT-6)."""
+        if self.fenced:
+            return "fenced"
+        return "stopping" if self.in_controlled_shutdown else "active"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
     cluster_id: str
-    controller: str
+    controller: str  # the one that decides, as far as the broker knows
     brokers: tuple[BrokerDescription, ...]
+    controllers: tuple[str, ...]  # all that brokers look for
+    metadata_version: int
+    controller_heard_ms_ago: int  # by the broker that answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,11 @@ class PartitionDescription:
     adding_replicas: tuple[int, ...]  # while a reassignment is under way
     removing_replicas: tuple[int, ...]
 
+    @property
+    def out_of_sync(self) -> tuple[int, ...]:
+        """The replicas that are not in sync, except those that a reassignment is only just adding."""
+        return tuple(r for r in self.replicas if r not in self.isr and r not in self.adding_replicas)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
@@ -43,6 +60,10 @@ class TopicDescription:
     topic_id: bytes
     partitions: tuple[PartitionDescription, ...]
     configs: Mapping[str, str]
+
+    def min_insync_replicas(self, partition: PartitionDescription) -> int:
+        """How many must be in sync for acks=all: the setting, or all replicas if there are fewer (PR-3)."""
+        return min(int(float(self.configs.get("min.insync.replicas", "1"))), len(partition.replicas))
 
 
 class ElectionType(StrEnum):

@@ -124,6 +124,7 @@ class SyncAdmin(_Blocking):
     describe_client_quotas = _blocking(Admin.describe_client_quotas)
     list_topics = _blocking(Admin.list_topics)
     describe_topic = _blocking(Admin.describe_topic)
+    describe_topics = _blocking(Admin.describe_topics)
     describe_cluster = _blocking(Admin.describe_cluster)
     elect_leaders = _blocking(Admin.elect_leaders)
     alter_partition_reassignments = _blocking(Admin.alter_partition_reassignments)

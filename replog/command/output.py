@@ -39,12 +39,27 @@ def print_rows(
     numbers = [heading for key, heading in columns.items() if any(_is_number(row[key]) for row in rows)]
     table = table_of(*columns.values(), right=numbers)
     for row in rows:
-        table.add_row(*(Text(cell(row[key])) for key in columns))
+        table.add_row(*(Text(cell(row[key]), style=_style(key, row[key])) for key in columns))
     writer = TerminalWriter()
     if line is None or writer.fits(table):
         writer.table(table)
     else:
         print("\n".join(map(line, rows)))
+
+
+_STATES = {
+    **dict.fromkeys(("active", "running"), "green"),
+    **dict.fromkeys(("standby", "starting", "stopping", "paused"), "yellow"),
+    **dict.fromkeys(("fenced", "stopped", "silent"), "bold red"),
+}
+
+
+def _style(key: str, value: Any) -> str:
+    """Colour where it says that something is wrong, or well; Rich leaves it out in pipes and with NO_COLOR."""
+    if key == "state":
+        return _STATES.get(value, "bold red")
+    right = {"leader": value != -1, "out_of_sync": value in (0, -1), "error": value == "NONE"}
+    return "" if right.get(key, True) else "bold red"
 
 
 def _is_number(value: Any) -> bool:

@@ -193,17 +193,18 @@ class GetMetadataRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., without_topics: _Optional[bool] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class GetMetadataResponse(_message.Message):
-    __slots__ = ("cluster_id", "controller", "brokers", "topics", "metadata_version", "controller_heard_ms_ago")
+    __slots__ = ("cluster_id", "controller", "brokers", "topics", "metadata_version", "controller_heard_ms_ago", "controllers")
     cluster_id: str
     controller: str
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerMetadata]
     topics: _containers.RepeatedCompositeFieldContainer[TopicMetadata]
     metadata_version: int
     controller_heard_ms_ago: int
-    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[str] = ..., brokers: _Optional[_Iterable[_Union[BrokerMetadata, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., metadata_version: _Optional[int] = ..., controller_heard_ms_ago: _Optional[int] = ...) -> None: ...
+    controllers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[str] = ..., brokers: _Optional[_Iterable[_Union[BrokerMetadata, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., metadata_version: _Optional[int] = ..., controller_heard_ms_ago: _Optional[int] = ..., controllers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BrokerMetadata(_message.Message):
-    __slots__ = ("broker_id", "address", "rack", "fenced", "configs")
+    __slots__ = ("broker_id", "address", "rack", "fenced", "configs", "broker_epoch", "in_controlled_shutdown")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         key: str
@@ -214,7 +215,9 @@ class BrokerMetadata(_message.Message):
     rack: str
     fenced: bool
     configs: _containers.ScalarMap[str, str]
-    def __init__(self, broker_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    broker_epoch: int
+    in_controlled_shutdown: bool
+    def __init__(self, broker_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., configs: _Optional[_Mapping[str, str]] = ..., broker_epoch: _Optional[int] = ..., in_controlled_shutdown: _Optional[bool] = ...) -> None: ...
 
 class TopicMetadata(_message.Message):
     __slots__ = ("topic", "topic_id", "error_code", "partitions", "configs")

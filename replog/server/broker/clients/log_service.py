@@ -218,6 +218,7 @@ class LogService:
         response = pb.GetMetadataResponse(
             cluster_id=image.cluster_id,
             controller=self._producer_ids.controller,
+            controllers=self._manager.config.controller_listener.split(","),
             brokers=[
                 pb.BrokerMetadata(
                     broker_id=broker.broker_id,
@@ -225,6 +226,8 @@ class LogService:
                     rack=broker.rack,
                     fenced=broker.fenced,
                     configs=image.broker_configs.get(broker.broker_id, {}),
+                    broker_epoch=broker.broker_epoch,
+                    in_controlled_shutdown=broker.in_controlled_shutdown,
                 )
                 for _, broker in sorted(image.brokers.items())
             ],

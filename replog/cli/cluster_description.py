@@ -1,0 +1,183 @@
+"""`replog cluster describe`: any cluster, as its brokers know it."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from replog.cli.asking import ask
+from replog.cli.options import BootstrapServer, OutputFormat
+from replog.command.ending import PROBLEM_FOUND
+from replog.command.output import Format, note, print_rows
+from replog.errors import ErrorCode, ReplogError
+
+if TYPE_CHECKING:
+    from replog.client import Admin
+    from replog.client.descriptions import ClusterDescription, LogDirDescription, TopicDescription
+
+BROKERS = ("broker", "state", "rack", "epoch", "address", "leads", "replicas", "out_of_sync")
+LOG_DIRS = ("broker", "log_dir", "error", "replicas", "size", "usable_bytes", "total_bytes")
+CONTROLLERS = ("controller", "state")
+HEARD_MS = 5000  # a controller speaks to brokers once a second
+
+
+def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE) -> None:
+    """Show any cluster: its brokers and their disks, its controllers, and how its partitions are.
+
+    A broker is active; stopping, while it hands its partitions over; or fenced: it does not answer, leads nothing and
+    counts for nothing. `epoch` rises with each of its starts. It leads and has so many replicas; those out of sync are
+    what a broker that is fenced or slow has to copy. Its log directories have room for `usable bytes` of `total bytes`.
+
+    Of several controllers one is active. The others are standby, or silent if they do not answer from here.
+
+    Exit status 1 if a broker is not active, a log directory has failed, or a partition has no leader or a replica out
+    of sync: `replog topic describe --under-replicated-partitions` lists them.
+
+    Example: `replog cluster describe --bootstrap-server broker-1:9092 --format json`
+    """
+    described = ask(bootstrap, cluster_facts)
+    for fault in described.faults:
+        note(fault)
+    if output is Format.JSON:
+        print(json.dumps(described.as_json(), indent=2))
+    else:
+        print(described.summary())
+        for columns, rows in (
+            (CONTROLLERS, described.controllers),
+            (BROKERS, described.brokers),
+            (LOG_DIRS, described.log_dirs),
+        ):
+            print()
+            print_rows(rows, {name: name.replace("_", " ") for name in columns}, output)
+    if not described.sound:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What the command prints. `partitions` counts them, by what may be wrong with them."""
+
+    cluster_id: str
+    metadata_version: int
+    controllers: list[dict[str, Any]]
+    brokers: list[dict[str, Any]]
+    log_dirs: list[dict[str, Any]]
+    partitions: dict[str, int]
+    faults: list[str]  # what could not be asked
+
+    @property
+    def sound(self) -> bool:
+        return (
+            all(broker["state"] == "active" for broker in self.brokers)
+            and all(directory["error"] == ErrorCode.NONE.name for directory in self.log_dirs)
+            and not any(count for name, count in self.partitions.items() if name != "all")
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "faults"}
+
+    def summary(self) -> str:
+        counts = {name.replace("_", " "): count for name, count in self.partitions.items() if name != "all"}
+        wrong = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        partitions = f"{self.partitions['all']} partitions, {wrong or 'all in sync'}"
+        return f"cluster {self.cluster_id}, metadata version {self.metadata_version}: {partitions}"
+
+
+async def cluster_facts(admin: "Admin") -> ClusterFacts:
+    cluster, topics = await admin.describe_cluster(), await admin.describe_topics()
+    alive = [broker.broker_id for broker in cluster.brokers if not broker.fenced]
+    log_dirs, faults = await _log_dirs(admin, alive)
+    return ClusterFacts(
+        cluster_id=cluster.cluster_id,
+        metadata_version=cluster.metadata_version,
+        controllers=await _controllers(cluster),
+        brokers=broker_rows(cluster, topics),
+        log_dirs=log_dirs,
+        partitions=partition_counts(topics),
+        faults=faults,
+    )
+
+
+def broker_rows(cluster: "ClusterDescription", topics: Iterable["TopicDescription"]) -> list[dict[str, Any]]:
+    """One for each broker, with how many partitions it leads, has, and has out of sync."""
+    counts = {broker.broker_id: {"leads": 0, "replicas": 0, "out_of_sync": 0} for broker in cluster.brokers}
+    for partition in (partition for topic in topics for partition in topic.partitions):
+        for name, brokers in (
+            ("leads", (partition.leader,)),
+            ("replicas", partition.replicas),
+            ("out_of_sync", partition.out_of_sync),
+        ):
+            for broker in brokers:
+                if broker in counts:
+                    counts[broker][name] += 1
+    return [
+        {
+            "broker": broker.broker_id,
+            "state": broker.state,
+            "rack": broker.rack,
+            "epoch": broker.broker_epoch,
+            "address": broker.address,
+            **counts[broker.broker_id],
+        }
+        for broker in cluster.brokers
+    ]
+
+
+def partition_counts(topics: Iterable["TopicDescription"]) -> dict[str, int]:
+    every = [(topic, partition) for topic in topics for partition in topic.partitions]
+    return {
+        "all": len(every),
+        "without_leader": sum(p.leader < 0 for _, p in every),
+        "under_min_isr": sum(len(p.isr) < topic.min_insync_replicas(p) for topic, p in every),
+        "under_replicated": sum(bool(p.out_of_sync) for _, p in every),
+    }
+
+
+async def _controllers(cluster: "ClusterDescription") -> list[dict[str, Any]]:
+    """The broker that answered hears the one that decides; the others are asked from here."""
+    import asyncio
+
+    from replog.local_cluster.probe import is_serving
+    from replog.rpc.transports import client_tls
+
+    tls = client_tls()
+
+    async def state(address: str) -> str:
+        serves = await asyncio.to_thread(is_serving, address, tls)
+        if address == cluster.controller:
+            return "active" if serves or cluster.controller_heard_ms_ago < HEARD_MS else "silent"
+        return "standby" if serves else "silent"
+
+    states = await asyncio.gather(*map(state, cluster.controllers))
+    return [{"controller": address, "state": state} for address, state in zip(cluster.controllers, states, strict=True)]
+
+
+async def _log_dirs(admin: "Admin", brokers: Sequence[int]) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row for each directory, and why those of some brokers are not known."""
+    import asyncio
+
+    rows: list[dict[str, Any]] = []
+    faults: dict[str, list[str]] = {}
+    answers = await asyncio.gather(*(admin.describe_log_dirs([b]) for b in brokers), return_exceptions=True)
+    for broker, answer in zip(brokers, answers, strict=True):
+        if isinstance(answer, ReplogError):
+            faults.setdefault(answer.message, []).append(str(broker))
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            rows += [log_dir_row(broker, directory) for directory in answer[broker]]
+    return rows, [f"no log directories of broker {', '.join(who)}: {why}" for why, who in faults.items()]
+
+
+def log_dir_row(broker: int, directory: "LogDirDescription") -> dict[str, Any]:
+    return {
+        "broker": broker,
+        "log_dir": directory.log_dir,
+        "error": directory.error.name,
+        "replicas": len(directory.replicas),
+        "size": sum(info.size for _, info in directory.replicas),
+        "usable_bytes": directory.usable_bytes,
+        "total_bytes": directory.total_bytes,
+    }
