@@ -116,7 +116,11 @@ class Broker:
             self._known,
             self._backoff(),
         )
-        self._producer_ids = ProducerIds(self._identity, self._controller)
+        self._producer_ids = ProducerIds(
+            self._identity,
+            self._controller,
+            lambda given: self._watch.wait_until(lambda: self._image.next_producer_id > given),
+        )
         self._server = transport.listen(config.listeners)
         self._inspection = InspectionService(self.manager)
         self._log_dirs = LogDirsService(self.manager)

@@ -158,6 +158,11 @@ class MetadataWatch:
         records = [*everything.values(), *(MetadataRecord(key=key, version=next(free)) for key in gone)]
         return {record.key: record for record in sorted(records, key=lambda record: record.version)}
 
+    async def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Until something holds of the image."""
+        async with self._moved:
+            await self._moved.wait_for(holds)
+
     async def wait_for_version(self, version: int, timeout_s: float) -> None:
         """Until the image has reached `version`, and all that there was when the controller was first heard.
 
@@ -165,8 +170,8 @@ class MetadataWatch:
         """
         while True:
             try:
-                async with asyncio.timeout(timeout_s), self._moved:
-                    await self._moved.wait_for(lambda: self._has_reached(version))
+                async with asyncio.timeout(timeout_s):
+                    await self.wait_until(lambda: self._has_reached(version))
             except TimeoutError:
                 if self._refusal:
                     continue

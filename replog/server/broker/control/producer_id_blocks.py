@@ -1,6 +1,8 @@
 """Producer ids for clients, from blocks that the controller gives this broker."""
 
 import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
@@ -9,14 +11,17 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.identity import Identity
 
 TIMEOUT_S = 2.0  # of one client's wait for its id; less than it waits for a broker
+KNOWN_WITHIN_S = 0.5  # until brokers have heard of a new block; a leader that has not refuses its ids (divergence 37)
 
 
 class ProducerIds:
     """Each id is handed out once; what is left of a block when the broker stops is lost, and there are plenty."""
 
-    def __init__(self, identity: Identity, controller: Channel) -> None:
+    def __init__(self, identity: Identity, controller: Channel, until_known: Callable[[int], Awaitable[None]]) -> None:
+        """`until_known`: returns when this broker's metadata say that an id was given to a broker."""
         self._identity = identity
         self._controller = controller
+        self._until_known = until_known
         self._block = range(0)
         self._asking = asyncio.Lock()  # one request at a time, which serves all who wait
 
@@ -31,6 +36,9 @@ class ProducerIds:
             async with asyncio.timeout(TIMEOUT_S), self._asking:
                 if not self._block:
                     self._block = await self._next_block()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(KNOWN_WITHIN_S):
+                            await self._until_known(self._block[-1])
                 first, self._block = self._block[0], self._block[1:]
                 return first
         except TimeoutError:

@@ -44,6 +44,26 @@ async def test_every_client_gets_an_id_of_its_own_and_all_who_wait_share_a_block
     assert sorted(given) == [*range(50), *range(1000, 1050)]
 
 
+async def test_an_id_is_handed_out_once_this_broker_knows_that_it_was_given(cluster):
+    """Before, the first records of most producers from a new block were refused, and waited for a backoff."""
+    await cluster.start_broker(1)
+    image = cluster.brokers[1].manager.image
+    for block in range(1, 5):
+        assert await ids(cluster, 1, 1) == [(block - 1) * 1000]
+        assert image.next_producer_id == block * 1000
+        cluster.brokers[1]._producer_ids._block = range(0)
+
+
+async def test_a_broker_whose_metadata_come_late_hands_the_id_out_all_the_same(cluster, monkeypatch):
+    await cluster.start_broker(1)
+
+    async def late(_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(cluster.brokers[1]._watch, "wait_until", late)
+    assert await ids(cluster, 1, 1) == [0]
+
+
 async def test_when_a_block_runs_out_the_next_one_is_fetched(cluster):
     await cluster.start_broker(1)
     given = [number for _ in range(21) for number in await ids(cluster, 1, 50)]
