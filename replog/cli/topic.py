@@ -1,17 +1,24 @@
 """`replog topic …`."""
 
 import json
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replica_offsets
 from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, OutputFormat, name_values, settings_line
+from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
+
+if TYPE_CHECKING:
+    from replog.client import PartitionDescription, TopicDescription
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode="markdown", help="Create, list, describe, alter and delete topics."
 )
+
+PASSING = ("adding", "removing")  # columns that are shown while they say something
 
 TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters, digits, '.', '_' and '-'; 1 to 249.")]
 
@@ -63,21 +70,67 @@ def list_(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE
 
 
 @app.command()
-def describe(topic: TopicName, bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE) -> None:
-    """Show each partition's leader, replicas, in-sync and eligible replicas (isr, elr) and offsets.
+def describe(
+    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Default: all topics.")] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated-partitions", help="Only those with a replica out of sync.")
+    ] = False,
+    unavailable: Annotated[bool, typer.Option("--unavailable-partitions", help="Only those without a leader.")] = False,
+    under_min_isr: Annotated[
+        bool, typer.Option("--under-min-isr-partitions", help="Only those that refuse acks=all.")
+    ] = False,
+    at_min_isr: Annotated[
+        bool, typer.Option("--at-min-isr-partitions", help="Only those that refuse it with one broker less.")
+    ] = False,
+    bootstrap: BootstrapServer = None,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Show each partition's leader, replicas, in-sync and eligible replicas (isr, elr); of one topic offsets too.
 
     The offsets (log start, high watermark, log end) come from the leader; they are missing if it does not answer. While
-    a partition is being reassigned, adding and removing show which replicas come and go.
+    a partition is being reassigned, adding and removing show which replicas come and go; those that come do not count
+    as out of sync.
+
+    With one of the four conditions, or several, it shows the partitions to which one of them applies. Exit status 1 if
+    there are any.
+
+    Examples: `replog topic describe --topic flights`, `replog topic describe --under-replicated-partitions`
     """
+    chosen = under_replicated, unavailable, under_min_isr, at_min_isr
+    conditions = [condition for condition, is_chosen in zip(CONDITIONS, chosen, strict=True) if is_chosen]
 
-    async def both(admin: Any) -> tuple[Any, Any]:
-        return await admin.describe_topic(topic), await admin.describe_cluster()
+    async def described(admin: Any) -> tuple[Any, Any]:
+        topics = [await admin.describe_topic(topic)] if topic is not None else await admin.describe_topics()
+        return topics, (await admin.describe_cluster()).brokers
 
-    description, cluster = ask(bootstrap, both)
-    offsets = replica_offsets(topic, cluster.brokers)
-    rows = [
+    topics, brokers = ask(bootstrap, described)
+    rows = partition_rows(topics, conditions)
+    if topic is not None:
+        note(f"topic {topic}, id {topics[0].topic_id.hex()}, {settings_line(topics[0].configs)}")
+        offsets = replica_offsets(topic, brokers)
+        rows = [row | offsets.get((row["partition"], row["leader"]), UNKNOWN_OFFSETS) for row in rows]
+    if rows or output is Format.JSON:
+        usual = [name for name in rows[0] if name not in PASSING or any(row[name] for row in rows)] if rows else []
+        print_rows(rows, {name: name.replace("_", " ") for name in usual}, output)
+    if conditions and rows:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+Condition = Callable[["TopicDescription", "PartitionDescription"], bool]
+CONDITIONS: tuple[Condition, ...] = (
+    lambda _, partition: bool(partition.out_of_sync),
+    lambda _, partition: partition.leader < 0,
+    lambda topic, partition: len(partition.isr) < topic.min_insync_replicas(partition),
+    lambda topic, partition: len(partition.isr) == topic.min_insync_replicas(partition),
+)
+"""Under-replicated, unavailable, under the minimum of in-sync replicas, and at it."""
+
+
+def partition_rows(topics: Iterable["TopicDescription"], conditions: Sequence[Condition]) -> list[dict[str, Any]]:
+    """One for each partition to which one of the conditions applies; for each one if there are none."""
+    return [
         {
-            "topic": topic,
+            "topic": topic.topic,
             "partition": partition.partition,
             "leader": partition.leader,
             "leader_epoch": partition.leader_epoch,
@@ -86,14 +139,11 @@ def describe(topic: TopicName, bootstrap: BootstrapServer = None, output: Output
             "elr": list(partition.elr),
             "adding": list(partition.adding_replicas),
             "removing": list(partition.removing_replicas),
-            **offsets.get((partition.partition, partition.leader), UNKNOWN_OFFSETS),
         }
-        for partition in description.partitions
+        for topic in topics
+        for partition in topic.partitions
+        if not conditions or any(applies(topic, partition) for applies in conditions)
     ]
-    usual = [name for name in rows[0] if name not in ("adding", "removing") or any(row[name] for row in rows)]
-    columns = {name: name.replace("_", " ") for name in usual}
-    note(f"topic {topic}, id {description.topic_id.hex()}, {settings_line(description.configs)}")
-    print_rows(rows, columns, output)
 
 
 @app.command()

@@ -210,7 +210,7 @@ class Admin:
 
     async def describe_topics(self) -> list[TopicDescription]:
         """All that this client may describe, by name. One answer has them all: a cluster has 20,000 partitions at most,
-        which are some 2 MiB."""
+        which take half a MiB."""
         response = await self._retry(lambda: self._metadata.fetch(()))
         return sorted((_topic(t) for t in response.topics if not t.error_code), key=lambda described: described.topic)
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+PAGE = 1000  # rows of one table: half a second
+
 
 class Format(StrEnum):
     TABLE = "table"
@@ -24,7 +26,7 @@ def print_rows(
     output: Format,
     line: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:
-    """`rows` as a table of `columns` (key to heading), or as one JSON array of whole rows.
+    """`rows` as a table of `columns` (key to heading), a table for each thousand, or as one JSON array of whole rows.
 
     A pipe has no edge to wrap at. On a terminal that is too narrow for the table each row is one `line`, if that is
     given; else cells are folded.
@@ -32,6 +34,13 @@ def print_rows(
     if output is Format.JSON:
         print(json.dumps(list(rows), indent=2))
         return
+    for first in range(0, len(rows) or 1, PAGE):
+        _print_table(rows[first : first + PAGE], columns, line)
+
+
+def _print_table(
+    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], line: Callable[[Mapping[str, Any]], str] | None
+) -> None:
     from rich.text import Text
 
     from replog.command.terminal import TerminalWriter, table_of

@@ -24,6 +24,10 @@ def test_a_topic_from_its_creation_to_its_end(ask, done):
     assert all(sorted(row["isr"]) == [1, 2, 3] and row["leader"] in row["isr"] for row in rows)
     assert all((row["log_start"], row["high_watermark"], row["log_end"]) == (0, 0, 0) for row in rows)
     assert "retention.ms=60000" in described.stderr
+    everything = json.loads(done("topic describe --format json").stdout)
+    assert [row["partition"] for row in everything if row["topic"] == "life"] == [0, 1]
+    assert json.loads(done("topic describe --topic life --unavailable-partitions --format json").stdout) == []
+    assert json.loads(done("cluster describe --format json").stdout)["partitions"]["without_leader"] == 0
     done("topic delete --topic life")
     gone = ask("topic describe --topic life")
     assert gone.returncode == 1

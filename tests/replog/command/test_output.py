@@ -1,0 +1,29 @@
+"""How listings are printed."""
+
+import json
+
+from replog.command.output import PAGE, Format, print_rows
+
+
+def test_a_long_listing_comes_in_tables_of_a_thousand_rows_and_json_in_one_piece(capsys):
+    rows = [{"number": number} for number in range(2 * PAGE + 1)]
+    print_rows(rows, {"number": "the number"}, Format.TABLE)
+    out = capsys.readouterr().out
+    assert out.count("the number") == 3
+    assert [int(word) for word in out.split() if word.isdigit()] == list(range(2 * PAGE + 1))
+    print_rows(rows, {"number": "the number"}, Format.JSON)
+    assert json.loads(capsys.readouterr().out) == rows
+
+
+def test_there_are_colours_on_a_terminal_unless_they_are_not_wanted(capsys, monkeypatch):
+    row = [{"state": "fenced", "leader": -1}]
+    columns = {"state": "state", "leader": "leader"}
+    for environment, coloured in (({}, False), ({"FORCE_COLOR": "1"}, True), ({"NO_COLOR": "1"}, False)):
+        with monkeypatch.context() as patch:
+            for name in ("FORCE_COLOR", "NO_COLOR"):
+                patch.delenv(name, raising=False)
+            patch.setenv("TERM", "xterm-256color")
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            print_rows(row, columns, Format.TABLE)
+        assert ("\x1b[1;31mfenced" in capsys.readouterr().out) is coloured, environment
