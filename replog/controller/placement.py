@@ -47,14 +47,19 @@ class _Rack:
 
 
 class ReplicaPlacer:
-    """Spreads replicas over racks, and leaders over brokers. Brokers without a rack share one (CT-20)."""
+    """Spreads replicas over racks, and leaders over brokers. Brokers without a rack share one (CT-20).
+
+    A rack without an active broker is used only when all others were used once (divergence 46).
+    """
 
     def __init__(self, brokers: Iterable[BrokerRegistration], chance: Chance) -> None:
         racks: dict[str, _Rack] = {}
         for broker in sorted(brokers, key=lambda b: b.broker_id):
             rack = racks.setdefault(broker.rack, _Rack(chance))
             (rack.active if broker.active else rack.inactive).append(broker.broker_id)
-        self._racks = [racks[name] for name in sorted(racks)]
+        ordered = [racks[name] for name in sorted(racks)]
+        self._racks = [rack for rack in ordered if rack.active]
+        self._dead = [rack for rack in ordered if not rack.active]
         self._first = chance.randrange(len(self._racks)) if self._racks else 0
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
@@ -62,11 +67,10 @@ class ReplicaPlacer:
 
         There must be an active broker, and at least `replication_factor` brokers.
         """
-        racks = self._racks[self._first :] + self._racks[: self._first]
+        leading, *others = self._racks[self._first :] + self._racks[: self._first]
         self._first = (self._first + 1) % len(self._racks)
-        lead = next(i for i, rack in enumerate(racks) if rack.active)
         # The leader's rack comes last in a round: a rack is used twice only when every rack was used once.
-        sources = [rack.following() for rack in racks[lead + 1 :] + racks[:lead]] + [racks[lead].leading()]
+        sources = [rack.following() for rack in others + self._dead] + [leading.leading()]
         replicas = [next(sources[-1])]
         for source in cycle(sources):
             if len(replicas) == replication_factor:

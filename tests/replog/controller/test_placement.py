@@ -61,6 +61,19 @@ def test_ct_20_the_first_replica_is_active_and_active_brokers_come_before_fenced
         assert 1 not in replicas
 
 
+def test_ct_20_a_rack_whose_brokers_are_all_fenced_is_used_only_when_the_others_are_too_few():
+    """CT-20."""
+    racks = {1: "a", 2: "b", 3: "c", 4: "d"}
+    plan = placed(racks, 30, 3, fenced={2})
+    assert all(sorted(replicas) == [1, 3, 4] for replicas in plan)
+    assert Counter(replicas[0] for replicas in plan) == {1: 10, 3: 10, 4: 10}
+    for replicas in placed(racks, 30, 3, fenced={2, 3}):
+        assert set(replicas[:2]) == {1, 4}
+        assert replicas[2] in (2, 3)
+    for replicas in placed({1: "a", 2: "a", 3: "b"}, 30, 2, fenced={3}):
+        assert sorted({1: "a", 2: "a", 3: "b"}[r] for r in replicas) == ["a", "b"], "a copy in a rack of its own, later"
+
+
 def test_the_same_seed_gives_the_same_plan():
     racks = dict.fromkeys(range(9), "")
     assert placed(racks, 20, 3, seed=4) == placed(racks, 20, 3, seed=4)
