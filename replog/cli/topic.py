@@ -30,33 +30,46 @@ def create(
     partitions: Annotated[int, typer.Option(min=0, help="0: the controller's default.")] = 0,
     replication_factor: Annotated[int, typer.Option(min=0, help="0: the controller's default.")] = 0,
     config: Configs = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave a topic of this name as it is, and exit with 0.")
+    ] = False,
 ) -> None:
     """Create a topic, and wait until every partition is led: as long as there are more and more, then a minute.
 
     Example: `replog topic create --topic flights --partitions 6 --replication-factor 3 --config min.insync.replicas=2`
     """
     from replog.errors import ErrorCode, ReplogError
-    from replog.local_cluster.waiting import wait_for
     from replog.topic import validate_topic_name
 
     validate_topic_name(topic)
     configs = name_values(config or [], "--config")
 
-    async def created(admin: Any) -> None:
+    async def created(admin: Any) -> bool:
         try:
             await admin.create_topic(topic, partitions, replication_factor, configs)
         except ReplogError as error:
+            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+                return False
             if error.code is not ErrorCode.LEADER_NOT_AVAILABLE:  # that follows a creation
                 raise
+        return True
 
-    ask(bootstrap, created)
+    if not ask(bootstrap, created):
+        note(f"topic {topic} exists already")
+        return
+    _wait_until_led(bootstrap, topic, f"topic {topic} is created, but not led")
+    note(f"created topic {topic}")
+
+
+def _wait_until_led(bootstrap: str | None, topic: str, failure: str) -> None:
+    from replog.local_cluster.waiting import wait_for
+
     led = set[tuple[int, int]]()
     wait_for(
         lambda: ask(bootstrap, lambda admin: not_led(admin, topic, led)),
-        f"topic {topic} is created, but not led; the logs of the brokers may tell why",
+        f"{failure}; the logs of the brokers may tell why",
         progress=note,
     )
-    note(f"created topic {topic}")
 
 
 @app.command(name="list")
@@ -150,14 +163,28 @@ def partition_rows(topics: Iterable["TopicDescription"], conditions: Sequence[Co
 def alter(
     topic: TopicName,
     bootstrap: BootstrapServer = None,
+    partitions: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Have so many partitions, which must be more than now.")
+    ] = None,
     config: Configs = None,
     delete_config: DeleteConfigs = None,
 ) -> None:
-    """Change some of a topic's settings while it is used; those that are not named stay.
+    """Change some of a topic's settings while it is used, or add partitions; settings that are not named stay.
 
-    Example: `replog topic alter --topic flights --config retention.ms=3600000 --delete-config flush.messages`
+    New partitions begin empty, with as many replicas as the first one. Records with a key go to other partitions from
+    then on, and those that are there stay where they are. Producers notice within five minutes. Partitions are never
+    taken away.
+
+    Examples: `replog topic alter --topic flights --config retention.ms=3600000 --delete-config flush.messages`,
+    `replog topic alter --topic flights --partitions 12`
     """
     configs = name_values(config or [], "--config")
+    if partitions is not None:
+        ask(bootstrap, lambda admin: admin.create_partitions(topic, partitions))
+        _wait_until_led(bootstrap, topic, f"topic {topic} has {partitions} partitions now, but not all are led")
+        note(f"topic {topic} has {partitions} partitions")
+        if not configs and not delete_config:
+            return
     altered: dict[str, str] = ask(
         bootstrap, lambda admin: admin.alter_topic_configs(topic, configs, delete_config or [])
     )

@@ -107,6 +107,50 @@ class Admin:
 
         await self._retry(visible)
 
+    async def create_partitions(
+        self,
+        topic: str,
+        total: int,
+        assignment: Sequence[Sequence[int]] = (),
+        validate_only: bool = False,
+    ) -> None:
+        """Add partitions until the topic has `total`, and wait until a broker knows them.
+
+        `assignment`: the brokers of each new one. A request whose answer is lost is sent again; that there are so many
+        then says that they were made. Raises INVALID_PARTITIONS unless there will be more than there are.
+        """
+        request = controller_pb2.CreatePartitionsRequest(
+            topic=validate_topic_name(topic),
+            total_count=total,
+            assignment=[controller_pb2.ReplicaAssignment(broker_ids=brokers) for brokers in assignment],
+            validate_only=validate_only,
+        )
+        lost = False
+
+        async def count() -> int:
+            return len((await self._describe(topic)).partitions)
+
+        async def create() -> None:
+            nonlocal lost
+            try:
+                await self._call_controller(await self._metadata.fetch(), Controller["create_partitions"], request)
+            except ReplogError as error:
+                if lost and error.code is ErrorCode.INVALID_PARTITIONS and await count() == total:
+                    return
+                lost = lost or error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+                raise
+
+        async def visible() -> None:
+            if (known := await count()) < total:
+                raise ReplogError(
+                    ErrorCode.LEADER_NOT_AVAILABLE,
+                    f"topic {topic!r} has {total} partitions now, but the brokers know of {known} so far",
+                )
+
+        await self._retry(create, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not validate_only:
+            await self._retry(visible)
+
     async def delete_topic(self, topic: str) -> None:
         """Delete it and wait until a broker no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION.
 

@@ -117,6 +117,7 @@ class SyncAdmin(_Blocking):
     _async_class = Admin
 
     create_topic = _blocking(Admin.create_topic)
+    create_partitions = _blocking(Admin.create_partitions)
     delete_topic = _blocking(Admin.delete_topic)
     alter_topic_configs = _blocking(Admin.alter_topic_configs)
     alter_broker_configs = _blocking(Admin.alter_broker_configs)

@@ -294,6 +294,10 @@ class ClusterState:
         """CT-18, CT-20. Raises as `topics.create_topic`."""
         return topics.create_topic(self.image, self._config, request, self._chance)
 
+    def create_partitions(self, request: topics.NewPartitions) -> Decision[int]:
+        """CT-18, CT-20. Raises as `topics.create_partitions`."""
+        return topics.create_partitions(self.image, request, self._chance)
+
     def delete_topic(self, name: str, topic_id: bytes = b"") -> Decision[int]:
         """CT-19. Raises as `topics.delete_topic`."""
         return topics.delete_topic(self.image, name, topic_id)

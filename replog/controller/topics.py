@@ -1,10 +1,10 @@
-"""Creating and deleting topics (CT-18, CT-19). Pure: random numbers are passed in."""
+"""Creating and deleting topics, and adding partitions to them (CT-18, CT-19). Pure: random numbers are passed in."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replog.config import ControllerConfig, TopicConfig
-from replog.controller.broker_events import MIN_INSYNC_REPLICAS
+from replog.controller.broker_events import MIN_INSYNC_REPLICAS, active_brokers
 from replog.controller.configs import check_configs
 from replog.controller.decision import Decision
 from replog.controller.membership import has_joined, joined
@@ -40,6 +40,15 @@ class CreatedTopic(NamedTuple):
     metadata_version: int  # a broker that has applied it knows the topic
 
 
+class NewPartitions(NamedTuple):
+    """Partitions to add to a topic."""
+
+    topic: str
+    total: int  # with those that are there
+    assignment: Sequence[Sequence[int]] = ()  # by hand, one per new partition
+    validate_only: bool = False
+
+
 def create_topic(
     image: MetadataImage, config: ControllerConfig, request: NewTopic, chance: Chance
 ) -> Decision[CreatedTopic]:
@@ -68,7 +77,6 @@ def create_topic(
         )
     configs = dict(request.configs)
     check_configs(configs, TopicConfig, f"topic {name}")
-    active = {broker.broker_id for broker in image.brokers.values() if broker.active}
     count, factor, assignment = _assignment(image, config, request, chance)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
     topic_id = request.topic_id[:REQUEST_BYTES] + (image.version + 1).to_bytes(16 - REQUEST_BYTES)
@@ -76,14 +84,56 @@ def create_topic(
 
     def changes() -> Iterator[Change]:
         yield Change("topic", name, topic)
-        for partition, replicas in enumerate(assignment):
-            isr = tuple(r for r in replicas if r in active)
-            state = PartitionState(replicas=replicas, isr=isr, leader=isr[0], leader_epoch=0, partition_epoch=0)
-            yield Change("partition", TopicPartition(name, partition), state, topic.topic_id)
+        yield from _partitions(image, topic, 0, assignment)
 
     if request.validate_only:
         return Decision([], CreatedTopic(b"", count, factor, image.version))
     return Decision(changes(), CreatedTopic(topic.topic_id, count, factor, image.version + 1 + count))
+
+
+def create_partitions(image: MetadataImage, request: NewPartitions, chance: Chance) -> Decision[int]:
+    """More partitions of a topic, placed and led as those of a new one, with as many replicas as its first one has.
+
+    Answers the version at which they are there. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS unless there
+    will be more than there are, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
+    """
+    name = validate_topic_name(request.topic)
+    if name not in image.topics:
+        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    there = image.partitions_of(name)
+    added = request.total - len(there)
+    if added <= 0:
+        raise ReplogError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"topic {name} has {len(there)} partitions already, and {request.total} would be no more; partitions are "
+            "never taken away: keys would change their places, and records would be lost",
+        )
+    _check_partition_count(image, request.total, added)
+    first = there[0]
+    factor = len(first.replicas) - len(first.removing)
+    if request.assignment:
+        if len(request.assignment) != added:
+            raise ReplogError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"topic {name}: {added} partitions are added, and replicas are assigned to {len(request.assignment)}",
+            )
+        assignment: Iterable[tuple[int, ...]] = _manual(image, [tuple(r) for r in request.assignment], factor)
+    else:
+        assignment = _placed(image, added, factor, chance)
+    if request.validate_only:
+        return Decision([], image.version)
+    return Decision(_partitions(image, image.topics[name], len(there), assignment), image.version + added)
+
+
+def _partitions(
+    image: MetadataImage, topic: Topic, first: int, assignment: Iterable[tuple[int, ...]]
+) -> Iterator[Change]:
+    """New ones, numbered from `first` on. Each is led by its first active replica."""
+    active = active_brokers(image)
+    for partition, replicas in enumerate(assignment, first):
+        isr = tuple(r for r in replicas if r in active)
+        state = PartitionState(replicas=replicas, isr=isr, leader=isr[0], leader_epoch=0, partition_epoch=0)
+        yield Change("partition", TopicPartition(topic.name, partition), state, topic.topic_id)
 
 
 def _made_by(topic: Topic, topic_id: bytes) -> bool:
@@ -124,14 +174,20 @@ def _assignment(
                 f"topic {request.topic}: an assignment by hand says how many partitions and replicas there are; "
                 "leave both numbers 0",
             )
-        _check_partition_count(image, len(request.assignment))
-        assignment = _manual(image, [tuple(replicas) for replicas in request.assignment])
+        _check_partition_count(image, len(request.assignment), len(request.assignment))
+        rows = [tuple(replicas) for replicas in request.assignment]
+        assignment = _manual(image, rows, len(rows[0]))
         return len(assignment), len(assignment[0]), assignment
     partitions = request.partitions or config.num_partitions
     factor = request.replication_factor or config.default_replication_factor
-    _check_partition_count(image, partitions)
+    _check_partition_count(image, partitions, partitions)
     if factor < 1:
         raise ReplogError(ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} is less than 1")
+    return partitions, factor, _placed(image, partitions, factor, chance)
+
+
+def _placed(image: MetadataImage, count: int, factor: int, chance: Chance) -> Iterator[tuple[int, ...]]:
+    """The replicas of so many new partitions (CT-20). Raises INVALID_REPLICATION_FACTOR."""
     brokers = joined(image)
     if factor > len(brokers):
         raise ReplogError(
@@ -145,25 +201,26 @@ def _assignment(
             f"none of the {len(image.brokers)} registered brokers is active; wait until one is",
         )
     placer = ReplicaPlacer(brokers, chance)
-    return partitions, factor, (placer.place(factor) for _ in range(partitions))
+    return (placer.place(factor) for _ in range(count))
 
 
-def _check_partition_count(image: MetadataImage, partitions: int) -> None:
+def _check_partition_count(image: MetadataImage, partitions: int, added: int) -> None:
+    """Of a topic that will have so many, some of them new."""
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise ReplogError(
             ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: a topic has 1 to {MAX_PARTITIONS} of them"
         )
-    if len(image.partitions) + partitions > MAX_CLUSTER_PARTITIONS:
+    if len(image.partitions) + added > MAX_CLUSTER_PARTITIONS:
         raise ReplogError(
             ErrorCode.INVALID_PARTITIONS,
-            f"{partitions} more partitions: a cluster has at most {MAX_CLUSTER_PARTITIONS}, "
+            f"{added} more partitions: a cluster has at most {MAX_CLUSTER_PARTITIONS}, "
             f"and this one has {len(image.partitions)}",
         )
 
 
-def _manual(image: MetadataImage, assignment: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _manual(image: MetadataImage, assignment: list[tuple[int, ...]], factor: int) -> list[tuple[int, ...]]:
     for partition, replicas in enumerate(assignment):
-        if fault := _fault(image, replicas, len(assignment[0])):
+        if fault := _fault(image, replicas, factor):
             shown = ", ".join(map(str, replicas[:10])) + (", ..." if len(replicas) > 10 else "")
             raise ReplogError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {partition}, assigned to [{shown}]: {fault}"

@@ -59,6 +59,7 @@ ACCESS = {
     "Controller/WatchMetadata": Access(Role.BROKER, "broker_id", ACTION),
     "Controller/UnregisterBroker": Access(operation=Operation.ALTER),
     "Controller/CreateTopic": Access(operation=Operation.CREATE, on=On.TOPIC_OR_CLUSTER),
+    "Controller/CreatePartitions": Access(operation=Operation.ALTER, on=On.TOPIC),
     "Controller/DeleteTopic": Access(operation=Operation.DELETE, on=On.TOPIC),
     "Controller/AlterTopicConfigs": Access(operation=Operation.ALTER_CONFIGS, on=On.TOPIC),
     "Controller/AlterBrokerConfigs": Access(operation=Operation.ALTER_CONFIGS),

@@ -50,6 +50,7 @@ LIMITS = {
     # the controller's, for administrators
     "Controller/UnregisterBroker": Limit(100, 64 * KIB),
     "Controller/CreateTopic": Limit(100, MIB),
+    "Controller/CreatePartitions": Limit(100, MIB),
     "Controller/DeleteTopic": Limit(100, 64 * KIB),
     "Controller/AlterTopicConfigs": Limit(100, MIB),
     "Controller/AlterBrokerConfigs": Limit(100, MIB),

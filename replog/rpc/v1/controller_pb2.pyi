@@ -148,6 +148,19 @@ class CreateTopicResponse(_message.Message):
     metadata_version: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., metadata_version: _Optional[int] = ...) -> None: ...
 
+class CreatePartitionsRequest(_message.Message):
+    __slots__ = ("topic", "total_count", "assignment", "validate_only")
+    topic: str
+    total_count: int
+    assignment: _containers.RepeatedCompositeFieldContainer[ReplicaAssignment]
+    validate_only: bool
+    def __init__(self, topic: _Optional[str] = ..., total_count: _Optional[int] = ..., assignment: _Optional[_Iterable[_Union[ReplicaAssignment, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class CreatePartitionsResponse(_message.Message):
+    __slots__ = ("metadata_version",)
+    metadata_version: int
+    def __init__(self, metadata_version: _Optional[int] = ...) -> None: ...
+
 class DeleteTopicRequest(_message.Message):
     __slots__ = ("topic", "topic_id")
     topic: str

@@ -16,7 +16,7 @@ from replog.controller.leader_elections import Elected
 from replog.controller.producer_ids import BLOCK_SIZE
 from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
-from replog.controller.topics import MAX_CLUSTER_PARTITIONS, NewTopic
+from replog.controller.topics import MAX_CLUSTER_PARTITIONS, NewPartitions, NewTopic
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.incarnation import Claim, is_same
 from replog.metadata.records import (
@@ -114,6 +114,16 @@ class ControllerService:
         )
         created = await self._controller.decide(lambda _: self._controller.state.create_topic(topic))
         return pb.CreateTopicResponse(**created._asdict())
+
+    async def create_partitions(self, request: pb.CreatePartitionsRequest) -> pb.CreatePartitionsResponse:
+        wanted = NewPartitions(
+            topic=request.topic,
+            total=request.total_count,
+            assignment=[replicas.broker_ids for replicas in request.assignment],
+            validate_only=request.validate_only,
+        )
+        version = await self._controller.decide(lambda _: self._controller.state.create_partitions(wanted))
+        return pb.CreatePartitionsResponse(metadata_version=version)
 
     async def allocate_producer_ids(self, request: pb.AllocateProducerIdsRequest) -> pb.AllocateProducerIdsResponse:
         with self._claimed(request, "allocate_producer_ids") as sender:

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.processes
 def test_a_topic_from_its_creation_to_its_end(ask, done):
     created = done("topic create --topic life --partitions 2 --replication-factor 3 --config retention.ms=60000")
     assert created.stdout == ""
+    assert "life exists already" in done("topic create --topic life --if-not-exists").stderr
     assert "life" in json.loads(done("topic list --format json").stdout)
     described = done("topic describe --topic life --format json")
     rows = json.loads(described.stdout)
@@ -41,6 +42,9 @@ def test_settings_of_topics_and_brokers_are_altered_while_they_run(ask, done):
     assert altered.stdout == ""
     assert f"topic altered has {replicas}=* min.insync.replicas=2 retention.ms=7" in altered.stderr
     done(f"topic alter --topic altered --delete-config {replicas}")
+    assert "topic altered has 3 partitions\n" in done("topic alter --topic altered --partitions 3").stderr
+    fewer = ask("topic alter --topic altered --partitions 2")
+    assert (fewer.returncode, "INVALID_PARTITIONS: topic altered has 3" in fewer.stderr) == (2, True)
     described = done("topic describe --topic altered --format json")
     assert "min.insync.replicas=2 retention.ms=7\n" in described.stderr
     wrong = ask("topic alter --topic altered --config retention.ms=soon")

@@ -93,6 +93,23 @@ async def test_a_topic_whose_deletion_was_answered_to_nobody_is_deleted(cluster)
         assert await admin.list_topics() == []
 
 
+async def test_partitions_are_added_once_though_the_answer_is_lost(cluster):
+    await cluster.start_brokers(1, 2)
+    transport = loses_first(Controller["create_partitions"])
+    async with Admin(bootstrap(cluster), transport=transport) as admin:
+        await admin.create_topic("t", partitions=1, replication_factor=2)
+        await admin.create_partitions("t", 3)
+        assert transport.lost == 1
+        partitions = (await admin.describe_topic("t")).partitions
+        assert [len(partition.replicas) for partition in partitions] == [2, 2, 2]
+        with pytest.raises(ReplogError) as refused:
+            await admin.create_partitions("t", 3)
+    assert refused.value.code is ErrorCode.INVALID_PARTITIONS
+    for number in range(3):
+        await cluster.led(TP._replace(partition=number))
+        await cluster.hosted(TP._replace(partition=number))
+
+
 async def test_a_deletion_that_is_sent_again_spares_a_new_topic_of_the_same_name(cluster):
     """CT-19."""
     await cluster.start_broker(1)

@@ -1,9 +1,10 @@
 import pytest
 
-from replog.controller.topics import MAX_CLUSTER_PARTITIONS
+from replog.controller.reassignments import Reassignment
+from replog.controller.topics import MAX_CLUSTER_PARTITIONS, NewPartitions
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
-from replog.topic import MAX_PARTITIONS
+from replog.topic import MAX_PARTITIONS, TopicPartition
 
 
 def test_ct_18_a_new_topic_is_led_by_its_first_replicas_with_epochs_0(three):
@@ -138,6 +139,77 @@ def test_the_cluster_has_a_bound_on_partitions(three, refused):
         three.create(f"many-{left}", partitions=min(left, MAX_PARTITIONS), replication_factor=1)
     with refused(ErrorCode.INVALID_PARTITIONS, "at most 20000", "has 20000"):
         three.create("more", partitions=1)
+
+
+def more(cluster, total, *assignment, topic="new", validate_only=False):
+    return cluster.do(cluster.state.create_partitions(NewPartitions(topic, total, assignment, validate_only)))
+
+
+def test_ct_18_added_partitions_are_placed_and_led_as_those_of_a_new_topic(three):
+    """CT-18."""
+    three.create("new", partitions=2, replication_factor=2)
+    before = three.image.partitions_of("new").copy()
+    assert more(three, 5) == three.image.version
+    after = three.image.partitions_of("new")
+    assert list(after) == [0, 1, 2, 3, 4]
+    assert {number: after[number] for number in before} == before
+    for number in (2, 3, 4):
+        replicas = after[number].replicas
+        assert len(replicas) == 2
+        assert after[number] == PartitionState(replicas, replicas, replicas[0], 0, 0)
+    assert all(c.topic_id == three.image.topics["new"].topic_id for c in three.history[-3:])
+
+
+def test_ct_18_added_partitions_may_be_placed_by_hand(three):
+    """CT-18."""
+    three.assigned("new", [11, 12])
+    three.expire(13)
+    more(three, 3, [13, 12], [12, 11])
+    assert (three.partition("new", 1).leader, three.partition("new", 1).isr) == (12, (12,))
+    assert three.partition("new", 2).replicas == (12, 11)
+
+
+def test_while_a_topic_moves_added_partitions_get_as_many_replicas_as_it_will_have(three):
+    three.assigned("new", [11, 12])
+    three.do(three.state.alter_partition_reassignments([Reassignment(TopicPartition("new", 0), (13,))]))
+    assert len(three.partition("new").replicas) == 3
+    more(three, 2)
+    assert len(three.partition("new", 1).replicas) == 1
+
+
+@pytest.mark.parametrize(
+    ("total", "assignment", "code", "words"),
+    [
+        (2, (), ErrorCode.INVALID_PARTITIONS, "has 2 partitions already, and 2 would be no more"),
+        (1, (), ErrorCode.INVALID_PARTITIONS, "never taken away"),
+        (-1, (), ErrorCode.INVALID_PARTITIONS, "never taken away"),
+        (MAX_PARTITIONS + 1, (), ErrorCode.INVALID_PARTITIONS, "1 to"),
+        (
+            4,
+            ([11, 12],),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "2 partitions are added, and replicas are assigned to 1",
+        ),
+        (3, ([11],), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "it has 1 replicas and partition 0 has 2"),
+        (3, ([11, 11],), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "named twice"),
+        (3, ([11, 99],), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 99 is not registered"),
+    ],
+)
+def test_partitions_that_cannot_be_added_are_refused(three, refused, total, assignment, code, words):
+    three.create("new", partitions=2, replication_factor=2)
+    version = three.image.version
+    with refused(code, words):
+        more(three, total, *assignment)
+    with refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        more(three, 5, topic="unknown")
+    assert more(three, 5, validate_only=True) == version == three.image.version
+
+
+def test_partitions_are_added_only_while_enough_brokers_are_there(three, refused):
+    three.create("new", partitions=1, replication_factor=3)
+    three.expire(11, 12, 13)
+    with refused(ErrorCode.INVALID_REPLICATION_FACTOR, "none of the 3 registered brokers is active"):
+        more(three, 2)
 
 
 def test_ct_19_a_topic_and_its_partitions_are_deleted_in_one_change(three, refused):
