@@ -266,6 +266,12 @@ class DynamicBrokerConfig(Settings):
     follower_replication_throttled_rate: Annotated[int, Field(ge=0, le=MAX_LONG)] = MAX_LONG
 
 
+class AlterableBrokerConfig(DynamicBrokerConfig):
+    """What may be altered of a broker: that, and whether it is given new replicas, which the controller goes by."""
+
+    cordoned_log_dirs: Literal["", "*"] = ""  # *: it is not (KIP-1066, which also has single directories)
+
+
 class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig):
     """One broker process."""
 
@@ -304,7 +310,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
     def dynamic(self, altered: Mapping[str, str]) -> DynamicBrokerConfig:
         """What holds while it runs: the settings `altered` since, else those it was started with."""
         started_with = self.model_dump(by_alias=True, include=set(DynamicBrokerConfig.model_fields))
-        return DynamicBrokerConfig.parse(started_with | dict(altered), f"broker {self.node_id}")
+        return AlterableBrokerConfig.parse(started_with | dict(altered), f"broker {self.node_id}")
 
 
 class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig):

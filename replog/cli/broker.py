@@ -1,4 +1,4 @@
-"""`replog broker`: one broker in the foreground, or one to forget; and `replog broker-config`."""
+"""`replog broker`: one broker in the foreground, or one that leaves; and `replog broker-config`."""
 
 from typing import Annotated, Any
 
@@ -50,12 +50,38 @@ def forget(
 ) -> None:
     """Have the cluster forget a broker that will not come back: one that is stopped and has no replicas.
 
-    Move its replicas to other brokers first: `replog partition reassign`. Its id may be used again.
+    `replog broker decommission` moves its replicas to other brokers first. Its id may be used again.
 
     Example: `replog broker forget 4`
     """
     ask(bootstrap, lambda admin: admin.unregister_broker(broker))
     note(f"broker {broker} is forgotten")
+
+
+@app.command()
+def decommission(
+    broker: Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.")],
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait for the next step, such as a partition.")
+    ] = 600.0,
+    bootstrap: BootstrapServer = None,
+) -> None:
+    """Take a broker out of the cluster for good, alive or dead: move its replicas away, wait, and forget it.
+
+    It gets no new replicas from then on; each of its replicas is copied to another broker, into a rack that the
+    partition does not use if there is one; twenty partitions move at a time. When it has none left, stop its process:
+    the command waits for that, and then the cluster forgets it.
+
+    Ctrl-C is safe at any time, and the same command goes on from there. To change your mind instead:
+    `replog broker-config --broker 4 --delete-config cordoned.log.dirs`. With `replog partition reassign --from-broker 4
+    --generate` you see beforehand where everything would go.
+
+    Example: `replog broker decommission 4`
+    """
+    from replog.cli import decommission as work
+
+    ask(bootstrap, lambda admin: work.decommission(admin, broker, timeout, note))
+    note(f"broker {broker} has left the cluster")
 
 
 def broker_config(
@@ -66,8 +92,9 @@ def broker_config(
 ) -> None:
     """Change, or show, the settings of a broker that may change while it runs.
 
-    They are `leader.replication.throttled.rate` and `follower.replication.throttled.rate`, in bytes per second. They
-    hold at once and after a restart too; a deleted one is again as the broker was started with.
+    They are `leader.replication.throttled.rate` and `follower.replication.throttled.rate`, in bytes per second, and
+    `cordoned.log.dirs=*`, with which a broker gets no new replicas (KIP-1066). They hold at once and after a restart
+    too; a deleted one is again as the broker was started with.
 
     Example: `replog broker-config --broker 2 --config follower.replication.throttled.rate=1000000`
     """

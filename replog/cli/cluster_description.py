@@ -26,14 +26,14 @@ HEARD_MS = 5000  # a controller speaks to brokers once a second
 def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE) -> None:
     """Show any cluster: its brokers and their disks, its controllers, and how its partitions are.
 
-    A broker is active; stopping, while it hands its partitions over; or fenced: it does not answer, leads nothing and
-    counts for nothing. `epoch` rises with each of its starts. It leads and has so many replicas; those out of sync are
-    what a broker that is fenced or slow has to copy. Its log directories have room for `usable bytes` of `total bytes`.
+    A broker is active; cordoned, so it gets no new replicas; stopping, while it hands its partitions over; or fenced:
+    it does not answer, leads nothing and counts for nothing. `epoch` rises with each of its starts. Replicas that are
+    out of sync are what a fenced or slow broker has to copy. A log directory has room for `usable bytes`.
 
     Of several controllers one is active. The others are standby, or silent if they do not answer from here.
 
-    Exit status 1 if a broker is not active, a log directory has failed, or a partition has no leader or a replica out
-    of sync: `replog topic describe --under-replicated-partitions` lists them.
+    Exit status 1 if a broker is fenced or stopping, a log directory has failed, or a partition has no leader or a
+    replica out of sync: `replog topic describe --under-replicated-partitions` lists them.
 
     Example: `replog cluster describe --bootstrap-server broker-1:9092 --format json`
     """
@@ -70,7 +70,7 @@ class ClusterFacts:
     @property
     def sound(self) -> bool:
         return (
-            all(broker["state"] == "active" for broker in self.brokers)
+            all(broker["state"] in ("active", "cordoned") for broker in self.brokers)
             and all(directory["error"] == ErrorCode.NONE.name for directory in self.log_dirs)
             and not any(count for name, count in self.partitions.items() if name != "all")
         )

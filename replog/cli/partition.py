@@ -10,10 +10,10 @@ import typer
 from replog.cli.asking import ask
 from replog.cli.cluster_description import LOG_DIRS, log_dir_row
 from replog.cli.options import BootstrapServer, OutputFormat
+from replog.cli.reassign import reassign
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT
 from replog.topic import TopicPartition
 
 app = typer.Typer(
@@ -116,76 +116,7 @@ def _confirmed(described: dict[Any, Any], chosen: list[Any], yes: bool) -> list[
     return leaderless
 
 
-@app.command()
-def reassign(
-    topic: TopicName,
-    partition: Annotated[int, typer.Option(metavar="N", min=0, help="Which of its partitions.")],
-    replicas: Annotated[
-        str | None,
-        typer.Option(metavar="ID,ID,…", help="The brokers it moves to; the first one is preferred leader."),
-    ] = None,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the move.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done, and show its progress.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait.")] = 600.0,
-    throttle: Annotated[
-        int | None,
-        typer.Option(metavar="BYTES", min=1, help="Copy at most so many bytes a second; needs --wait."),
-    ] = None,
-    bootstrap: BootstrapServer = None,
-) -> None:
-    """Move a partition to other brokers while it is used.
-
-    Brokers that are added copy it from the leader and join the in-sync replicas; as soon as all that it shall be on
-    are in sync, the others leave and delete their copies. Another target may be given on the way, and `--cancel` goes
-    back. Until it is done the brokers that are added count as replicas, so `min.insync.replicas` may want them.
-
-    Exit status 1 if `--wait` gave up: the move goes on.
-
-    Example: `replog partition reassign --topic flights --partition 0 --replicas 2,3,4 --wait`
-    """
-
-    if (replicas is None) != cancel:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "use either --replicas or --cancel")
-    if throttle is not None and not wait:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "--throttle is removed when the move is done, so it needs --wait")
-    tp = TopicPartition(topic, partition)
-    target = None if replicas is None else _brokers(replicas)
-
-    async def moved(admin: Any) -> None:
-        if target is None or throttle is None:
-            await order(admin)
-            return
-        from replog.cli.partition_throttle import throttled
-
-        async with throttled(admin, tp, target, throttle):
-            await order(admin)
-
-    async def order(admin: Any) -> None:
-        error = (await admin.alter_partition_reassignments({tp: target}))[tp]
-        if error is not None:
-            raise error
-        if target is not None and wait:
-            from replog.cli.partition_moves import wait_for_brokers
-
-            await wait_for_brokers(admin, tp, target, timeout)
-
-    ask(bootstrap, moved)
-    if target is None:
-        note(f"the move of {tp} is cancelled")
-    else:
-        note(f"{tp} {'is on' if wait else 'moves to'} brokers {','.join(map(str, target))}")
-
-
-def _brokers(text: str) -> list[int]:
-    """`2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
-
-    parts = [part.strip() for part in text.split(",")]
-    for part in parts:
-        if not (part.isascii() and part.isdigit() and len(part) <= len(str(MAX_INT)) and int(part) <= MAX_INT):
-            raise ReplogError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"--replicas {text[:100]!r}: {part[:20]!r} is no broker id"
-            )
-    return [int(part) for part in parts]
+app.command()(reassign)
 
 
 @app.command()

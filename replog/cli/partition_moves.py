@@ -1,7 +1,7 @@
 """Waiting until a partition is on other brokers, or in another log directory, and showing how far it has got."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from replog.cli.asking import replica_offsets
 from replog.client import Admin, ReplicaInfo
@@ -11,6 +11,45 @@ from replog.topic import TopicPartition
 
 LOOK_EVERY_S = 0.5
 SEEN_WITHIN_S = 10.0  # the brokers hear of what the controller has done
+AT_ONCE = 20  # partitions of a plan that move: each broker copies a few, and what is left can still be called off
+
+
+async def order(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Have all of these partitions move. Raises what the controller says of the first that it refuses."""
+    for error in (await admin.alter_partition_reassignments(plan)).values():
+        if error is not None:
+            raise error
+
+
+async def carry_out(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> None:
+    """Move partitions, some at a time, until no move is under way any more.
+
+    Raises REQUEST_TIMED_OUT, the moves going on, when none has ended for `timeout_s`; and as `order`.
+    """
+    loop = asyncio.get_running_loop()
+    waiting, under_way = sorted(plan), set[TopicPartition]()
+    deadline = loop.time() + timeout_s
+    with status() as show:
+        while waiting or under_way:
+            if next_ones := waiting[: AT_ONCE - len(under_way)]:
+                await order(admin, {tp: plan[tp] for tp in next_ones})
+                del waiting[: len(next_ones)]
+                under_way.update(next_ones)
+            ended = under_way - (await admin.list_partition_reassignments(sorted(under_way))).keys()
+            under_way -= ended
+            if ended:
+                deadline = loop.time() + timeout_s
+            elif loop.time() > deadline:
+                raise ReplogError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"no partition has come to its new brokers for {timeout_s:g} s; {len(under_way)} still move, "
+                    f"such as {min(under_way)}, and {len(waiting)} wait; see replog partition list-reassignments, and "
+                    "run this again to go on",
+                )
+            else:
+                await asyncio.sleep(LOOK_EVERY_S)
+            left = len(waiting) + len(under_way)
+            show(f"{len(plan) - left} of {len(plan)} partitions have moved, {len(under_way)} are under way")
 
 
 async def wait_for_brokers(admin: Admin, tp: TopicPartition, target: Sequence[int], timeout_s: float) -> None:

@@ -20,10 +20,17 @@ class BrokerDescription:
 
     @property
     def state(self) -> str:
-        """active; stopping, which hands its leaderships over; fenced, which counts for nothing (CT-6)."""
+        """fenced, which counts for nothing (CT-6); stopping, which hands its leaderships over; cordoned, which gets no
+        new replicas; active."""
         if self.fenced:
             return "fenced"
-        return "stopping" if self.in_controlled_shutdown else "active"
+        if self.in_controlled_shutdown:
+            return "stopping"
+        return "cordoned" if self.cordoned else "active"
+
+    @property
+    def cordoned(self) -> bool:
+        return self.configs.get("cordoned.log.dirs") == "*"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def _print_table(
 
 _STATES = {
     **dict.fromkeys(("active", "running"), "green"),
-    **dict.fromkeys(("standby", "starting", "stopping", "paused"), "yellow"),
+    **dict.fromkeys(("cordoned", "standby", "starting", "stopping", "paused"), "yellow"),
     **dict.fromkeys(("fenced", "stopped", "silent"), "bold red"),
 }
 

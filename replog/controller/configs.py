@@ -13,8 +13,8 @@ from replog.config import (
     DEFAULT_USER,
     MAX_BATCH_BYTES,
     MAX_REPLICA_LIST_LENGTH,
+    AlterableBrokerConfig,
     ClientQuota,
-    DynamicBrokerConfig,
     Settings,
     TopicConfig,
 )
@@ -86,7 +86,7 @@ def alter_broker_configs(image: MetadataImage, broker_id: int, request: ConfigCh
     if broker_id not in image.brokers:
         raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
     before = image.broker_configs.get(broker_id, {})
-    configs = _altered(before, request, DynamicBrokerConfig, f"broker {broker_id}")
+    configs = _altered(before, request, AlterableBrokerConfig, f"broker {broker_id}")
     is_new = configs != before and not request.validate_only
     answer = AlteredConfigs(configs, image.version + is_new)
     return Decision([Change("broker_config", broker_id, configs)] if is_new else [], answer)

@@ -10,10 +10,16 @@ from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration
 
+CORDONED, CORDONED_WHOLLY = "cordoned.log.dirs", "*"
 
-def joined(image: MetadataImage) -> list[BrokerRegistration]:
-    """The brokers that may be given replicas."""
-    return [broker for broker in image.brokers.values() if has_joined(image, broker)]
+
+def placeable(image: MetadataImage) -> list[BrokerRegistration]:
+    """The brokers that are given replicas: they have joined, and are not cordoned (KIP-1066)."""
+    return [
+        broker
+        for broker in image.brokers.values()
+        if has_joined(image, broker) and image.broker_configs.get(broker.broker_id, {}).get(CORDONED) != CORDONED_WHOLLY
+    ]
 
 
 def never_joined(image: MetadataImage) -> list[BrokerRegistration]:
@@ -28,7 +34,7 @@ def has_joined(image: MetadataImage, broker: BrokerRegistration) -> bool:
 
 
 def unregister(image: MetadataImage, broker_id: int) -> Decision[int]:
-    """Forget a broker that will not come back. Answers the version at which it is forgotten.
+    """Forget a broker that will not come back, and its settings. Answers the version at which it is forgotten.
 
     Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST while it is unfenced or has replicas.
     """
@@ -43,4 +49,5 @@ def unregister(image: MetadataImage, broker_id: int) -> Decision[int]:
             f"cannot forget broker {broker_id}: it has replicas, such as that of {next(iter(held))}; "
             "move them to other brokers first",
         )
-    return Decision([Change("broker", broker_id, None)], image.version + 1)
+    settings = [Change("broker_config", broker_id, {})] if image.broker_configs.get(broker_id) else []
+    return Decision([*settings, Change("broker", broker_id, None)], image.version + len(settings) + 1)

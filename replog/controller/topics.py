@@ -7,7 +7,7 @@ from replog.config import ControllerConfig, TopicConfig
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, active_brokers
 from replog.controller.configs import check_configs
 from replog.controller.decision import Decision
-from replog.controller.membership import has_joined, joined
+from replog.controller.membership import has_joined, placeable
 from replog.controller.placement import Chance, ReplicaPlacer
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
@@ -188,17 +188,17 @@ def _assignment(
 
 def _placed(image: MetadataImage, count: int, factor: int, chance: Chance) -> Iterator[tuple[int, ...]]:
     """The replicas of so many new partitions (CT-20). Raises INVALID_REPLICATION_FACTOR."""
-    brokers = joined(image)
+    brokers = placeable(image)
     if factor > len(brokers):
         raise ReplogError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"replication factor {factor} needs as many brokers, and {len(brokers)} of {len(image.brokers)} that are "
-            "registered have been active; start more brokers or ask for fewer replicas",
+            "registered have been active and are not cordoned; start more brokers or ask for fewer replicas",
         )
     if not any(broker.active for broker in brokers):
         raise ReplogError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"none of the {len(image.brokers)} registered brokers is active; wait until one is",
+            f"none of the {len(image.brokers)} registered brokers is active and not cordoned; wait until one is",
         )
     placer = ReplicaPlacer(brokers, chance)
     return (placer.place(factor) for _ in range(count))

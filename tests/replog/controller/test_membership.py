@@ -2,6 +2,7 @@
 
 import pytest
 
+from replog.controller.configs import ConfigChange
 from replog.controller.registration import MAX_BROKERS
 from replog.errors import ErrorCode
 from replog.metadata.records import change_of, record_of
@@ -132,3 +133,24 @@ def test_a_broker_that_is_forgotten_is_not_there_and_may_come_back(cluster, refu
     with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 2 is not registered"):
         cluster.heartbeat(2, epoch=epoch)
     assert cluster.register(2) > epoch
+
+
+def test_ct_20_a_cordoned_broker_gets_replicas_only_by_hand(three, refused):
+    """CT-20."""
+    cordon = ConfigChange({"cordoned.log.dirs": "*"})
+    three.do(three.state.alter_broker_configs(12, cordon))
+    three.create("new", partitions=9, replication_factor=2)
+    assert {r for state in three.image.partitions_of("new").values() for r in state.replicas} == {11, 13}
+    with refused(ErrorCode.INVALID_REPLICATION_FACTOR, "2 of 3 that are registered have been"):
+        three.create("too-many", partitions=1, replication_factor=3)
+    three.assigned("by-hand", [12])
+    three.do(three.state.alter_broker_configs(12, ConfigChange(delete=["cordoned.log.dirs"])))
+    three.create("again", partitions=1, replication_factor=3)
+
+
+def test_settings_of_a_broker_that_is_forgotten_are_not_those_of_the_next_one(cluster):
+    cluster.start(1, 2)
+    cluster.do(cluster.state.alter_broker_configs(2, ConfigChange({"cordoned.log.dirs": "*"})))
+    cluster.heartbeat(2, shutdown=True)
+    assert cluster.do(cluster.state.unregister_broker(2)) == cluster.image.version
+    assert not cluster.image.broker_configs.get(2)

@@ -1,0 +1,60 @@
+"""`replog broker decommission`: a broker leaves the cluster for good, and nothing is lost by it."""
+
+import asyncio
+from collections.abc import Callable
+
+from replog.cli.partition_moves import LOOK_EVERY_S, carry_out
+from replog.cli.reassignment_plan import Assignment, Planner, assignment_of
+from replog.client import Admin
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+
+ROUNDS = 100  # of looking what is left: moves have ended, and the brokers may hear of it a moment later
+
+
+async def decommission(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None]) -> None:
+    """Each step looks at what is there, so the same again goes on where another one was interrupted.
+
+    Raises BROKER_ID_NOT_REGISTERED; INVALID_REPLICA_ASSIGNMENT where nobody is left to take a replica;
+    REQUEST_TIMED_OUT.
+    """
+    await admin.alter_broker_configs(broker_id, {"cordoned.log.dirs": "*"})
+    say(f"broker {broker_id} gets no new replicas from now on (cordoned.log.dirs=*)")
+    for _ in range(ROUNDS):
+        targets = await targets_without(admin, broker_id)
+        if not targets:
+            break
+        say(f"moving {len(targets)} partitions to other brokers")
+        await carry_out(admin, targets, timeout_s)
+        await asyncio.sleep(LOOK_EVERY_S)
+    else:
+        raise ReplogError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"broker {broker_id} still has replicas of {len(targets)} partitions, such as {min(targets)}: their moves "
+            "were cancelled or changed; see replog partition list-reassignments, and run this again",
+        )
+    await _wait_until_stopped(admin, broker_id, timeout_s, say)
+    await admin.unregister_broker(broker_id)
+
+
+async def targets_without(admin: Admin, broker_id: int) -> Assignment:
+    """Where the partitions with a replica on this broker should be; some may be on the way there already."""
+    topics = await admin.describe_topics()
+    targets = assignment_of(topics)
+    targets |= Planner(targets, (await admin.describe_cluster()).brokers).leave([broker_id])
+    held = [(topic.topic, p.partition) for topic in topics for p in topic.partitions if broker_id in p.replicas]
+    return {tp: targets[tp] for tp in (TopicPartition(*each) for each in held)}
+
+
+async def _wait_until_stopped(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None]) -> None:
+    deadline, asked = asyncio.get_running_loop().time() + timeout_s, False
+    while any(b.broker_id == broker_id and not b.fenced for b in (await admin.describe_cluster()).brokers):
+        if not asked:
+            say(f"broker {broker_id} has no replicas any more; stop its process now, and for good")
+            asked = True
+        if asyncio.get_running_loop().time() > deadline:
+            raise ReplogError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"broker {broker_id} has no replicas, but runs; stop it, then: replog broker forget {broker_id}",
+            )
+        await asyncio.sleep(LOOK_EVERY_S)

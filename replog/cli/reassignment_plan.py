@@ -1,0 +1,146 @@
+"""Where replicas should go: away from brokers, or evenly over all. Plans as JSON, as Kafka's tools have them."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+
+if TYPE_CHECKING:
+    from replog.client import TopicDescription
+    from replog.client.descriptions import BrokerDescription
+
+Assignment = dict[TopicPartition, tuple[int, ...]]
+"""The replicas of partitions, in preference order."""
+
+
+def assignment_of(topics: Iterable["TopicDescription"]) -> Assignment:
+    """Where partitions are, or will be when the moves that are under way have ended."""
+    return {
+        TopicPartition(topic.topic, p.partition): tuple(r for r in p.replicas if r not in p.removing_replicas)
+        for topic in topics
+        for p in topic.partitions
+    }
+
+
+class Planner:
+    """Chooses brokers for replicas: in a rack that the partition does not use, then with the fewest replicas."""
+
+    def __init__(self, assignment: Assignment, brokers: Sequence["BrokerDescription"]) -> None:
+        """Replicas go to active brokers that are not cordoned."""
+        self._racks = {broker.broker_id: broker.rack for broker in brokers}
+        self._takers = [broker.broker_id for broker in brokers if broker.state == "active"]
+        self._assignment = dict(assignment)
+        self._replicas = Counter(broker for replicas in assignment.values() for broker in replicas)
+        self._first = Counter(replicas[0] for replicas in assignment.values() if replicas)
+
+    def leave(self, leaving: Collection[int]) -> Assignment:
+        """The new replicas of each partition that has some on these brokers; each one's place goes to its successor.
+
+        Raises INVALID_REPLICA_ASSIGNMENT where there is no broker left to take one.
+        """
+        moved = {}
+        self._takers = [taker for taker in self._takers if taker not in leaving]
+        for tp, replicas in self._assignment.items():
+            if any(broker in leaving for broker in replicas):
+                for place, broker in enumerate(replicas):
+                    if broker in leaving:
+                        replicas = self._replaced(replicas, place, self._successor(tp, replicas, place))
+                moved[tp] = replicas
+        self._assignment |= moved
+        return moved
+
+    def spread(self) -> Assignment:
+        """The fewest moves after which no taker has two replicas more than another one that could have one of them."""
+        before = dict(self._assignment)
+        moving = True
+        while moving:
+            moving = False
+            for tp, replicas in list(self._assignment.items()):
+                for place in range(len(replicas)):
+                    better = self._better(replicas, place)
+                    if better is not None:
+                        replicas = self._replaced(replicas, place, better)
+                        moving = True
+                self._assignment[tp] = replicas
+        return {tp: replicas for tp, replicas in self._assignment.items() if replicas != before[tp]}
+
+    def _better(self, replicas: Sequence[int], place: int) -> int | None:
+        """A broker with at least two replicas less than the one at this place, in a rack that is no worse."""
+        broker, others = replicas[place], [r for r in replicas if r != replicas[place]]
+        candidates = [
+            taker
+            for taker in self._takers
+            if taker not in replicas
+            and self._replicas[taker] <= self._replicas[broker] - 2
+            and self._shared(others, taker) <= self._shared(others, broker)
+        ]
+        return min(candidates, key=lambda taker: (self._replicas[taker], taker), default=None)
+
+    def _successor(self, tp: TopicPartition, replicas: Sequence[int], place: int) -> int:
+        others = [r for r in replicas if r != replicas[place]]
+        candidates = [taker for taker in self._takers if taker not in replicas]
+        if not candidates:
+            raise ReplogError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{tp} is on brokers {','.join(map(str, replicas))}, and there is no other active broker to take the "
+                f"replica of broker {replicas[place]}; start one, or move it by hand to fewer: replog partition "
+                f"reassign --topic {tp.topic} --partition {tp.partition} --replicas ID,ID",
+            )
+
+        def load(taker: int) -> tuple[int, int, int, int]:
+            leads = self._first[taker] if place == 0 else 0
+            return self._shared(others, taker), leads, self._replicas[taker], taker
+
+        return min(candidates, key=load)
+
+    def _shared(self, others: Iterable[int], broker: int) -> int:
+        """How many of the others are in the broker's rack."""
+        return sum(self._racks.get(other) == self._racks.get(broker) for other in others)
+
+    def _replaced(self, replicas: Sequence[int], place: int, taker: int) -> tuple[int, ...]:
+        broker = replicas[place]
+        self._replicas[taker] += 1
+        self._replicas[broker] -= 1
+        if place == 0:
+            self._first[taker] += 1
+            self._first[broker] -= 1
+        return (*replicas[:place], taker, *replicas[place + 1 :])
+
+
+def to_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
+    """As kafka-reassign-partitions.sh writes it, in one line."""
+    partitions = [
+        {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
+        for tp, replicas in sorted(assignment.items())
+    ]
+    return json.dumps({"version": 1, "partitions": partitions})
+
+
+def from_json(text: str, source: str) -> Assignment:
+    """What `to_json` or kafka-reassign-partitions.sh wrote. Raises INVALID_REQUEST."""
+    try:
+        document = json.loads(text)
+        if document.get("version") != 1:
+            raise ValueError(f"version {document.get('version')!r} is not 1")
+        rows = [_row(row) for row in document["partitions"]]
+        if len(plan := dict(rows)) != len(rows):
+            raise ValueError("a partition is named twice")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f'{source} is no plan ({error}); it looks like {{"version": 1, "partitions": [{{"topic": "t", '
+            '"partition": 0, "replicas": [1, 2]}]}',
+        ) from None
+    return plan
+
+
+def _row(row: Any) -> tuple[TopicPartition, tuple[int, ...]]:
+    if any(directory != "any" for directory in row.get("log_dirs", ())):
+        raise ValueError("log_dirs other than any: use replog partition move for those")
+    numbers = row["partition"], *row["replicas"]
+    if not isinstance(row["topic"], str) or not all(type(number) is int for number in numbers):
+        raise ValueError(f"{str(row)[:100]} is no partition with its replicas")
+    return TopicPartition(row["topic"], row["partition"]), tuple(row["replicas"])

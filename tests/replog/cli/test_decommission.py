@@ -1,0 +1,85 @@
+"""A broker leaves the cluster, and a plan is carried out, on brokers in this process."""
+
+import asyncio
+
+import pytest
+
+from replog.cli.decommission import decommission, targets_without
+from replog.cli.partition_moves import carry_out, order
+from replog.cli.reassign import generated, progress_of
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+from tests.replog.client.conftest import cluster
+from tests.replog.server.broker.conftest import InProcessCluster, batch
+
+__all__ = ["cluster"]
+
+TIMEOUT_S = 60.0
+
+
+async def test_a_broker_leaves_with_everything_copied_and_can_be_interrupted(cluster: InProcessCluster):
+    await cluster.begin(2, partitions=3)
+    for number in range(3):
+        await cluster.produce(TopicPartition("t", number), batch(b"kept"))
+    await cluster.start_broker(3)
+    said: list[str] = []
+    stopped = asyncio.Event()
+
+    def interrupted(message: str) -> None:
+        if message.startswith("moving"):
+            raise KeyboardInterrupt
+
+    async with cluster.admin() as admin:
+        with pytest.raises(KeyboardInterrupt):
+            await decommission(admin, 1, TIMEOUT_S, interrupted)
+        targets = await targets_without(admin, 1)
+        assert {tuple(sorted(replicas)) for replicas in targets.values()} == {(2, 3)}
+        await order(admin, dict([targets.popitem()]))
+
+        def say(message: str) -> None:
+            said.append(message)
+            if "stop its process" in message:
+                stopped.set()
+
+        async def stop_when_told() -> None:
+            await stopped.wait()
+            await cluster.stop_broker(1)
+
+        await asyncio.gather(decommission(admin, 1, TIMEOUT_S, say), stop_when_told())
+    assert sorted(cluster.controller.state.image.brokers) == [2, 3]
+    assert [words.split()[0] for words in said[:2]] == ["broker", "moving"]
+    assert said[-1] == "broker 1 has no replicas any more; stop its process now, and for good"
+    for number in range(3):
+        tp = TopicPartition("t", number)
+        assert set(cluster.controller.state.image.partitions[tp].isr) == {2, 3}
+        assert cluster.log(3, tp).log_end_offset == 1
+
+
+async def test_a_broker_that_nobody_can_stand_in_for_stays(cluster: InProcessCluster):
+    await cluster.begin(2)
+    async with cluster.admin() as admin:
+        with pytest.raises(ReplogError, match="no other active broker") as refused:
+            await decommission(admin, 1, TIMEOUT_S, lambda _: None)
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert 1 in cluster.controller.state.image.brokers
+
+
+async def test_a_plan_is_made_carried_out_and_verified(cluster: InProcessCluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=2, replication_factor=1)
+    await cluster.start_broker(2)
+    async with cluster.admin() as admin:
+        plan = await generated(admin, None)
+        assert list(plan.values()) == [(2,)], "one of the two moves"
+        assert [row["progress"] for row in await progress_of(admin, plan)] == ["elsewhere"]
+        await carry_out(admin, plan, TIMEOUT_S)
+        async with asyncio.timeout(TIMEOUT_S):
+            while [row["progress"] for row in await progress_of(admin, plan)] != ["done"]:
+                await asyncio.sleep(0.05)
+        assert await generated(admin, None) == {}
+        away = await generated(admin, 2)
+        assert list(away.values()) == [(1,)]
+        with pytest.raises(ReplogError, match="there is no broker 9"):
+            await generated(admin, 9)
+        with pytest.raises(ReplogError, match="broker 9 of the target is not registered"):
+            await carry_out(admin, {TopicPartition("t", 0): (9,)}, TIMEOUT_S)
