@@ -5,9 +5,8 @@ an unknown name or a bad value is refused with the name, the value and what woul
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -22,7 +21,9 @@ from pydantic import (
     model_validator,
 )
 
+from replog.addresses import parse_address
 from replog.errors import ErrorCode, ReplogError
+from replog.listeners import Listener, listeners_of, named_addresses, protocol_map
 from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import MAX_PARTITIONS
 
@@ -62,16 +63,6 @@ def _apart(directories: tuple[Path, ...]) -> tuple[Path, ...]:
     return directories
 
 
-def parse_address(value: str) -> tuple[str, int]:
-    """Split `host:port`, port 0 to 65535. Raises ValueError saying what is wrong."""
-    host, colon, port = value.rpartition(":")
-    if not colon or not host:
-        raise ValueError(f"{value!r} is not host:port")
-    if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{value!r}: port {port!r} is not a number from 0 to 65535")
-    return host, int(port)
-
-
 def _address(value: str) -> str:
     parse_address(value)
     return value
@@ -103,6 +94,17 @@ def _addresses(value: str) -> str:
     return ",".join(map(_address, parts))
 
 
+def _with(parse: Callable[[str], object]) -> Callable[[str], str]:
+    """The text as it is, if it can be parsed, or if there is none."""
+
+    def checked(value: str) -> str:
+        if value:
+            parse(value)
+        return value
+
+    return checked
+
+
 def _prefix(value: str) -> str:
     if not _PREFIX.fullmatch(value):
         raise ValueError("not / before and after names of letters, digits, '_', '.' and '-'; like /replog/orders/")
@@ -110,6 +112,8 @@ def _prefix(value: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_address)]
+ListenerList = Annotated[str, AfterValidator(_with(named_addresses))]  # NAME://host:port,…
+ProtocolMap = Annotated[str, AfterValidator(_with(protocol_map))]  # NAME:PROTOCOL,…
 Addresses = Annotated[str, AfterValidator(_addresses)]  # with commas between them
 LogDirs = Annotated[
     tuple[Path, ...],
@@ -239,14 +243,6 @@ class ServerSecurity(ClientSecurity):
     allow_plaintext: bool = False  # on a listener that others than this machine may reach
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 DEFAULT_USER = "<default>"  # Kafka's word for each user without a quota of its own
 
 
@@ -276,9 +272,12 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
     """One broker process."""
 
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
-    listeners: Address = "127.0.0.1:9092"
+    listeners: ListenerList = "127.0.0.1:9092"  # or several: NAME://host:port,NAME://host:port
     rpc_transport: RpcTransport = ""
-    advertised_listeners: str = ""  # what others connect to; the bound listener when empty
+    advertised_listeners: ListenerList = ""  # what others connect to; the bound listeners when empty
+    listener_security_protocol_map: ProtocolMap = ""  # of names that are no protocol; others have security.protocol
+    inter_broker_listener_name: str = ""  # that of replication; of several, else the one called as security.protocol
+    inspection_listener_name: str = ""  # that of audits alone; each listener when empty
     controller_listener: Addresses = "127.0.0.1:9093"  # of every controller; the broker finds the one that decides
     log_dirs: LogDirs  # one, or several with commas between them: a disk each
     broker_rack: str = ""
@@ -306,6 +305,39 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
     request_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
     queued_max_request_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # of produces that wait
     queued_max_response_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # to consumers, not yet taken
+
+    @property
+    def bound(self) -> tuple[Listener, ...]:
+        """Its listeners; the first is that between brokers."""
+        named = listeners_of(
+            self.listeners, self.advertised_listeners, self.listener_security_protocol_map, self.security_protocol
+        )
+        between = self._between_brokers(named)
+        return (between, *(listener for listener in named if listener is not between))
+
+    def _between_brokers(self, named: tuple[Listener, ...]) -> Listener:
+        if len(named) == 1 and not self.inter_broker_listener_name:
+            return named[0]
+        name = self.inter_broker_listener_name.upper() or self.security_protocol
+        for listener in named:
+            if listener.name == name:
+                return listener
+        raise ValueError(f"inter.broker.listener.name={name} is none of listeners={self.listeners}; name one of them")
+
+    @model_validator(mode="after")
+    def _listeners_fit(self) -> Self:
+        between, *others = self.bound
+        if between.protocol != self.security_protocol:
+            raise ValueError(
+                f"listener {between.name} is for brokers and speaks {between.protocol}, and security.protocol="
+                f"{self.security_protocol} is what brokers speak to each other; make them the same"
+            )
+        names = [listener.name for listener in (between, *others)]
+        if self.inspection_listener_name and self.inspection_listener_name.upper() not in names:
+            raise ValueError(
+                f"inspection.listener.name={self.inspection_listener_name} is none of listeners={self.listeners}"
+            )
+        return self
 
     def dynamic(self, altered: Mapping[str, str]) -> DynamicBrokerConfig:
         """What holds while it runs: the settings `altered` since, else those it was started with."""
@@ -335,6 +367,10 @@ class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig):
     leader_imbalance_check_interval_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 300
     unclean_leader_election_enable: bool = False  # of topics that do not say
     unclean_leader_election_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 300_000
+
+    @property
+    def bound(self) -> Listener:
+        return Listener("CONTROLLER", self.listeners, self.advertised_listeners, self.security_protocol)
 
     @model_validator(mode="after")
     def _names_its_store(self) -> Self:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
+from replog.addresses import parse_address
 from replog.backoff import Backoff
-from replog.config import parse_address
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Log, Method

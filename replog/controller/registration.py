@@ -2,11 +2,12 @@
 
 from typing import NamedTuple
 
-from replog.config import parse_address
+from replog.addresses import parse_address
 from replog.controller.broker_events import Rules, restart
 from replog.controller.decision import Decision
 from replog.controller.membership import never_joined
 from replog.errors import ErrorCode, ReplogError
+from replog.listeners import MAX_ADDRESS_LENGTH, MAX_LISTENERS, NAME
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.incarnation import INCARNATION_ID_SIZE, is_same
@@ -14,7 +15,6 @@ from replog.metadata.values import BrokerRegistration
 from replog.properties import MAX_INT
 
 MAX_BROKERS = 1000
-MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
 MAX_RACK_LENGTH = 255
 
 
@@ -28,6 +28,7 @@ class Registration(NamedTuple):
     rack: str
     previous_broker_epoch: int  # of its last clean stop; -1: the last one was not clean (ISR-18)
     previous_incarnation_id: bytes = b""  # of the process that stopped
+    endpoints: tuple[tuple[str, str], ...] = ()  # name and address of its other listeners (D47)
 
 
 def register(image: MetadataImage, rules: Rules, request: Registration, session_left_ms: int) -> Decision[int]:
@@ -75,6 +76,7 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
         fenced=True,
         in_controlled_shutdown=False,
         joined=known is not None and known.joined,
+        endpoints=request.endpoints,
     )
     return Decision([*changes, Change("broker", broker.broker_id, broker)], broker.broker_epoch)
 
@@ -88,13 +90,17 @@ def _stopped_cleanly(known: BrokerRegistration, request: Registration) -> bool:
 
 def _again(known: BrokerRegistration, request: Registration) -> int:
     """An answer was lost: all stays as it is. A process has one address and one rack in its life (D40)."""
-    if (known.address, known.rack) != (request.address, request.rack):
+    if (known.address, known.endpoints, known.rack) != (request.address, request.endpoints, request.rack):
         raise _invalid(
             request,
-            f"it is registered at {known.address} in rack {known.rack!r}, and now says {request.address} and "
-            f"{request.rack!r}; a process keeps both, so restart it",
+            f"it is registered at {_places(known)} in rack {known.rack!r}, and now says {_places(request)} and "
+            f"{request.rack!r}; a process keeps them, so restart it",
         )
     return known.broker_epoch
+
+
+def _places(broker: BrokerRegistration | Registration) -> str:
+    return ", ".join((broker.address, *(f"{name}://{address}" for name, address in broker.endpoints)))
 
 
 def _validate(request: Registration) -> None:
@@ -104,18 +110,28 @@ def _validate(request: Registration) -> None:
         raise _invalid(
             request, f"its incarnation id has {len(request.incarnation_id)} bytes, not {INCARNATION_ID_SIZE}"
         )
-    if len(request.address) > MAX_ADDRESS_LENGTH:
-        raise _invalid(request, f"its address has {len(request.address)} characters, more than {MAX_ADDRESS_LENGTH}")
-    try:
-        _, port = parse_address(request.address)
-    except ValueError as error:
-        raise _invalid(request, f"its address {error}; set advertised.listeners") from None
-    if port == 0:
-        raise _invalid(request, f"its address {request.address!r} has port 0, which nobody can connect to")
+    for address in (request.address, *(address for _, address in request.endpoints)):
+        _validate_address(request, address)
+    names = [name for name, _ in request.endpoints]
+    if len(names) >= MAX_LISTENERS or len(set(names)) < len(names) or not all(map(NAME.fullmatch, names)):
+        raise _invalid(
+            request, f"of its other listeners, {names}, each has a name of its own; at most {MAX_LISTENERS} in all"
+        )
     if len(request.rack) > MAX_RACK_LENGTH or not (request.rack.isprintable()):
         raise _invalid(request, f"its rack must be at most {MAX_RACK_LENGTH} printable characters")
     if request.previous_broker_epoch < -1:
         raise _invalid(request, f"its previous broker epoch {request.previous_broker_epoch} is neither an epoch nor -1")
+
+
+def _validate_address(request: Registration, address: str) -> None:
+    if len(address) > MAX_ADDRESS_LENGTH:
+        raise _invalid(request, f"its address has {len(address)} characters, more than {MAX_ADDRESS_LENGTH}")
+    try:
+        _, port = parse_address(address)
+    except ValueError as error:
+        raise _invalid(request, f"its address {error}; set advertised.listeners") from None
+    if port == 0:
+        raise _invalid(request, f"its address {address!r} has port 0, which nobody can connect to")
 
 
 def _invalid(request: Registration, why: str) -> ReplogError:

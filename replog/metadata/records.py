@@ -1,5 +1,6 @@
 """Changes as records, for the wire and the controller's store; and back."""
 
+from collections.abc import Iterable
 from sys import intern
 from typing import Any
 
@@ -88,6 +89,14 @@ def published(record: pb.MetadataRecord) -> pb.MetadataRecord:
     return public
 
 
+def endpoints_from_messages(messages: Iterable[pb.Endpoint]) -> tuple[tuple[str, str], ...]:
+    return tuple((message.listener, message.address) for message in messages)
+
+
+def endpoint_messages(endpoints: Iterable[tuple[str, str]]) -> list[pb.Endpoint]:
+    return [pb.Endpoint(listener=listener, address=address) for listener, address in endpoints]
+
+
 def _broker(record: pb.BrokerRecord) -> BrokerRegistration:
     return BrokerRegistration(
         broker_id=record.broker_id,
@@ -98,6 +107,7 @@ def _broker(record: pb.BrokerRecord) -> BrokerRegistration:
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
         joined=record.joined,
+        endpoints=endpoints_from_messages(record.endpoints),
     )
 
 
@@ -111,6 +121,7 @@ def _broker_record(broker: BrokerRegistration) -> pb.BrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         joined=broker.joined,
+        endpoints=endpoint_messages(broker.endpoints),
     )
 
 

@@ -36,16 +36,22 @@ class BrokerRegistration:
     broker_id: int
     broker_epoch: int
     incarnation_id: bytes = field(repr=False)  # empty where only the controller's is meant to be known
-    address: str  # host:port
+    address: str  # host:port, of its listener between brokers
     rack: str
     fenced: bool
     in_controlled_shutdown: bool
     joined: bool = False  # it was unfenced once (D43)
+    endpoints: tuple[tuple[str, str], ...] = ()  # name and address of its other listeners (D47)
 
     @property
     def active(self) -> bool:
         """Neither fenced nor on its way out: it may lead and join in-sync sets (CT-7, ISR-2)."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    def address_at(self, listener: str) -> str:
+        """Where those find it who use the listener of that name, or with an empty one that between brokers. Empty: it
+        has none of that name. A broker with one listener has it for all (D47)."""
+        return dict(self.endpoints).get(listener, "") if listener and self.endpoints else self.address
 
 
 @dataclass(frozen=True, slots=True)

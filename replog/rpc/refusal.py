@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from replog.config import parse_address
+from replog.addresses import parse_address
 
 
 async def is_refused(address: str, timeout_s: float) -> bool:

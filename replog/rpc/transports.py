@@ -4,12 +4,14 @@ The setting `rpc.transport`, or the environment. Both speak gRPC, so each talks 
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from replog.config import ClientSecurity, ConnectionConfig, ServerSecurity, is_loopback, parse_address
+from replog.addresses import is_loopback, parse_address
+from replog.config import ClientSecurity, ConnectionConfig, ServerSecurity
 from replog.errors import ErrorCode, ReplogError
+from replog.listeners import Listener
 from replog.properties import load_properties
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.transport import H2Transport
@@ -54,24 +56,28 @@ def client_tls(path: str = "") -> Tls | None:
 
 @lru_cache(maxsize=100)
 def _client_tls(path: str) -> Tls | None:
-    return _tls(ClientSecurity.parse(dict(load_properties(Path(path))), path), None)
+    config = ClientSecurity.parse(dict(load_properties(Path(path))), path)
+    return None if config.security_protocol == "PLAINTEXT" else _tls(config, None)
 
 
-def server_tls(config: ServerSecurity, listener: str, role: Role, own_name: str = "") -> Tls | None:
-    """For a process that listens there: it has a certificate of its role, and its name if one is given.
+def server_tls(config: ServerSecurity, listeners: Sequence[Listener], role: Role, own_name: str = "") -> Tls | None:
+    """For a process that listens there, if it speaks TLS at all: it has a certificate of its role, and its name if one
+    is given.
 
     Raises INVALID_CONFIG, also for a listener without TLS that others than this machine may reach.
     """
-    tls = _tls(config, config.ssl_client_auth)
-    if tls is None:
-        host, _ = parse_address(listener)
-        if not is_loopback(host) and not config.allow_plaintext:
+    protocols = {listener.protocol for listener in listeners}
+    for listener in listeners:
+        host, _ = parse_address(listener.bind)
+        if listener.protocol == "PLAINTEXT" and not is_loopback(host) and not config.allow_plaintext:
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG,
-                f"listeners={listener}: all who reach it may read, write and stop this cluster; set "
+                f"listeners={listener.bind}: all who reach it may read, write and stop this cluster; set "
                 "security.protocol=SSL (docs/security.md), or allow.plaintext=true if the network keeps others out",
             )
+    if "SSL" not in protocols:
         return None
+    tls = _tls(config, config.ssl_client_auth)
     identity = tls.material.identity
     if identity is None:
         raise ReplogError(ErrorCode.INVALID_CONFIG, "security.protocol=SSL: ssl.keystore.location is missing")
@@ -84,9 +90,7 @@ def server_tls(config: ServerSecurity, listener: str, role: Role, own_name: str 
     return tls
 
 
-def _tls(config: ClientSecurity, client_auth: str | None) -> Tls | None:
-    if config.security_protocol == "PLAINTEXT":
-        return None
+def _tls(config: ClientSecurity, client_auth: str | None) -> Tls:
     if config.ssl_truststore_location is None:
         raise ReplogError(ErrorCode.INVALID_CONFIG, "security.protocol=SSL: ssl.truststore.location is missing")
     return Tls(TlsFiles(config.ssl_keystore_location, config.ssl_truststore_location, client_auth or "required"))

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from replog.config import BrokerConfig, ControllerConfig, TopicConfig, parse_address
+from replog.addresses import parse_address
+from replog.config import BrokerConfig, ControllerConfig, TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import load_properties
 

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
 
-from replog.config import parse_address
+from replog.addresses import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT
 from replog.rpc.gate import Gate

@@ -6,7 +6,7 @@ from collections import deque
 
 from google.rpc import code_pb2
 
-from replog.config import parse_address
+from replog.addresses import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.http2 import events
 from replog.rpc.http2.bounds import Bounds

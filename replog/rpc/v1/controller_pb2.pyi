@@ -17,7 +17,7 @@ PREFERRED: ElectionType
 UNCLEAN: ElectionType
 
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch", "known", "previous_incarnation_id")
+    __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch", "known", "previous_incarnation_id", "endpoints")
     cluster_id: str
     broker_id: int
     incarnation_id: bytes
@@ -26,7 +26,8 @@ class RegisterBrokerRequest(_message.Message):
     previous_broker_epoch: int
     known: _metadata_pb2.MetadataPosition
     previous_incarnation_id: bytes
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., previous_broker_epoch: _Optional[int] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., previous_incarnation_id: _Optional[bytes] = ...) -> None: ...
+    endpoints: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.Endpoint]
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., previous_broker_epoch: _Optional[int] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., previous_incarnation_id: _Optional[bytes] = ..., endpoints: _Optional[_Iterable[_Union[_metadata_pb2.Endpoint, _Mapping]]] = ...) -> None: ...
 
 class RegisterBrokerResponse(_message.Message):
     __slots__ = ("cluster_id", "broker_epoch", "session_timeout_ms")

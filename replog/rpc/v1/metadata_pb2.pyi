@@ -83,8 +83,14 @@ class ClusterRecord(_message.Message):
     cluster_id: str
     def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
 
+class Endpoint(_message.Message):
+    __slots__ = ("listener", "address")
+    listener: str
+    address: str
+    def __init__(self, listener: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+
 class BrokerRecord(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "address", "rack", "fenced", "in_controlled_shutdown", "joined")
+    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "address", "rack", "fenced", "in_controlled_shutdown", "joined", "endpoints")
     broker_id: int
     broker_epoch: int
     incarnation_id: bytes
@@ -93,7 +99,8 @@ class BrokerRecord(_message.Message):
     fenced: bool
     in_controlled_shutdown: bool
     joined: bool
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., joined: _Optional[bool] = ...) -> None: ...
+    endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., joined: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ...) -> None: ...
 
 class TopicRecord(_message.Message):
     __slots__ = ("topic", "topic_id", "configs")

@@ -8,14 +8,16 @@ flush, checkpoint, clean marker.
 import asyncio
 import os
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import structlog
+from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.backoff import Backoff
-from replog.config import BrokerConfig, TopicConfig, parse_address, topic_config
+from replog.config import BrokerConfig, TopicConfig, topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_manager import LogManager
@@ -26,7 +28,6 @@ from replog.rpc import methods
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import metadata_pb2
-from replog.server.authorizer import guarded
 from replog.server.broker.cleaning.log_cleaner import CleaningWorker, LogCleaner
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.control.broker_standing import BrokerState
@@ -44,6 +45,7 @@ from replog.server.broker.disks.log_dirs_service import LogDirsService
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.disks.moves import ReplicaMoves
 from replog.server.broker.identity import Identity
+from replog.server.broker.listening import Listening
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.fetcher_manager import FetcherManager
 from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
@@ -71,12 +73,13 @@ class Broker:
         chance: random.Random,
         cleaning: CleaningWorker,
         tls: Tls | None = None,
+        others: Mapping[str, Transport] = MappingProxyType({}),
     ) -> None:
-        """`tls`: that of `transport`."""
+        """`tls`: what this process shows. `others`: by its protocol, for a listener that does not speak what brokers
+        speak to each other, which is `transport`'s."""
         self.config = config
         self._cleaning = cleaning
         self._tls = tls
-        self.address = ""
         self._transport = transport
         self._clock = clock
         self._chance = chance
@@ -121,17 +124,18 @@ class Broker:
             self._controller,
             lambda given: self._watch.wait_until(lambda: self._image.next_producer_id > given),
         )
-        self._server = transport.listen(config.listeners)
+        self._listening = Listening(config, lambda listener: others.get(listener.protocol, transport))
         self._inspection = InspectionService(self.manager)
         self._log_dirs = LogDirsService(self.manager)
-        for service, handlers in (
-            (methods.PRESENCE, PresenceService(self._identity)),
-            (methods.LOG, LogService(self.manager, self._producer_ids)),
-            (methods.REPLICA, ReplicaService(self.manager)),
-            (methods.INSPECTION, self._inspection),
-            (methods.LOG_DIRS, self._log_dirs),
-        ):
-            self._server.add(service, guarded(service, handlers, self.manager.authorizer))
+        handlers_of: dict[ServiceDescriptor, Callable[[str], object]] = {
+            methods.PRESENCE: lambda _: PresenceService(self._identity),
+            methods.LOG: lambda listener: LogService(self.manager, self._producer_ids, listener),
+            methods.REPLICA: lambda _: ReplicaService(self.manager),
+            methods.INSPECTION: lambda _: self._inspection,
+            methods.LOG_DIRS: lambda _: self._log_dirs,
+        }
+        for service, handlers in handlers_of.items():
+            self._listening.add(service, handlers, self.manager.authorizer)
 
     def _backoff(self) -> Backoff:
         return Backoff(self._chance, base_ms=50)
@@ -146,8 +150,7 @@ class Broker:
 
     async def _start(self) -> None:
         config = self.config
-        self.address = await self._server.start()
-        advertised = config.advertised_listeners or self.address
+        await self._listening.start()
         self._spawn(self._watch.run())
         await self._watch.wait_for_version(1, METADATA_TIMEOUT_S)
         if self._tls is not None:
@@ -167,7 +170,9 @@ class Broker:
                 f"{len(logs.failed)} replicas cannot be loaded ({faults}); "
                 "move such a directory away to have its replica copied afresh",
             )
-        broker_epoch = await self._lifecycle.register(self._image.cluster_id, advertised, self._previous_stop(logs))
+        broker_epoch = await self._lifecycle.register(
+            self._image.cluster_id, self._listening.address, self._listening.endpoints, self._previous_stop(logs)
+        )
         self.manager.hearing.session_ms = self._lifecycle.session_timeout_ms
         self._spawn(self._lifecycle.run())
         self._lifecycle.become(BrokerState.RECOVERY)
@@ -197,8 +202,15 @@ class Broker:
         self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
         self._spawn(moves.run())
         self._lifecycle.become(BrokerState.RUNNING)
-        await self._server.set_serving(True)
-        log.info("serving", broker=config.node_id, address=advertised, epoch=broker_epoch, pid=os.getpid())
+        await self._listening.set_serving(True)
+        log.info(
+            "serving",
+            broker=config.node_id,
+            address=self._listening.address,
+            **({"others": self._listening.endpoints} if self._listening.endpoints else {}),
+            epoch=broker_epoch,
+            pid=os.getpid(),
+        )
 
     @staticmethod
     def _previous_stop(logs: LogManager) -> CleanStop:
@@ -266,7 +278,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Controlled shutdown: leaderships handed over, everything flushed, marker written. At once after a failure."""
-        await self._server.set_serving(False)
+        await self._listening.set_serving(False)
         if self.failed:
             await self._lifecycle.say_goodbye(GOODBYE_TIMEOUT_S)
         else:
@@ -287,7 +299,7 @@ class Broker:
 
     async def _release(self, *, clean: bool = False) -> None:
         """Release everything. The clean marker is written only if nothing has failed (FN-3)."""
-        await self._server.stop(SERVER_GRACE_S)  # first: no client shall wait for a broker that does nothing more
+        await self._listening.stop(SERVER_GRACE_S)  # first: no client shall wait for a broker that does nothing more
         for task in self._tasks:  # then the metadata: it would start new fetchers
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -309,15 +321,10 @@ class Broker:
                 self._failure.exception()  # it is logged; this marks it as seen
 
     @property
+    def address(self) -> str:
+        """Where it listens for other brokers."""
+        return next(iter(self._listening.bound.values()), "")
+
+    @property
     def failed(self) -> bool:
         return self._failure.done()
-
-
-def check_address(config: BrokerConfig) -> None:
-    """A broker that listens on every interface must name the address where others find it."""
-    host, _ = parse_address(config.listeners)
-    if host in ("0.0.0.0", "[::]") and not config.advertised_listeners:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
-            f"listeners={config.listeners} is no address that others can connect to; set advertised.listeners too",
-        )

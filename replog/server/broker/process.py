@@ -12,7 +12,7 @@ from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
 from replog.rpc.peer import Role
 from replog.rpc.transports import server_tls, transport_named
-from replog.server.broker.broker import Broker, check_address
+from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.clock import SystemClock
 from replog.server.descriptors import raise_limit
@@ -25,7 +25,6 @@ log = structlog.get_logger()
 
 def main(config: BrokerConfig) -> int:
     """Run until SIGTERM or SIGINT (0) or until the broker fails (1). Raises ReplogError when it cannot start."""
-    check_address(config)
     tune_allocator()
     raise_limit()
     SlowSteps().watch()
@@ -39,11 +38,15 @@ async def _run(config: BrokerConfig) -> int:
     start_workers()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
-    tls = server_tls(config, config.listeners, Role.BROKER, str(config.node_id))
-    transport = transport_named(config.rpc_transport, tls, config)
+    tls = server_tls(config, config.bound, Role.BROKER, str(config.node_id))
+    transports = {
+        protocol: transport_named(config.rpc_transport, tls if protocol == "SSL" else None, config)
+        for protocol in {listener.protocol for listener in config.bound}
+    }
+    transport = transports[config.security_protocol]
     if isinstance(transport, GrpcTransport):
         take_together()
-    broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls)
+    broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls, transports)
     starting = asyncio.create_task(broker.start())
     stopping = asyncio.create_task(told_to_stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)

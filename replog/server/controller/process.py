@@ -70,7 +70,7 @@ async def run_controller(config: ControllerConfig, on_listening: Callable[[str],
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    tls = server_tls(config, config.listeners, Role.CONTROLLER)
+    tls = server_tls(config, (config.bound,), Role.CONTROLLER)
     transport = transport_named(config.rpc_transport, tls, config)
     if isinstance(transport, GrpcTransport):
         take_together()

@@ -23,6 +23,7 @@ from replog.metadata.records import (
     acl_filter_of,
     acl_of_binding,
     acl_to_binding,
+    endpoints_from_messages,
     partition_to_record,
     position_from_message,
     position_to_message,
@@ -63,6 +64,7 @@ class ControllerService:
             rack=request.rack,
             previous_broker_epoch=request.previous_broker_epoch,
             previous_incarnation_id=request.previous_incarnation_id,
+            endpoints=endpoints_from_messages(request.endpoints),
         )
         broker_epoch = await self._controller.register(registration)
         return pb.RegisterBrokerResponse(

@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-from replog.config import parse_address
+from replog.addresses import parse_address
 from replog.rpc.methods import methods_of
 from replog.simulator.runtime.process import SimulatedProcess
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from replog.config import BrokerConfig, is_loopback
+from replog.addresses import is_loopback
+from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Role
 from replog.rpc.transports import CLIENT_CONFIG, client_tls, client_transport, server_tls
@@ -12,21 +13,23 @@ from tests.replog.rpc.secured import CLUSTER, Authority
 def _tls(tmp_path, listener="127.0.0.1:9092", role=Role.BROKER, name="1", **settings):
     properties = {"node.id": "1", "log.dirs": str(tmp_path / "data"), "listeners": listener}
     config = BrokerConfig.parse(properties | {key.replace("_", "."): value for key, value in settings.items()}, "test")
-    return server_tls(config, config.listeners, role, name)
+    return server_tls(config, config.bound, role, name)
 
 
 @pytest.mark.parametrize("listener", ["0.0.0.0:9092", "[::]:9092", "broker-1:9092", "10.0.0.1:9092"])
 def test_a_listener_beyond_this_machine_has_tls_or_is_allowed_to_do_without(tmp_path, listener):
+    advertised = {"advertised_listeners": "broker-1:9092"}
     with pytest.raises(
         ReplogError, match=rf"listeners=.*{listener[1:5]}.*security.protocol=SSL.*allow.plaintext=true"
     ) as no:
-        _tls(tmp_path, listener)
+        _tls(tmp_path, listener, **advertised)
     assert no.value.code is ErrorCode.INVALID_CONFIG
-    assert _tls(tmp_path, listener, allow_plaintext="true") is None
+    assert _tls(tmp_path, listener, **advertised, allow_plaintext="true") is None
     authority = Authority(tmp_path / "tls")
     _tls(
         tmp_path,
         listener,
+        **advertised,
         security_protocol="SSL",
         ssl_keystore_location=str(authority.keystore(Role.BROKER, "1")),
         ssl_truststore_location=str(authority.truststore),

@@ -42,7 +42,9 @@ UNSAID_FETCH_BYTES = DEFAULT_ANSWER_BYTES - MIB  # of records, for who does not 
 class LogService:
     """Produce and fetch as streams and as single calls; offsets, epochs, deletion and metadata as calls."""
 
-    def __init__(self, manager: ReplicaManager, producer_ids: ProducerIds) -> None:
+    def __init__(self, manager: ReplicaManager, producer_ids: ProducerIds, listener: str = "") -> None:
+        """`listener`: where it is served; empty for that between brokers."""
+        self._listener = listener
         self._manager = manager
         self._producer_ids = producer_ids
         self._quotas = ClientQuotas(manager.image.client_quotas, manager.clock)
@@ -222,7 +224,7 @@ class LogService:
             brokers=[
                 pb.BrokerMetadata(
                     broker_id=broker.broker_id,
-                    address=broker.address,
+                    address=address,
                     rack=broker.rack,
                     fenced=broker.fenced,
                     configs=image.broker_configs.get(broker.broker_id, {}),
@@ -230,6 +232,7 @@ class LogService:
                     in_controlled_shutdown=broker.in_controlled_shutdown,
                 )
                 for _, broker in sorted(image.brokers.items())
+                if (address := broker.address_at(self._listener))
             ],
             metadata_version=version,
             controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.hearing.controller_ms,

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -10,6 +10,7 @@ from replog.backoff import Backoff
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
+from replog.metadata.records import endpoint_messages
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
 from replog.rpc.transport import Channel
@@ -54,7 +55,7 @@ class BrokerLifecycle:
         self._changed = asyncio.Event()
         self._may_stop = asyncio.Event()
 
-    async def register(self, cluster_id: str, address: str, previous: CleanStop) -> int:
+    async def register(self, cluster_id: str, address: str, endpoints: Mapping[str, str], previous: CleanStop) -> int:
         """Register this incarnation, again and again until accepted; returns the broker epoch.
 
         A live session of an earlier incarnation (DUPLICATE_BROKER_REGISTRATION) is waited out. Raises what the
@@ -65,6 +66,7 @@ class BrokerLifecycle:
             broker_id=self._identity.broker_id,
             incarnation_id=self._identity.incarnation_id,
             address=address,
+            endpoints=endpoint_messages(endpoints.items()),
             rack=self._config.broker_rack,
             previous_broker_epoch=previous.broker_epoch,
             previous_incarnation_id=previous.incarnation_id,

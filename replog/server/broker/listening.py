@@ -1,0 +1,60 @@
+"""Where a broker listens, and what each of its listeners serves (D47)."""
+
+import asyncio
+from collections.abc import Callable
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from replog.config import BrokerConfig
+from replog.listeners import Listener
+from replog.rpc import methods
+from replog.rpc.transport import Server, Transport
+from replog.server.authorizer import Authorizer, guarded
+
+
+class Listening:
+    """The servers of a broker. The listener between brokers comes first."""
+
+    def __init__(self, config: BrokerConfig, transport_of: Callable[[Listener], Transport]) -> None:
+        self._config = config
+        self._servers: dict[Listener, Server] = {
+            listener: transport_of(listener).listen(listener.bind) for listener in config.bound
+        }
+        self.address = ""  # where brokers find each other here
+        self.endpoints: dict[str, str] = {}  # by name, where others find it on its other listeners
+        self.bound: dict[str, str] = {}  # by name, once it listens
+
+    def add(self, service: ServiceDescriptor, handlers_of: Callable[[str], object], authorizer: Authorizer) -> None:
+        """`handlers_of`: by the name of the listener, empty for that between brokers. Who may not use a service on a
+        listener does not find it there."""
+        for number, (listener, server) in enumerate(self._servers.items()):
+            if self._serves(service, listener, is_first=number == 0):
+                handlers = handlers_of(listener.name if number else "")
+                server.add(service, guarded(service, handlers, authorizer))
+
+    def _serves(self, service: ServiceDescriptor, listener: Listener, *, is_first: bool) -> bool:
+        if service in (methods.REPLICA, methods.PRESENCE):
+            return is_first
+        if service is methods.INSPECTION and self._config.inspection_listener_name:
+            return listener.name == self._config.inspection_listener_name.upper()
+        return True
+
+    async def start(self) -> None:
+        """Raises INVALID_CONFIG when an address cannot be bound."""
+        for listener, server in self._servers.items():
+            self.bound[listener.name] = await server.start()
+        addresses = {listener.name: listener.advertised or self.bound[listener.name] for listener in self._servers}
+        first, *others = addresses
+        self.address = addresses[first]
+        self.endpoints = {name: addresses[name] for name in others}
+
+    async def set_serving(self, serving: bool) -> None:
+        """What health checks answer."""
+        for server in self._servers.values():
+            await server.set_serving(serving)
+
+    async def stop(self, grace_s: float) -> None:
+        """All of them at once: those that never listened, too."""
+        async with asyncio.TaskGroup() as group:
+            for server in self._servers.values():
+                group.create_task(server.stop(grace_s))
