@@ -1,5 +1,6 @@
 """`replog demo`: the whole story."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,9 @@ def demo(
     cluster's data (about 100 MB), the damaged copy and the reports.
     """
     from replog.demo.story import run
+    from replog.rpc.transports import CLIENT_CONFIG
     from replog.server import logging
 
     logging.configure(30)
+    os.environ[CLIENT_CONFIG] = ""  # of another cluster, if there is one: the demo's own has no TLS
     raise typer.Exit(run(directory))

@@ -173,6 +173,7 @@ def version(directory: Path) -> int:
         store.close()
 
 
+@pytest.mark.plaintext("with TLS the controller refuses a store that its certificate is not of: test_server_security")
 async def test_a_store_that_was_made_again_stops_no_broker(tmp_path):
     """Its volume was not mounted, and somebody formatted what was there."""
     cluster = Cluster(tmp_path, brokers=3)
