@@ -1,6 +1,5 @@
 """`replog consume`: records in, lines out."""
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -8,7 +7,8 @@ import typer
 
 from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server
-from replog.command.output import note, text_or_base64
+from replog.cli.record_lines import parse_printed, printed, to_json
+from replog.command.output import note
 from replog.topic import TopicPartition, validate_topic_name
 
 if TYPE_CHECKING:
@@ -42,12 +42,24 @@ def consume(
     output: Annotated[
         RecordFormat, typer.Option("--format", help="The value; key, colon, value; or one JSON object a record.")
     ] = "lines",
+    print_: Annotated[
+        str,
+        typer.Option(
+            "--print",
+            metavar="FIELD,…",
+            help="Instead, as Kafka's console consumer: these of timestamp, partition, offset, headers, key, value.",
+        ),
+    ] = "",
 ) -> None:
     """Print records as they come, from now on or from an earlier offset, until stopped.
 
     Records of one partition come in order. Ends at --max-messages, at --timeout-ms, or by Ctrl-C.
 
+    `--format json` writes all there is of a record, and `replog produce --format json` takes that. `--print` has tabs
+    between the fields, in its own order; it prints null for what is not there, and NO_HEADERS.
+
     Examples: `replog consume --topic greetings --from-beginning --timeout-ms 2000`,
+    `replog consume --topic greetings --print timestamp,key,value`,
     `replog consume --topic greetings --partition 0 --offset 42 --max-messages 1 --format json`
     """
     import asyncio
@@ -60,6 +72,9 @@ def consume(
         raise typer.BadParameter("an offset needs a partition: add --partition", param_hint="--offset")
     if offset is not None and from_beginning:
         raise typer.BadParameter("either a number or --from-beginning", param_hint="--offset")
+    if print_ and output != "lines":
+        raise typer.BadParameter("either --print or --format", param_hint="--print")
+    fields = parse_printed(print_) if print_ else ()
     logging.configure(30)
     brokers = bootstrap_server(bootstrap)
 
@@ -74,13 +89,17 @@ def consume(
             consumer.assign(partitions)
             if offset is not None:
                 consumer.seek(partitions[0], offset)
-            await _print_records(consumer, output, max_messages, timeout_ms)
+            await _print_records(consumer, output, fields, max_messages, timeout_ms)
 
     asyncio.run(run())
 
 
 async def _print_records(
-    consumer: "Consumer", output: RecordFormat, max_messages: int | None, timeout_ms: int | None
+    consumer: "Consumer",
+    output: RecordFormat,
+    fields: tuple[str, ...],
+    max_messages: int | None,
+    timeout_ms: int | None,
 ) -> None:
     """Until the limit, until nothing came for `timeout_ms`, or until cancelled."""
     printed = 0
@@ -91,26 +110,18 @@ async def _print_records(
                 break
             if max_messages is not None:
                 records = records[: max_messages - printed]
-            sys.stdout.buffer.write(b"".join(_line(record, output) for record in records))
+            sys.stdout.buffer.write(b"".join(_line(record, output, fields) for record in records))
             sys.stdout.buffer.flush()
             printed += len(records)
     finally:
         note(f"{printed} records")
 
 
-def _line(record: "Record", output: RecordFormat) -> bytes:
+def _line(record: "Record", output: RecordFormat, fields: tuple[str, ...]) -> bytes:
+    if fields:
+        return printed(record, fields)
     if output == "lines":
         return (record.value or b"") + b"\n"
     if output == "key:value":
         return (record.key or b"") + b":" + (record.value or b"") + b"\n"
-    fields = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp,
-        "leader_epoch": record.leader_epoch,
-        "key": text_or_base64(record.key),
-        "value": text_or_base64(record.value),
-        "headers": [[name, text_or_base64(value)] for name, value in record.headers],
-    }
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    return to_json(record)

@@ -16,6 +16,7 @@ from replog.cli import (
     controller,
     demo,
     log,
+    offsets,
     partition,
     produce,
     sim,
@@ -48,17 +49,22 @@ A first minute:
 )
 
 
+def version() -> None:
+    """Print the version of replog that this command is."""
+    from importlib.metadata import version as version_of
+
+    print(f"replog {version_of('replog')}")
+
+
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        print(f"replog {version('replog')}")
+        version()
         raise typer.Exit
 
 
 @app.callback()
 def _root(
-    version: Annotated[
+    _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
@@ -68,6 +74,8 @@ def _root(
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(topic.app, name="topic")
 app.add_typer(partition.app, name="partition")
+app.add_typer(offsets.offsets, name="offsets")
+app.add_typer(offsets.records, name="records")
 app.add_typer(acl.app, name="acl")
 app.add_typer(tls.app, name="tls")
 app.command()(produce.produce)
@@ -80,6 +88,7 @@ app.add_typer(broker.app, name="broker")
 app.command()(broker.broker_config)
 app.command()(client_quota.client_quota)
 app.add_typer(controller.app, name="controller")
+app.command()(version)
 
 
 def main() -> None:

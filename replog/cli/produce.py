@@ -14,6 +14,7 @@ import typer
 
 from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server
+from replog.cli.record_lines import Fields, from_json
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
@@ -33,6 +34,10 @@ def produce(
     topic: Annotated[str, typer.Option(help="Where the records go.")],
     bootstrap: BootstrapServer = None,
     file: Annotated[Path | None, typer.Option(help="Read this file instead of stdin.")] = None,
+    format_: Annotated[
+        Literal["lines", "json"],
+        typer.Option("--format", help="json: each line is a record as `replog consume --format json` writes it."),
+    ] = "lines",
     key_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Each line is KEY TEXT VALUE, cut at the first TEXT.")
     ] = None,
@@ -56,10 +61,12 @@ def produce(
     """Send each line of stdin (or a file) as one record; the counts come on stderr at the end.
 
     Records with the same key go to the same partition, as with every Kafka client. Records that were refused are
-    named by line; the exit status is then 1.
+    named by line; the exit status is then 1. With `--format json` key, value, timestamp and headers are those of the
+    line, and the partition is chosen as for any other record.
 
     Examples: `echo hello | replog produce --topic greetings`,
-    `replog produce --topic users --file users.txt --key-separator : --null-marker NULL`
+    `replog produce --topic users --file users.txt --key-separator : --null-marker NULL`,
+    `replog consume --topic users --from-beginning --format json | replog produce --topic copy --format json`
     """
     import asyncio
 
@@ -76,8 +83,11 @@ def produce(
         batch_size=batch_size,
         linger_ms=linger_ms,
     )
+    if format_ == "json" and (key_separator is not None or null_marker is not None):
+        raise typer.BadParameter("JSON has keys and nulls of its own", param_hint="--format json")
     source = _Lines(
         file,
+        format_ == "json",
         key_separator.encode() if key_separator is not None else None,
         null_marker.encode() if null_marker is not None else None,
     )
@@ -91,24 +101,29 @@ def produce(
 
 
 class _Lines:
-    """Lines of a file or of stdin, each split into key and value."""
+    """Lines of a file or of stdin, each a record."""
 
-    def __init__(self, file: Path | None, key_separator: bytes | None, null_marker: bytes | None = None) -> None:
+    def __init__(
+        self, file: Path | None, is_json: bool, key_separator: bytes | None, null_marker: bytes | None = None
+    ) -> None:
         """Raises INVALID_CONFIG when the separator is empty."""
         if key_separator == b"":
             raise ReplogError(ErrorCode.INVALID_CONFIG, "--key-separator is empty; give at least one character")
         self._file = file
+        self._is_json = is_json
         self._key_separator = key_separator
         self._null_marker = null_marker
 
-    def split(self, line: bytes) -> tuple[bytes | None, bytes | None]:
-        """Key and value. Raises INVALID_RECORD when the line has no separator."""
+    def fields(self, line: bytes) -> Fields:
+        """What the line says. Raises INVALID_RECORD when it has no separator, or is no JSON."""
+        if self._is_json:
+            return from_json(line)
         if self._key_separator is None:
-            return None, None if line == self._null_marker else line
+            return Fields(None, None if line == self._null_marker else line)
         key, separator, value = line.partition(self._key_separator)
         if not separator:
             raise ReplogError(ErrorCode.INVALID_RECORD, f"no key separator {self._key_separator.decode()!r}")
-        return key, None if value == self._null_marker else value
+        return Fields(key, None if value == self._null_marker else value)
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
         """All lines, as many at once as one read brought, without their ends. Raises OSError, RECORD_LIST_TOO_LARGE."""
@@ -211,9 +226,9 @@ async def _send(
     outcomes: _Outcomes,
 ) -> None:
     try:
-        key, value = source.split(line)
-        outcomes.sent(number, await producer.send(topic, value, key, partition))
+        key, value, timestamp_ms, headers = source.fields(line)
+        outcomes.sent(number, await producer.send(topic, value, key, partition, timestamp_ms, headers))
     except ReplogError as error:
-        if error.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD):
+        if error.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP):
             raise
         outcomes.refused(number, error)

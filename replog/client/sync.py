@@ -127,6 +127,8 @@ class SyncAdmin(_Blocking):
     describe_topic = _blocking(Admin.describe_topic)
     describe_topics = _blocking(Admin.describe_topics)
     describe_cluster = _blocking(Admin.describe_cluster)
+    list_offsets = _blocking(Admin.list_offsets)
+    delete_records = _blocking(Admin.delete_records)
     elect_leaders = _blocking(Admin.elect_leaders)
     alter_partition_reassignments = _blocking(Admin.alter_partition_reassignments)
     list_partition_reassignments = _blocking(Admin.list_partition_reassignments)

@@ -1,0 +1,133 @@
+"""`replog offsets get` and `replog records delete`: where partitions begin and end, and moving their beginning."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from replog.cli.asking import ask
+from replog.cli.options import BootstrapServer, OutputFormat
+from replog.command.output import Format, print_rows
+from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
+
+if TYPE_CHECKING:
+    from replog.client import Admin
+
+offsets = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look up offsets.")
+records = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Delete the oldest records.")
+TIMES = {"latest": -1, "earliest": -2, "-1": -1, "-2": -2}
+END = -1
+
+Partitions = Annotated[
+    list[int] | None, typer.Option("--partition", metavar="N", min=0, help="Only this one; may be repeated.")
+]
+
+
+@offsets.command()
+def get(
+    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Default: all topics.")] = None,
+    partition: Partitions = None,
+    time: Annotated[
+        str, typer.Option("--time", metavar="WHEN", help="`latest`, `earliest`, or milliseconds since 1970.")
+    ] = "latest",
+    bootstrap: BootstrapServer = None,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Show offsets of partitions: the end, the beginning, or the first record at or after a time.
+
+    The end is the high watermark: what consumers may read is below it. Where no record is so late there is no offset.
+
+    Examples: `replog offsets get --topic flights`, `replog offsets get --topic flights --time 1700000000000`
+    """
+    when = TIMES.get(time)
+    if when is None and not (time.isascii() and time.isdecimal()):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST, f"--time {time[:60]!r} is no time; use latest, earliest or 1700000000000"
+        )
+
+    async def looked_up(admin: Any) -> dict[TopicPartition, Any]:
+        wanted = await named_partitions(admin, topic, partition)
+        return await admin.list_offsets(dict.fromkeys(wanted, int(time) if when is None else when))  # type: ignore[no-any-return]
+
+    found = ask(bootstrap, looked_up)
+    rows = [{**tp._asdict(), "offset": each.offset if each else None} for tp, each in sorted(found.items())]
+    print_rows(rows, {name: name for name in ("topic", "partition", "offset")}, output)
+
+
+@records.command()
+def delete(
+    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic.")] = None,
+    partition: Partitions = None,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="OFFSET", help="Delete what is before it; `end`: all there is.")
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--offset-json-file", metavar="FILE", help="Offsets of partitions, as kafka-delete-records.sh."),
+    ] = None,
+    bootstrap: BootstrapServer = None,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Delete the oldest records of partitions for good, on all replicas; shows where each begins now.
+
+    Only what is committed can be deleted. It is gone for readers at once; whole segments of it leave the disk soon.
+
+    Examples: `replog records delete --topic flights --partition 0 --before 5000`,
+    `replog records delete --topic flights --before end`
+    """
+    if (file is None) == (topic is None or before is None):
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "use --topic with --before, or --offset-json-file")
+    end = END if before in ("end", "-1") else None
+    if before is not None and end is None and not (before.isascii() and before.isdecimal()):
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"--before {before[:60]!r} is no offset; use a number or end")
+
+    async def deleted(admin: Any) -> dict[TopicPartition, int]:
+        if file is not None:
+            wanted: Mapping[TopicPartition, int] = offsets_of(file.read_text(errors="replace"), str(file))
+        else:
+            assert before is not None
+            wanted = dict.fromkeys(await named_partitions(admin, topic, partition), int(before) if end is None else end)
+        return await admin.delete_records(wanted)  # type: ignore[no-any-return]
+
+    rows = [{**tp._asdict(), "log_start": start} for tp, start in sorted(ask(bootstrap, deleted).items())]
+    print_rows(rows, {"topic": "topic", "partition": "partition", "log_start": "log start"}, output)
+
+
+async def named_partitions(admin: "Admin", topic: str | None, numbers: Sequence[int] | None) -> list[TopicPartition]:
+    """Of the topic, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST."""
+    if topic is None and numbers:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "--partition needs --topic")
+    topics = await admin.describe_topics() if topic is None else [await admin.describe_topic(topic)]
+    there = [TopicPartition(each.topic, p.partition) for each in topics for p in each.partitions]
+    if not numbers:
+        return there
+    wanted = [TopicPartition(str(topic), number) for number in dict.fromkeys(numbers)]
+    if unknown := [tp for tp in wanted if tp not in there]:
+        raise ReplogError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"topic {topic!r} has partitions 0 to {len(there) - 1}, not {unknown[0].partition}",
+        )
+    return wanted
+
+
+def offsets_of(text: str, source: str) -> dict[TopicPartition, int]:
+    """What kafka-delete-records.sh reads. Raises INVALID_REQUEST."""
+    try:
+        rows = [
+            (TopicPartition(row["topic"], row["partition"]), row["offset"]) for row in json.loads(text)["partitions"]
+        ]
+        for tp, offset in rows:
+            if not isinstance(tp.topic, str) or type(tp.partition) is not int or type(offset) is not int:
+                raise ValueError(f"{tp} before {offset!r} is no partition with its offset")
+        if len(offsets := dict(rows)) != len(rows):
+            raise ValueError("a partition is named twice")
+    except (ValueError, KeyError, TypeError) as error:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f'{source} names no offsets ({error}); it looks like {{"partitions": [{{"topic": "t", "partition": 0, '
+            '"offset": 42}], "version": 1}',
+        ) from None
+    return offsets
