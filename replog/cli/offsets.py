@@ -16,8 +16,8 @@ from replog.topic import TopicPartition
 if TYPE_CHECKING:
     from replog.client import Admin
 
-offsets = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look up offsets.")
-records = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Delete the oldest records.")
+offsets_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look up offsets.")
+records_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Delete the oldest records.")
 TIMES = {"latest": -1, "earliest": -2, "-1": -1, "-2": -2}
 END = -1
 
@@ -26,7 +26,7 @@ Partitions = Annotated[
 ]
 
 
-@offsets.command()
+@offsets_app.command()
 def get(
     topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Default: all topics.")] = None,
     partition: Partitions = None,
@@ -52,12 +52,12 @@ def get(
         wanted = await named_partitions(admin, topic, partition)
         return await admin.list_offsets(dict.fromkeys(wanted, int(time) if when is None else when))  # type: ignore[no-any-return]
 
-    found = ask(bootstrap, looked_up)
-    rows = [{**tp._asdict(), "offset": each.offset if each else None} for tp, each in sorted(found.items())]
+    offsets = ask(bootstrap, looked_up)
+    rows = [{**tp._asdict(), "offset": each.offset if each else None} for tp, each in sorted(offsets.items())]
     print_rows(rows, {name: name for name in ("topic", "partition", "offset")}, output)
 
 
-@records.command()
+@records_app.command()
 def delete(
     topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic.")] = None,
     partition: Partitions = None,

@@ -21,7 +21,7 @@ Run = Callable[..., Awaitable[str]]
 
 @pytest.fixture
 async def run(cluster: InProcessCluster) -> Run:
-    """What a command prints. There is a broker, and topic t: three records in its first partition, none in the other."""
+    """What a command prints. There is a broker, and topic t, with three records in the first of two partitions."""
     await cluster.start_broker(1)
     await cluster.create_topic("t", partitions=2, replication_factor=1)
     await cluster.produce(TopicPartition("t", 0), batch(b"a", b"b", b"c"))
