@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto bench bench-quick bench-inside bench-tls bench-partitions bench-attacks bench-cancelled soak bench-storage bench-purgatory bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-tls bench-partitions bench-attacks bench-cancelled soak bench-storage bench-purgatory bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,9 @@ format: $(SETUP_DONE)  ## Format and mend what ruff can mend
 
 proto: $(SETUP_DONE)  ## Generate replog/rpc/v1 from proto/
 	$(PYTHON) -m replog.rpc.generate
+
+docs: $(SETUP_DONE)  ## The documents as a site, into build/site
+	$(PYTHON) -m mkdocs build
 
 RESULTS := benchmarks/results/side_by_side
 

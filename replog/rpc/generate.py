@@ -35,10 +35,10 @@ def generate() -> dict[str, str]:
 
 
 def contracts(root: Path) -> FileDescriptorSet:
-    """What the `.proto` files below `root` say."""
+    """What the `.proto` files below `root` say, comments too."""
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory, "contracts")
-        _protoc(root, f"--descriptor_set_out={target}")
+        _protoc(root, "--include_source_info", f"--descriptor_set_out={target}")
         return FileDescriptorSet.FromString(target.read_bytes())
 
 

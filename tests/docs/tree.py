@@ -5,9 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("replog", "leader", "follower", "spark_jobs", "pyspark_replog", "benchmarks")
+PACKAGES = ("replog", "leader", "follower", "spark_jobs", "pyspark_replog", "benchmarks", "docsite")
 GENERATED = ROOT / "replog" / "rpc" / "v1"
-DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))]
+DOCUMENTS = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md")),
+]
 _PICTURES = {".png"}
 _NOT_OURS = {"__pycache__", "build", "dist", "artifacts"}
 
