@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import ANY_TOPIC, FetchAnswer, FetchPartition, Reading, check_leader_epoch, read_log
-from replog.log.errors import TooManyOpenFiles, UnexpectedAppendOffset
+from replog.log.errors import Passing, UnexpectedAppendOffset
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset, Isolation
@@ -108,7 +108,7 @@ class PartitionFollower:
         if self.fetch_state is FetchState.TRUNCATING:
             try:
                 self.log.truncate_to(self.log.high_watermark)
-            except TooManyOpenFiles:
+            except Passing:
                 self._delay(now_ms)
                 return None
             except ReplogError as error:
@@ -163,7 +163,7 @@ class PartitionFollower:
                 return self._take(answer, now_ms)
             if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 return self._recover_range(answer, now_ms)
-        except TooManyOpenFiles as error:
+        except Passing as error:
             self._delay(now_ms)
             return FollowerProgress(note=str(error))
         except ReplogError as error:

@@ -1,8 +1,9 @@
 """What the log refuses, under Kafka's names (storage errors, section 12)."""
 
 import errno
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from replog.errors import ErrorCode, ReplogError
@@ -119,16 +120,25 @@ class LogStorageError(_LogError):
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
-class TooManyOpenFiles(_LogError):
-    """No descriptor is left, although files of logs were closed for it (`open_files`). Nothing was done; try again. The
-    disk is not to blame."""
+class Passing(_LogError):
+    """Nothing was done, and a later try may succeed: the disk is sound."""
+
+
+class TooManyOpenFiles(Passing):
+    """No descriptor is left, although files of logs were closed for it (`open_files`)."""
 
     error_code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
+class NoRoom(Passing):
+    """The disk is full, or this user's part of it (LG-19)."""
+
+    error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turn an `OSError` into a `LogStorageError` that names `path`, or into `TooManyOpenFiles`."""
+    """Turn an `OSError` into a `LogStorageError` that names `path`, or into what is `Passing`."""
     try:
         yield
     except OSError as error:
@@ -139,7 +149,7 @@ class DiskWork:
     """A context for a log's work on its files. A disk error inside is a failure, which is reported; after one, entering
     is refused.
 
-    A lack of descriptors is no failure.
+    A lack of descriptors or of room is no failure.
     """
 
     def __init__(self, directory: Path, on_failure: Callable[[LogStorageError], None]) -> None:
@@ -153,12 +163,22 @@ class DiskWork:
 
     @contextmanager
     def no_way_back(self) -> Iterator[None]:
-        """The work cannot be undone: a lack of descriptors is a failure from here on."""
+        """The work cannot be undone: a lack of descriptors or of room is a failure from here on."""
         try:
             yield
-        except TooManyOpenFiles as error:
-            trouble = f"{self.directory} was left half changed: {error.message}"
-            raise LogStorageError(f"{trouble}; then restart the broker") from error
+        except Passing as error:
+            raise self._half_changed(error.message) from error
+
+    @contextmanager
+    def renames(self) -> Iterator[None]:
+        """Names change, one after the other: without room for one of them, too, this is a failure."""
+        try:
+            yield
+        except OSError as error:
+            raise self._half_changed(str(error)) from error
+
+    def _half_changed(self, why: str) -> LogStorageError:
+        return LogStorageError(f"{self.directory} was left half changed: {why}; then restart the broker")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None:
@@ -176,7 +196,7 @@ class DiskWork:
         self._on_failure(failure)
 
 
-def storage_error(path: Path, error: OSError) -> LogStorageError | TooManyOpenFiles:
+def storage_error(path: Path, error: OSError) -> LogStorageError | Passing:
     if error.errno in OUT_OF_DESCRIPTORS:
         return TooManyOpenFiles(
             f"{path} cannot be opened: {error.strerror}; raise the limit of descriptors (ulimit -n, LimitNOFILE) or "
@@ -185,5 +205,8 @@ def storage_error(path: Path, error: OSError) -> LogStorageError | TooManyOpenFi
     if isinstance(error, PermissionError):
         return LogStorageError(f"{error.filename or path}: {error.strerror}; look to its owner and its permissions")
     if error.errno in NO_ROOM:
-        return LogStorageError(f"{path}: {error}; make room there, and restart the broker if it has stopped")
+        free = "no"
+        with suppress(OSError):
+            free = str(shutil.disk_usage(path).free)
+        return NoRoom(f"{path}: {error.strerror}; {free} bytes are free there; make room, and it goes on by itself")
     return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker")

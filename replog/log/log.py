@@ -2,7 +2,8 @@
 directory.
 
 Not thread safe, and it reads no clock: times come in as `now_ms`. A disk error raises LogStorageError and leaves the
-log unusable until it is opened again.
+log unusable until it is opened again. Where room or descriptors are lacking, NoRoom or TooManyOpenFiles is raised, and
+the log is as it was (LG-19).
 
 A log does not wait for the disk if its owner runs its flush tasks: `on_flush_due` asks for that (LG-18, divergence 36).
 Appends and truncations are visible at once, to readers too, and count once a task was run. Appended records count below
@@ -23,6 +24,7 @@ from replog.log.errors import (
     DiskWork,
     LogStorageError,
     OffsetOutOfRange,
+    Passing,
     storage_errors,
 )
 from replog.log.files.cold import NOTHING, WaitingFor
@@ -216,10 +218,10 @@ class Log:
             stamped, head = stamp(
                 header, records, base_offset=self.log_end_offset, leader_epoch=leader_epoch, append_time=append_time
             )
-            if self.epochs.assign(leader_epoch, stamped.base_offset):
-                self.epochs.save()
+            if leader_epoch != self.epochs.latest_epoch:
+                self._begin_epoch(leader_epoch)
             active = self._active_for(stamped)
-            active.append(with_head(head, records))  # if it cannot be opened, nothing has happened
+            active.append(with_head(head, records))  # without a descriptor or room for it, nothing has happened
             self._account(active, stamped, marker)
             active.write_indexes()
             self.log_end_offset = active.next_offset
@@ -227,6 +229,15 @@ class Log:
         first, last, greatest = stamped.base_offset, stamped.last_offset, stamped.max_timestamp
         time = NO_TIMESTAMP if append_time is None else append_time
         return AppendInfo(first, last, greatest, time, self.log_start_offset, stamped.size)
+
+    def _begin_epoch(self, epoch: int) -> None:
+        before = self.epochs.entries
+        self.epochs.assign(epoch, self.log_end_offset)
+        try:
+            self.epochs.save()
+        except Passing:
+            self.epochs.replace(before)
+            raise
 
     def append_as_follower(self, records: Buffer) -> None:
         """Append replicated batches unchanged (2.8); a trailing part of a batch is dropped.
@@ -248,19 +259,23 @@ class Log:
 
     def _write_replicated(self, records: memoryview, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Add the batches that follow each other in `records`, with one write a segment. They roll as on the leader, so
-        the files are the same. A lack of descriptors may end this between two segments."""
+        the files are the same. A lack of descriptors or of room may end this between two segments."""
         first, log_end = 0, self.log_end_offset
         try:
             while first < len(batches):
                 start, header = batches[first]
                 active, after = self._active_for(header), first
                 with active.file:
-                    for position, header in batches[first:]:
-                        if after > first and active.should_roll(header, self.config):
-                            break
-                        self._account(active, header, marker_or_none(records, header, position))
-                        after, end = after + 1, position + header.size
-                    active.write([records[start:end]])
+                    with active.or_as_before():
+                        for position, header in batches[first:]:
+                            if after > first and active.should_roll(header, self.config):
+                                break
+                            active.add(header, self.config.index_interval_bytes)
+                            after, end = after + 1, position + header.size
+                        active.write([records[start:end]])
+                    for position, header in batches[first:after]:
+                        if header.producer_id >= 0:
+                            self._follow_producer(active, header, marker_or_none(records, header, position))
                     active.write_indexes()
                 first, self.log_end_offset = after, active.next_offset
         finally:
@@ -278,14 +293,22 @@ class Log:
         transaction is noted in the segment that holds its marker (IX-19)."""
         active.add(header, self.config.index_interval_bytes)
         if header.producer_id >= 0:
-            aborted = self.producers.update(header, marker)
-            if aborted is not None:
-                active.transaction_index.append(aborted)
+            self._follow_producer(active, header, marker)
+
+    def _follow_producer(self, active: Segment, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+        aborted = self.producers.update(header, marker)
+        if aborted is not None:
+            active.transaction_index.append(aborted)
 
     def _start_segment(self, base_offset: int) -> None:
         """Go on in a new segment, with a snapshot of the producers next to it (LG-5)."""
-        self._segments.start(base_offset)
-        self._snapshots.take(base_offset, self.producers)  # the next flush makes it durable
+        is_new = self._snapshots.take(base_offset, self.producers)  # the next flush makes it durable
+        try:
+            self._segments.start(base_offset)
+        except (OSError, Passing):
+            if is_new:
+                self._snapshots.drop(base_offset)
+            raise
 
     # -- reading
 
@@ -368,7 +391,7 @@ class Log:
             if self.settled:  # nothing was there, but the checkpoint says more than is durable from now on
                 self._cut(lambda: self.producers)
             return True
-        with self._working:
+        with self._working, self._working.renames():
             self._truncate_segments(offset)
         self._ended_at(self._segments.active.next_offset)
         cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
@@ -393,7 +416,8 @@ class Log:
         with self._working:
             if was_empty:
                 self._snapshots.clear()
-            self._segments.replace_all(offset)
+            with self._working.renames():
+                self._segments.replace_all(offset)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self._ended_at(offset)
         self.high_watermark = offset
@@ -437,7 +461,8 @@ class Log:
                 self.log_start_offset = max(self.log_start_offset, first_kept)
                 self.recovery_point = max(self.recovery_point, first_kept)
                 self.epochs.truncate_from_start(self.log_start_offset)
-                self._segments.remove_first(expired)
+                with self._working.renames():
+                    self._segments.remove_first(expired)
                 self._segments.deleted.seen(now_ms)
         return expired
 
@@ -546,7 +571,7 @@ class Log:
 
         False, and the segment is thrown away, if the task is void or its sources were removed since.
         """
-        with self._working:
+        with self._working, self._working.renames():
             if not self.is_void(task):
                 self.swapped_to = max(self.swapped_to, swap.new.next_offset)
                 return self._segments.begin_swap(swap)
@@ -555,7 +580,7 @@ class Log:
 
     def finish_swap(self, swap: Swap) -> bool:
         """Put it into their place. False if a truncation or a removal has discarded it meanwhile."""
-        with self._working:
+        with self._working, self._working.renames():
             finished = self._segments.finish_swap(swap)
         self._places.clear()
         return finished
@@ -570,6 +595,7 @@ class Log:
             self.flush()
         with self._working:
             self.epochs.save()
+            self._segments.active.write_all_indexes()
             self._snapshots.take(self.log_end_offset, self.producers)
 
     def finish_close(self, *, durable: bool = False) -> None:

@@ -10,13 +10,13 @@ segment keeps it, empty: the segment before it ends there, although it may go on
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from replog.config import TopicConfig
-from replog.log.errors import CorruptIndex, CorruptRecord, IndexOffsetOverflow, TooManyOpenFiles
+from replog.log.errors import NO_ROOM, CorruptIndex, CorruptRecord, IndexOffsetOverflow, TooManyOpenFiles
 from replog.log.files.names import (
     DIGEST_SUFFIX,
     INDEX_SUFFIX,
@@ -203,25 +203,55 @@ class Segment:
         self._file_size += len(batches)
 
     def write_indexes(self) -> None:
-        """Write the entries of batches that are written. If a file cannot be opened for lack of descriptors, its
-        entries wait for the next call."""
-        for index in (self.index, self.time_index, self.digest_index, self.transaction_index):
+        """Write the entries of batches that are written. Where descriptors or room are lacking, entries wait for the
+        next call."""
+        for index in (*self.indexes, self.transaction_index):
             if index.pending or index.stale:
-                with suppress(TooManyOpenFiles):
+                try:
                     index.write()
+                except TooManyOpenFiles:
+                    pass
+                except OSError as error:
+                    if error.errno not in NO_ROOM:
+                        raise
+
+    def write_all_indexes(self) -> None:
+        """The same, but none may wait. Raises OSError, TooManyOpenFiles."""
+        for index in (*self.indexes, self.transaction_index):
+            if index.pending or index.stale:
+                index.write()
+
+    @contextmanager
+    def or_as_before(self) -> Iterator[None]:
+        """Add and write batches; where there is no room to write them, none was added."""
+        indexes = (*self.indexes, self.transaction_index)
+        state, recent, counts = vars(self).copy(), self.recent.copy(), [index.count for index in indexes]
+        try:
+            yield
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                vars(self).update(state, recent=recent)
+                for index, count in zip(indexes, counts, strict=True):
+                    index.forget_last(count)
+            raise
+
+    def discard(self) -> None:
+        """Remove its files: nothing was written to them."""
+        self.close()
+        for path in self.paths:
+            path.unlink(missing_ok=True)
 
     def seal(self) -> None:
         """Add the final time and digest entries (SG-11); nothing changes if they are there."""
         written = self._file_size
         assert written in (0, self.size), f"{self.path}: {written} bytes written for {self.size}"  # 0: a rebuild's
         self.recent.clear()
-        if self._final_entries_match():
-            return
-        self.unseal()
-        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-        if self.size and self.digest_index.last_offset != self.next_offset - 1:
-            self.digest_index.append(self.next_offset - 1, self.digest)
-        self.write_indexes()
+        if not self._final_entries_match():
+            self.unseal()
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            if self.size and self.digest_index.last_offset != self.next_offset - 1:
+                self.digest_index.append(self.next_offset - 1, self.digest)
+        self.write_all_indexes()
 
     def unseal(self) -> None:
         """Keep only the time and digest entries that were made together with an offset-index entry."""

@@ -6,7 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from replog.log.errors import TooManyOpenFiles
+from replog.log.errors import Passing, storage_errors
 from replog.log.files.deletion import DeletedFiles
 from replog.log.files.names import NEW_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.offsets import AbortedTransaction, FetchData, OffsetMetadata
@@ -128,9 +128,15 @@ class Segments:
         if not old.size and old.base_offset == base_offset:
             return
         with old.held():
-            self._segments.append(new_segment(self.directory, base_offset))
-            if old.size:
-                old.seal()
+            new = new_segment(self.directory, base_offset)
+            try:
+                if old.size:
+                    old.seal()
+            except OSError:  # without room
+                old.unseal()
+                new.discard()
+                raise
+            self._segments.append(new)
         if not old.size:
             self._segments.remove(old)
             self._set_aside([old])
@@ -224,13 +230,12 @@ class Segments:
 
 
 def new_segment(directory: Path, base_offset: int, suffix: str = "") -> Segment:
-    """An empty segment with its files. If there are no descriptors for them, no file is left."""
+    """An empty segment with its files. If there are no descriptors or no room for them, no file is left."""
     segment = Segment(directory, base_offset, suffix)
     try:
-        segment.create()
-    except TooManyOpenFiles:
-        segment.close()
-        for path in segment.paths:
-            path.unlink(missing_ok=True)
+        with storage_errors(directory):
+            segment.create()
+    except Passing:
+        segment.discard()
         raise
     return segment

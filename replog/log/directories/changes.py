@@ -16,7 +16,7 @@ from replog.config import TopicConfig
 from replog.errors import ReplogError
 from replog.log.directories.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.log.epochs import save_all
-from replog.log.errors import NO_ROOM, LogStorageError, TooManyOpenFiles, storage_errors
+from replog.log.errors import LogStorageError, Passing, storage_errors
 from replog.log.files.names import base_offset_of
 from replog.log.files.opening import has_records
 from replog.log.files.replacing import fsync_directory, fsync_path
@@ -70,7 +70,7 @@ class DirectoryChange:
             if self.new:
                 yield from self._create()
         except ReplogError as error:
-            if not is_passing(error):
+            if not isinstance(error, Passing):
                 raise
             self.abandon()
             self.failures = dict.fromkeys(self.new, error)
@@ -151,7 +151,7 @@ def begin_log(path: Path, replica: NewReplica) -> Log:
     """Write the files of an empty log, without waiting for the disk. They get their final names at once.
 
     A crash may leave a directory without records and with half a topic id; the next start passes over it. Raises
-    LogStorageError or TooManyOpenFiles, and leaves nothing new then.
+    LogStorageError or what is Passing, and leaves nothing new then.
     """
     with storage_errors(path):
         _make_directory(path)
@@ -206,9 +206,3 @@ def keep_begun(logs: Collection[Log], fd: int) -> None:
             fsync_path(log.directory / PARTITION_METADATA)
             fsync_directory(log.directory)
             os.fsync(fd)
-
-
-def is_passing(error: ReplogError) -> bool:
-    """Whether room or descriptors were lacking: a later try may succeed."""
-    no_room = isinstance(error.__cause__, OSError) and error.__cause__.errno in NO_ROOM
-    return no_room or isinstance(error, TooManyOpenFiles)

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from replog.log.errors import OUT_OF_DESCRIPTORS, storage_error, storage_errors
+from replog.log.errors import NO_ROOM, OUT_OF_DESCRIPTORS, LogStorageError, storage_error, storage_errors
 from replog.log.files import cold
 from replog.log.files.tail import Tail, Tails
 from replog.log.files.transfer import write_exactly
@@ -247,7 +247,12 @@ class OpenFile:
         """fsync."""
         with self as fd:
             self._files.syncing(self)
-            os.fsync(fd)
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                if error.errno in NO_ROOM:  # what was written is lost
+                    raise LogStorageError(f"{self.path}: {error}; make room there, then restart the broker") from error
+                raise
 
     def close(self) -> None:
         """Close it for good, once nobody uses it. Unsynced data are given up."""

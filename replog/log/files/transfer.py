@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
+from replog.log.errors import NO_ROOM
 from replog.log.offsets import Buffer
 
 
@@ -28,9 +30,16 @@ def read_into(fd: int, position: int, buffer: memoryview) -> int:
 
 
 def write_exactly(fd: int, buffers: Sequence[Buffer], position: int) -> int:
-    """Write all of `buffers` at `position`, in one system call where the system takes them; return the byte count."""
+    """Write all of `buffers` at the end of a file, in one system call where the system takes them; return the byte
+    count. Where there is no room for all, what was written is cut off again."""
     size = sum(map(len, buffers))
-    written = os.pwritev(fd, buffers, position)
-    while written < size:
-        written += os.pwrite(fd, memoryview(b"".join(buffers))[written:], position + written)
+    try:
+        written = os.pwritev(fd, buffers, position)
+        while written < size:
+            written += os.pwrite(fd, memoryview(b"".join(buffers))[written:], position + written)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            with suppress(OSError):  # what is left is overwritten by the next write, or cut by the next start
+                os.ftruncate(fd, position)
+        raise
     return size

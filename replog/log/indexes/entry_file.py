@@ -89,6 +89,12 @@ class EntryFile:
         self.missing = self.stale = False
         self.file.create()
 
+    def forget_last(self, count: int) -> None:
+        """Keep the first `count` entries; the others are not written yet."""
+        size = self.layout.size
+        del self.pending[len(self.pending) - (self.count - count) * size :]
+        self.count = count
+
     def _add(self, entry: bytes) -> None:
         self.pending += entry
         self.count += 1
@@ -97,8 +103,12 @@ class EntryFile:
         """Cut the file behind the first `count` entries."""
         if count == self.count and not self.surplus:
             return
-        self.write()
-        self.file.truncate(count * self.layout.size)
+        if self.stale:
+            self.write()
+        written, size = self.count - len(self.pending) // self.layout.size, self.layout.size
+        del self.pending[max(count - written, 0) * size :]
+        if not self.missing:
+            self.file.truncate(min(count, written) * size)
         self.count = count
         self.surplus = 0
 

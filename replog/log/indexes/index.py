@@ -69,6 +69,10 @@ class Index(EntryFile):
     def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
         raise NotImplementedError
 
+    def forget_last(self, count: int) -> None:
+        self._last = None
+        super().forget_last(count)
+
     def _last_entry(self) -> tuple[int, ...]:
         """The fields of the last entry; there is one."""
         if self._last is None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from replog.log.errors import CorruptRecord, CorruptSnapshot
+from replog.log.errors import NO_ROOM, CorruptRecord, CorruptSnapshot
 from replog.log.files.names import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.files.replacing import fsync_directory, fsync_path, make_file
 from replog.log.formats.batch import CONTROL, BatchHeader
@@ -31,15 +31,26 @@ class ProducerSnapshots:
     def path(self, offset: int) -> Path:
         return self.directory / segment_file_name(offset, SNAPSHOT_SUFFIX)
 
-    def take(self, offset: int, producers: ProducerStateManager) -> None:
-        """Write the state as of `offset`, if that is beyond the latest snapshot (PS-8).
+    def take(self, offset: int, producers: ProducerStateManager) -> bool:
+        """Write the state as of `offset`, if that is beyond the latest snapshot (PS-8); whether it is.
 
         It is written in place, without waiting for the disk. If a crash tears it, its CRC tells, and an older one is
         used.
         """
-        if offset > self._latest:
+        if offset <= self._latest:
+            return False
+        try:
             self._write(offset, producers.snapshot_entries())
-            self._latest = offset
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                self.drop(offset)
+            raise
+        self._latest = offset
+        return True
+
+    def drop(self, offset: int) -> None:
+        """Remove the one as of `offset`."""
+        self._remove(offset.__eq__)
 
     def sync(self) -> None:
         """Make the latest snapshot durable, and the names of all."""

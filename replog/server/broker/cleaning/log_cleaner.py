@@ -15,7 +15,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaning import CleanTask, SourceSegment
 from replog.log.directories.log_manager import LogManager
-from replog.log.errors import OUT_OF_DESCRIPTORS, CorruptRecord, TooManyOpenFiles, storage_error
+from replog.log.errors import NO_ROOM, OUT_OF_DESCRIPTORS, CorruptRecord, Passing, storage_error
 from replog.log.files.replacing import fsync_directory
 from replog.log.log import Log
 from replog.log.swap import written_swap
@@ -72,7 +72,7 @@ class LogCleaner:
                 log.info("segments were removed during their cleaning", partition=str(tp), reason=str(error))
             elif isinstance(error, CleaningInterrupted):
                 log.warning("a cleaning was interrupted; it begins again", partition=str(tp), reason=str(error))
-            elif isinstance(error, TooManyOpenFiles) or getattr(error, "errno", 0) in OUT_OF_DESCRIPTORS:
+            elif isinstance(error, Passing) or getattr(error, "errno", 0) in OUT_OF_DESCRIPTORS | NO_ROOM:
                 log.warning("cleaning a log is left for the next time", partition=str(tp), reason=str(error))
             elif isinstance(error, OSError):
                 self._manager.on_storage_error(storage_error(replica.directory, error))

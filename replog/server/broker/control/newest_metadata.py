@@ -13,8 +13,8 @@ import structlog
 
 from replog.backoff import Backoff
 from replog.errors import ReplogError
-from replog.log.directories.changes import is_passing
 from replog.log.directories.metadata_position import Position, read_position, write_position
+from replog.log.errors import Passing
 from replog.metadata.records import position_to_message
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.threads import in_thread
@@ -39,7 +39,7 @@ class NewestMetadata:
         return position_to_message(self.position)
 
     async def note(self, position: Position) -> None:
-        """It, or a newer one, is in every directory when this returns. Where there is no room, that is waited for.
+        """It, or a newer one, is in every directory with room for it when this returns. One is waited for.
 
         Raises LogStorageError.
         """
@@ -48,7 +48,7 @@ class NewestMetadata:
                 try:
                     await in_thread(lambda: self._write(position))
                 except ReplogError as error:
-                    if not is_passing(error):
+                    if not isinstance(error, Passing):
                         raise
                     log.warning("no room to note the newest metadata, trying again", reason=error.message)
                     await asyncio.sleep(self._backoff.next_s())
@@ -57,5 +57,11 @@ class NewestMetadata:
                     self._durable, self.position = position.version, position
 
     def _write(self, position: Position) -> None:
+        lacking: list[Passing] = []
         for directory in self._directories:
-            write_position(directory, position)
+            try:
+                write_position(directory, position)
+            except Passing as error:
+                lacking.append(error)
+        if len(lacking) == len(self._directories):
+            raise lacking[0]

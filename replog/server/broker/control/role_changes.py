@@ -33,9 +33,10 @@ from leader.partition_leader import PartitionLeader
 from replog.backoff import Backoff
 from replog.config import topic_config
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.changes import LogChange, NewReplica, is_passing
+from replog.log.directories.changes import LogChange, NewReplica
 from replog.log.directories.log_manager import LogManager
 from replog.log.directories.metadata_position import Position
+from replog.log.errors import Passing
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.records import change_of
@@ -266,7 +267,7 @@ class RoleChanges:
             self._refused.pop(tp, None)
         refused = []
         for tp, error in change.failures.items():
-            if not is_passing(error):
+            if not isinstance(error, Passing):
                 self._manager.on_storage_error(error)
                 if self._logs.get(tp) is not None:
                     continue  # it fails again when it is to lead, and is offline then
@@ -342,6 +343,10 @@ class RoleChanges:
         try:
             return take_up(tp, state)
         except ReplogError as error:
+            if isinstance(error, Passing):
+                self._refused[tp] = None
+                self._any_refused.set()
+                return None
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 raise
             self._manager.on_storage_error(error)

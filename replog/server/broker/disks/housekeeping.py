@@ -12,9 +12,8 @@ import structlog
 
 from leader.hearing import LISTENING_MS
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.changes import is_passing
 from replog.log.directories.log_manager import LogManager
-from replog.log.errors import TooManyOpenFiles
+from replog.log.errors import Passing
 from replog.log.files.deletion import remove
 from replog.log.files.open_files import OPEN_FILES, sync_all
 from replog.log.log import Log
@@ -76,7 +75,7 @@ class Housekeeping:
         try:
             await chore()
         except ReplogError as error:
-            if isinstance(error, TooManyOpenFiles):
+            if isinstance(error, Passing):
                 log.warning("left for the next time", chore=chore.__name__.strip("_"), reason=error.message)
             elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._manager.on_storage_error(error)
@@ -104,7 +103,7 @@ class Housekeeping:
         try:
             await in_thread(checkpoint)
         except ReplogError as error:
-            if not is_passing(error):
+            if not isinstance(error, Passing):
                 raise
             log.warning("checkpoint left for the next time", reason=error.message)
 
@@ -112,11 +111,19 @@ class Housekeeping:
         """One log in a step of the loop, and so many of its segments (LG-13, LG-14)."""
         for tp, log in self._logs.logs.items():
             works = self._logs.get(tp) is log and log.failure is None
-            while works and log.delete_old_segments(self._manager.clock.wall_ms()):
+            while works and self._delete_old_segments(tp, log):
                 self._manager.log_start_moved(tp)
                 await asyncio.sleep(0)
                 works = self._logs.get(tp) is log and log.failure is None
             await asyncio.sleep(0)
+
+    def _delete_old_segments(self, tp: TopicPartition, replica: Log) -> int:
+        """How many. One that lacks room for a new segment keeps nobody from making room."""
+        try:
+            return replica.delete_old_segments(self._manager.clock.wall_ms())
+        except Passing as error:
+            log.warning("retention left for the next time", partition=str(tp), reason=error.message)
+            return 0
 
     async def _expire_producers(self) -> None:
         self._logs.remove_expired_producers(  # PS-11
@@ -130,7 +137,7 @@ class Housekeeping:
         try:
             await in_thread(self._logs.save_epochs)
         except ReplogError as error:
-            if not is_passing(error):
+            if not isinstance(error, Passing):
                 raise
             self._unsaved.set()
 

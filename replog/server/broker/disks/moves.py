@@ -14,9 +14,9 @@ import structlog
 
 from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.changes import LogChange, is_passing
+from replog.log.directories.changes import LogChange
 from replog.log.directories.log_manager import LogManager, SwapPreparation
-from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
+from replog.log.errors import LogStorageError, Passing, TooManyOpenFiles, storage_errors
 from replog.log.files.cold import NOTHING, ColdRead, Stretch
 from replog.log.files.opening import bring
 from replog.log.log import Log
@@ -149,7 +149,8 @@ class ReplicaMoves:
         try:
             await self._drop(tp)
         except ReplogError as error:
-            self._manager.on_storage_error(error)
+            if not isinstance(error, Passing):
+                self._manager.on_storage_error(error)
 
     def _is_under_way(self, tp: TopicPartition, move: _Move) -> bool:
         return self._logs.future(tp) is move.replica.log
@@ -190,7 +191,7 @@ class ReplicaMoves:
 
     @staticmethod
     def _check_room(move: _Move) -> None:
-        """A copy that filled the disk would stop the broker, and again after each start."""
+        """A copy that filled the disk would leave no room for the logs that are at home there."""
         directory = move.replica.log.directory.parent
         with storage_errors(directory):
             free = shutil.disk_usage(directory).free
@@ -237,5 +238,5 @@ class ReplicaMoves:
         try:
             await in_thread(self._logs.swapped)
         except ReplogError as error:
-            if not is_passing(error):
+            if not isinstance(error, Passing):
                 self._manager.on_storage_error(error)

@@ -9,7 +9,7 @@ import pytest
 
 from replog.config import TopicConfig
 from replog.log.directories.log_directory import LogDirectory
-from replog.log.errors import LogStorageError
+from replog.log.errors import LogStorageError, NoRoom
 from replog.log.files.replacing import fsync_directory
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
@@ -133,13 +133,13 @@ def test_what_was_cut_off_never_stands_before_or_behind_what_was_appended_since(
             assert epochs == ([1] * cut + [2] * 12)[: len(epochs)], f"seed {seed}, cut at {cut}"
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_a_log_on_a_failing_disk_says_so_and_keeps_what_was_flushed(host, error):
+@pytest.mark.parametrize(("error", "raised"), [(errno.ENOSPC, NoRoom), (errno.EIO, LogStorageError)])
+def test_a_log_on_a_failing_disk_says_so_and_keeps_what_was_flushed(host, error, raised):
     replicas = Replicas(host, random.Random(1))
     host.do(replicas.open)
     host.do(replicas.live, 30)
     host.disk.fail("broker-1", error)
-    with pytest.raises(LogStorageError, match="No space left" if error == errno.ENOSPC else "Input/output"):
+    with pytest.raises(raised, match="No space left" if error == errno.ENOSPC else "Input/output"):
         host.do(replicas.live, 30)
     host.disk.heal("broker-1")
     host.lose_power(1)
