@@ -207,6 +207,6 @@ def storage_error(path: Path, error: OSError) -> LogStorageError | Passing:
     if error.errno in NO_ROOM:
         free = "no"
         with suppress(OSError):
-            free = str(shutil.disk_usage(path).free)
+            free = str(shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free)
         return NoRoom(f"{path}: {error.strerror}; {free} bytes are free there; make room, and it goes on by itself")
     return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker")

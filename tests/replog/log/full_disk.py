@@ -70,10 +70,10 @@ class Refusals:
                 refuse(None)
             return pwrite(fd, data, position)
 
-        def opened(path: str, flags: int, mode: int = 0o777) -> int:
+        def opened(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
             if self.on and flags & os.O_CREAT and not os.path.exists(path) and chance.random() < rate:
                 refuse(path)
-            return open_(path, flags, mode)
+            return open_(path, flags, mode, dir_fd=dir_fd)
 
         monkeypatch.setattr(os, "pwritev", write)
         monkeypatch.setattr(os, "pwrite", write_rest)
