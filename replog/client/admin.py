@@ -13,20 +13,23 @@ from replog.client.descriptions import (
     ElectionResult,
     ElectionType,
     LogDirDescription,
+    PartitionChange,
+    PartitionChanges,
     PartitionDescription,
     PartitionReassignment,
+    ReplicaDescription,
     ReplicaInfo,
     TopicDescription,
 )
 from replog.client.metadata import Metadata
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.records import acl_filter_to_message, acl_of_binding, acl_to_binding
+from replog.metadata.records import acl_filter_to_message, acl_of_binding, acl_to_binding, partition_from_record
 from replog.rpc.limits import MAX_ANSWER_BYTES
-from replog.rpc.methods import Controller, Log, LogDirs, Method
+from replog.rpc.methods import Controller, Inspection, Log, LogDirs, Method
 from replog.rpc.transport import Transport
 from replog.rpc.transports import client_transport
-from replog.rpc.v1 import controller_pb2, log_dirs_pb2, log_pb2
+from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2, log_pb2
 from replog.topic import TopicPartition, validate_topic_name
 
 T = TypeVar("T")
@@ -354,6 +357,17 @@ class Admin:
             for result in response.partitions
         }
 
+    async def describe_partition_changes(self, after_version: int = 0) -> PartitionChanges:
+        """What became of partitions after that version of the metadata, and why, as far as the controller keeps it."""
+        changes: list[PartitionChange] = []
+        while True:
+            request = controller_pb2.DescribePartitionChangesRequest(after_version=after_version)
+            response = await self._ask_controller(Controller["describe_partition_changes"], request)
+            changes += map(_change, response.changes)
+            if not response.changes:
+                return PartitionChanges(response.kept_since_ms, tuple(changes))
+            after_version = response.changes[-1].version
+
     async def create_acls(self, acls: Iterable[Acl]) -> int:
         """All of them, or none; answers how many are new. Brokers go by them a moment later.
 
@@ -403,6 +417,12 @@ class Admin:
             response = await self._ask_broker(broker_id, LogDirs["describe_log_dirs"], request)
             described[broker_id] = tuple(map(_log_dir, response.log_dirs))
         return described
+
+    async def describe_replicas(self, broker_id: int) -> dict[TopicPartition, ReplicaDescription]:
+        """This broker's replicas of what this client may describe, as it has them itself."""
+        request = inspection_pb2.DescribeReplicasRequest(without_segments=True, max_bytes=MAX_ANSWER_BYTES)
+        response = await self._ask_broker(broker_id, Inspection["describe_replicas"], request)
+        return {_partition(replica): _replica(replica) for replica in response.replicas}
 
     async def _describe(self, topic: str) -> TopicDescription:
         response = await self._metadata.fetch((topic,))
@@ -515,6 +535,23 @@ def _partition(result: Any) -> TopicPartition:
 
 def _error(result: Any) -> ReplogError | None:
     return ReplogError(ErrorCode(result.error_code), result.error_message) if result.error_code else None
+
+
+def _replica(told: inspection_pb2.ReplicaDescription) -> ReplicaDescription:
+    return ReplicaDescription(
+        is_leader=told.is_leader,
+        leader_epoch=told.leader_epoch,
+        log_start_offset=told.log_start_offset,
+        high_watermark=told.high_watermark,
+        log_end_offset=told.log_end_offset,
+        size=told.size,
+        epochs=tuple((entry.epoch, entry.start_offset) for entry in told.epochs),
+    )
+
+
+def _change(told: controller_pb2.PartitionChange) -> PartitionChange:
+    states = partition_from_record(told.before), partition_from_record(told.after)
+    return PartitionChange(told.version, told.at_ms, _partition(told.after), told.reason, *states)
 
 
 def _log_dir(described: log_dirs_pb2.LogDirDescription) -> LogDirDescription:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.values import PartitionState
 from replog.topic import TopicPartition
 
 
@@ -94,10 +95,41 @@ class PartitionReassignment:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """One that is committed, and why the controller made it."""
+
+    version: int  # of the metadata, with it
+    at_ms: int  # wall time
+    partition: TopicPartition
+    reason: str
+    before: PartitionState
+    after: PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanges:
+    kept_since_ms: int  # wall time; of what was before, this controller knows nothing
+    changes: tuple[PartitionChange, ...]  # oldest first
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaInfo:
     size: int  # bytes
     offset_lag: int  # behind the high watermark; of a copy in the making, behind the replica; -1 if that is gone
     is_future: bool  # a copy in the making, which will take the replica's place
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaDescription:
+    """One replica, as its broker has it."""
+
+    is_leader: bool
+    leader_epoch: int
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+    size: int  # bytes
+    epochs: tuple[tuple[int, int], ...]  # leader epochs, each with the offset where it begins
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,8 @@ class SyncAdmin(_Blocking):
     describe_cluster = _blocking(Admin.describe_cluster)
     list_offsets = _blocking(Admin.list_offsets)
     delete_records = _blocking(Admin.delete_records)
+    describe_partition_changes = _blocking(Admin.describe_partition_changes)
+    describe_replicas = _blocking(Admin.describe_replicas)
     elect_leaders = _blocking(Admin.elect_leaders)
     alter_partition_reassignments = _blocking(Admin.alter_partition_reassignments)
     list_partition_reassignments = _blocking(Admin.list_partition_reassignments)

@@ -68,6 +68,7 @@ ACCESS = {
     "Controller/ElectLeaders": Access(operation=Operation.ALTER),
     "Controller/AlterPartitionReassignments": Access(operation=Operation.ALTER),
     "Controller/ListPartitionReassignments": Access(operation=Operation.DESCRIBE),
+    "Controller/DescribePartitionChanges": Access(operation=Operation.DESCRIBE),
     "Controller/CreateAcls": Access(operation=Operation.ALTER),
     "Controller/DeleteAcls": Access(operation=Operation.ALTER),
     "Controller/DescribeAcls": Access(operation=Operation.DESCRIBE),

@@ -59,6 +59,7 @@ LIMITS = {
     "Controller/ElectLeaders": Limit(100, 8 * MIB),
     "Controller/AlterPartitionReassignments": Limit(100, 8 * MIB),
     "Controller/ListPartitionReassignments": Limit(100, 8 * MIB),
+    "Controller/DescribePartitionChanges": Limit(100, 64 * KIB),
     "Controller/CreateAcls": Limit(100, MIB),
     "Controller/DeleteAcls": Limit(100, MIB),
     "Controller/DescribeAcls": Limit(100, 64 * KIB),

@@ -305,6 +305,26 @@ class OngoingPartitionReassignment(_message.Message):
     removing_replicas: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class DescribePartitionChangesRequest(_message.Message):
+    __slots__ = ("after_version",)
+    after_version: int
+    def __init__(self, after_version: _Optional[int] = ...) -> None: ...
+
+class DescribePartitionChangesResponse(_message.Message):
+    __slots__ = ("kept_since_ms", "changes")
+    kept_since_ms: int
+    changes: _containers.RepeatedCompositeFieldContainer[PartitionChange]
+    def __init__(self, kept_since_ms: _Optional[int] = ..., changes: _Optional[_Iterable[_Union[PartitionChange, _Mapping]]] = ...) -> None: ...
+
+class PartitionChange(_message.Message):
+    __slots__ = ("version", "at_ms", "reason", "before", "after")
+    version: int
+    at_ms: int
+    reason: str
+    before: _metadata_pb2.PartitionRecord
+    after: _metadata_pb2.PartitionRecord
+    def __init__(self, version: _Optional[int] = ..., at_ms: _Optional[int] = ..., reason: _Optional[str] = ..., before: _Optional[_Union[_metadata_pb2.PartitionRecord, _Mapping]] = ..., after: _Optional[_Union[_metadata_pb2.PartitionRecord, _Mapping]] = ...) -> None: ...
+
 class AllocateProducerIdsRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "incarnation_id")
     broker_id: int

@@ -21,11 +21,12 @@ DIGEST_INDEX: SegmentFile
 LEADER_EPOCH_CHECKPOINT: SegmentFile
 
 class DescribeReplicasRequest(_message.Message):
-    __slots__ = ("topic", "digests", "max_bytes")
+    __slots__ = ("topic", "digests", "max_bytes", "without_segments")
     topic: str
     digests: bool
     max_bytes: int
-    def __init__(self, topic: _Optional[str] = ..., digests: _Optional[bool] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+    without_segments: bool
+    def __init__(self, topic: _Optional[str] = ..., digests: _Optional[bool] = ..., max_bytes: _Optional[int] = ..., without_segments: _Optional[bool] = ...) -> None: ...
 
 class DescribeReplicasResponse(_message.Message):
     __slots__ = ("broker_id", "replicas")

@@ -12,6 +12,7 @@ from replog.controller.alter_partition import Proposal
 from replog.controller.broker_lifecycle import Heartbeat, HeartbeatAnswer
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import Decision, numbered
+from replog.controller.partition_history import PartitionChange, PartitionHistory
 from replog.controller.registration import Registration
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
@@ -19,7 +20,7 @@ from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.incarnation import Claim
 from replog.metadata.records import change_of, position_from_message, published, record_of
-from replog.metadata.values import BrokerRegistration
+from replog.metadata.values import BrokerRegistration, PartitionState
 from replog.rpc.transport import Transport, always
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
@@ -30,6 +31,7 @@ from replog.server.controller.inquiries import Inquiries
 from replog.server.controller.store import MetadataStore
 from replog.server.controller.watchers import Watchers
 from replog.server.slices import SLICE, in_slices
+from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
@@ -38,6 +40,7 @@ A = TypeVar("A")
 COLLECT_INTERVAL_S = 3.0
 COME_AFTER_S = 1.0  # brokers, with their metadata streams, to a controller that has become active
 LOGGED_KEYS = 4  # of one decision
+SESSION_EXPIRED = "the session of a broker expired"
 
 
 class Office(Protocol):
@@ -66,6 +69,8 @@ class ActiveController:
         """Without an `office` there is no other controller."""
         self.state = ClusterState(config, chance)
         self.records = CurrentRecords()
+        self.history = PartitionHistory()
+        self.decides_since_ms = 0  # wall time; 0: it does not
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.is_behind = asyncio.Event()  # a broker knows newer metadata: nothing is decided any more
         self._refusal: ReplogError | None = None  # what everybody is answered then
@@ -90,6 +95,7 @@ class ActiveController:
         await self.follow()
         self.state.load((), self._clock.monotonic_ms())
         self._active = self._watchers.open = True
+        self.decides_since_ms = self._clock.wall_ms()
         await self.decide(lambda _: self.state.begin_history())
         log.info("controller active", cluster_id=self.state.image.cluster_id, version=self.state.image.version)
         self._note_running()
@@ -143,7 +149,8 @@ class ActiveController:
         Raises as `ClusterState.register_broker` and `decide`.
         """
         try:
-            return await self.decide(lambda now_ms: self.state.register_broker(request, now_ms))
+            why = f"broker {request.broker_id} registered"
+            return await self.decide(lambda now_ms: self.state.register_broker(request, now_ms), why)
         except ReplogError as error:
             if error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
                 self._inquiries.begin(self.state.image.brokers[request.broker_id])
@@ -159,7 +166,9 @@ class ActiveController:
         heard = self.state.heartbeat(request, self._clock.monotonic_ms())
         answer = heard.answer
         if heard.changes:
-            answer = await self.decide(lambda now_ms: self.state.heartbeat(request, now_ms))
+            wants = "wants to stop" if request.want_shutdown else "asks to be fenced" if request.want_fence else "is up"
+            why = f"broker {request.sender.broker_id} {wants}"
+            answer = await self.decide(lambda now_ms: self.state.heartbeat(request, now_ms), why)
         if answer.should_shutdown:
             self.state.let_go(request.sender.broker_id)
         return answer
@@ -172,8 +181,8 @@ class ActiveController:
         self.check_active()
         return await self._inquiries.present(self.state.heirs(sender, proposals))
 
-    async def decide(self, decision: Callable[[int], Decision[A]]) -> A:
-        """Make one decision, given the time in monotonic milliseconds.
+    async def decide(self, decision: Callable[[int], Decision[A]], why: str = "") -> A:
+        """Make one decision, given the time in monotonic milliseconds. `why` is for people, in the partitions' history.
 
         A decision that has begun is completed even if its caller is gone.
 
@@ -187,7 +196,7 @@ class ActiveController:
             self.check_active()
             decided = decision(self._clock.monotonic_ms())
             if decided.changes:
-                carried_through = asyncio.ensure_future(self._carry_through(decided.changes))
+                carried_through = asyncio.ensure_future(self._carry_through(decided.changes, why))
         finally:
             if carried_through is None:
                 self._deciding.release()
@@ -195,13 +204,13 @@ class ActiveController:
             await asyncio.shield(carried_through)
         return decided.answer
 
-    async def _carry_through(self, wanted: Iterable[Change | None]) -> None:
+    async def _carry_through(self, wanted: Iterable[Change | None], why: str) -> None:
         try:
-            await self._commit(wanted)
+            await self._commit(wanted, why)
         finally:
             self._deciding.release()
 
-    async def _commit(self, wanted: Iterable[Change | None]) -> None:
+    async def _commit(self, wanted: Iterable[Change | None], why: str) -> None:
         version = self.state.image.version
         batch, records, newer = Batch(self.state.image), list[pb.MetadataRecord](), CurrentRecords()
         async for change in in_slices(numbered(wanted, version)):
@@ -212,6 +221,7 @@ class ActiveController:
                 newer.put([published(record)])
         if not records:
             return
+        changed = self._changed_partitions(batch.changes, why)
         unclean, forgotten = self.state.unclean_elections(batch.changes), self.state.forgotten_by(batch.changes)
         try:
             await self._store.commit(version, records, forgotten)
@@ -231,9 +241,26 @@ class ActiveController:
                 partitions=[f"{tp} led by {leader}" for tp, leader in unclean[:LOGGED_KEYS]],
             )
         self._watchers.wake()
+        async for one in in_slices(changed):
+            self.history.add(one)
         while gone:
             await asyncio.sleep(0)
             del gone[-SLICE:]
+
+    def _changed_partitions(self, changes: Iterable[Change], why: str) -> list[PartitionChange]:
+        """Of `changes`, which are not yet applied. Topics that they delete are forgotten."""
+        states, now_ms = self.state.image.partitions, self._clock.wall_ms()
+        newest: dict[TopicPartition, PartitionState] = {}
+        changed = []
+        for kind, name, value, _, version in changes:
+            if kind == "partition" and value is not None:
+                before = newest.get(name) or states.get(name)
+                newest[name] = value
+                if before is not None:
+                    changed.append(PartitionChange(version, now_ms, name, why, before, value))
+            elif kind == "topic" and value is None:
+                self.history.forget(self.state.image.index.of_topic(name))
+        return changed
 
     def check_known(self, known: Position) -> None:
         """Everybody who tells what he knows is compared first, whatever he wants.
@@ -293,7 +320,8 @@ class ActiveController:
 
     async def _fence_gone(self, broker: BrokerRegistration) -> None:
         async def fence() -> None:
-            if await self.decide(lambda now_ms: self.state.fence_gone(broker, now_ms)):
+            why = f"the process of broker {broker.broker_id} is gone"
+            if await self.decide(lambda now_ms: self.state.fence_gone(broker, now_ms), why):
                 log.warning("broker fenced: its process is gone", broker=broker.broker_id)
 
         await self._retried(fence)
@@ -321,7 +349,7 @@ class ActiveController:
             await self._retried(self._fence_expired)
 
     async def _fence_expired(self) -> None:
-        while (broker_id := await self.decide(self._fence_next_expired)) is not None:
+        while (broker_id := await self.decide(self._fence_next_expired, SESSION_EXPIRED)) is not None:
             log.warning("broker fenced: its session expired", broker=broker_id)
         if gone := await self.decide(self.state.forget_unused):
             log.warning("registrations forgotten: they were never used", count=len(gone), brokers=gone[:LOGGED_KEYS])
@@ -334,7 +362,7 @@ class ActiveController:
         """What the controller does of its own accord, as its elections (CT-12): round after round, some at a time."""
 
         async def a_round() -> None:
-            while count := await self.decide(lambda _: work()):
+            while count := await self.decide(lambda _: work(), what):
                 log.info(what, count=count)
 
         while self._active:

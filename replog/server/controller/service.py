@@ -40,6 +40,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 
+LISTED_CHANGES = 2000  # of one answer: less than a MiB
 LOT = 250  # partitions of one commit: some 20 ms
 _ELECTIONS = {pb.PREFERRED: Election.PREFERRED, pb.UNCLEAN: Election.UNCLEAN}
 
@@ -97,7 +98,10 @@ class ControllerService:
         with self._claimed(request, "alter_partition") as sender:
             present = await self._controller.present_heirs(sender, proposals)
             results = await self._in_lots(
-                proposals, lambda lot, now_ms: state.alter_partition(sender, lot, present, now_ms), _verdict
+                proposals,
+                lambda lot, now_ms: state.alter_partition(sender, lot, present, now_ms),
+                _verdict,
+                f"broker {request.broker_id} asked",
             )
         return pb.AlterPartitionResponse(partitions=results, position=position_to_message(state.image.position))
 
@@ -140,7 +144,10 @@ class ControllerService:
     async def alter_topic_configs(self, request: pb.AlterTopicConfigsRequest) -> pb.AlterConfigsResponse:
         topic, change = request.topic, _config_change(request)
         return _altered(
-            await self._controller.decide(lambda _: self._controller.state.alter_topic_configs(topic, change))
+            await self._controller.decide(
+                lambda _: self._controller.state.alter_topic_configs(topic, change),
+                f"settings of the topic, {_asked()}",
+            )
         )
 
     async def alter_broker_configs(self, request: pb.AlterBrokerConfigsRequest) -> pb.AlterConfigsResponse:
@@ -171,7 +178,8 @@ class ControllerService:
             raise ReplogError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
         state = self._controller.state
         wanted = list(state.image.partitions) if request.all_partitions else _names(request.partitions)
-        results = await self._in_lots(wanted, lambda lot, _: state.elect_leaders(election, lot), _elected)
+        why = f"{election.name.lower()} election, {_asked()}"
+        results = await self._in_lots(wanted, lambda lot, _: state.elect_leaders(election, lot), _elected, why)
         if request.all_partitions:
             results = [result for result in results if result.error_code != int(ErrorCode.ELECTION_NOT_NEEDED)]
         return pb.ElectLeadersResponse(partitions=results)
@@ -181,7 +189,7 @@ class ControllerService:
     ) -> pb.AlterPartitionReassignmentsResponse:
         state, wanted = self._controller.state, [_reassignment(item) for item in request.partitions]
         results = await self._in_lots(
-            wanted, lambda lot, _: state.alter_partition_reassignments(lot), _reassignment_result
+            wanted, lambda lot, _: state.alter_partition_reassignments(lot), _reassignment_result, f"move, {_asked()}"
         )
         return pb.AlterPartitionReassignmentsResponse(partitions=results)
 
@@ -205,6 +213,25 @@ class ControllerService:
         )
         check_fits(answer.ByteSize(), request.max_bytes)
         return answer
+
+    async def describe_partition_changes(
+        self, request: pb.DescribePartitionChangesRequest
+    ) -> pb.DescribePartitionChangesResponse:
+        self._controller.check_active()
+        changes = self._controller.history.after(request.after_version, LISTED_CHANGES)
+        return pb.DescribePartitionChangesResponse(
+            kept_since_ms=self._controller.decides_since_ms,
+            changes=[
+                pb.PartitionChange(
+                    version=change.version,
+                    at_ms=change.at_ms,
+                    reason=change.reason,
+                    before=partition_to_record(change.topic_partition, b"", change.before),
+                    after=partition_to_record(change.topic_partition, b"", change.after),
+                )
+                for change in changes
+            ],
+        )
 
     async def create_acls(self, request: pb.CreateAclsRequest) -> pb.CreateAclsResponse:
         acls = [_known(acl_of_binding, binding) for binding in request.acls]
@@ -244,18 +271,21 @@ class ControllerService:
         items: Sequence[A],
         decide: Callable[[Sequence[A], int], Decision[list[B]]],
         answer: Callable[[A, B], C],
+        why: str,
     ) -> list[C]:
         """What `decide` makes of all items; some at a time, each lot one commit, and heartbeats get in between."""
         _check_count(items)
         results: list[C] = []
         for first in range(0, len(items) or 1, LOT):
             lot = items[first : first + LOT]
-            results += map(answer, lot, await self._in_one_lot(lot, decide))
+            results += map(answer, lot, await self._in_one_lot(lot, decide, why))
             await asyncio.sleep(0)  # a lot that changes nothing waits for nobody
         return results
 
-    async def _in_one_lot(self, lot: Sequence[A], decide: Callable[[Sequence[A], int], Decision[list[B]]]) -> list[B]:
-        return await self._controller.decide(lambda now_ms: decide(lot, now_ms))
+    async def _in_one_lot(
+        self, lot: Sequence[A], decide: Callable[[Sequence[A], int], Decision[list[B]]], why: str
+    ) -> list[B]:
+        return await self._controller.decide(lambda now_ms: decide(lot, now_ms), why)
 
 
 def _known(parse: Callable[[A], B], message: A) -> B:
@@ -264,6 +294,10 @@ def _known(parse: Callable[[A], B], message: A) -> B:
         return parse(message)
     except ValueError as error:
         raise ReplogError(ErrorCode.INVALID_REQUEST, f"an ACL, or a filter, that is not understood: {error}") from None
+
+
+def _asked() -> str:
+    return f"asked for by {peer().principal}"
 
 
 def _names(partitions: Iterable[pb.PartitionName]) -> list[TopicPartition]:

@@ -187,3 +187,18 @@ async def test_who_does_not_answer_is_named(cluster):
     async with Admin(address, timeout_ms=3000) as admin:
         with pytest.raises(ReplogError, match=r"NETWORK_EXCEPTION: broker 2 does not answer; is it running\? \("):
             await admin.describe_log_dirs([2])
+
+
+async def test_what_became_of_partitions_is_told_and_replicas_tell_of_themselves(cluster):
+    await cluster.begin(2, partitions=1)
+    await cluster.produce(TP, batch(b"one", b"two"))
+    await cluster.crash_broker(2)
+    async with cluster.admin() as admin:
+        await eventually(lambda: cluster.isr(TP) == {1})
+        told = await admin.describe_partition_changes()
+        (change,) = [change for change in told.changes if change.partition == TP]
+        assert (change.before.isr, change.after.isr, change.reason) == ((1, 2), (1,), "the process of broker 2 is gone")
+        assert told.kept_since_ms <= change.at_ms
+        assert (await admin.describe_partition_changes(change.version)).changes == ()
+        replica = (await admin.describe_replicas(1))[TP]
+        assert (replica.is_leader, replica.log_end_offset, replica.epochs[-1][1]) == (True, 2, 0)

@@ -25,6 +25,7 @@ from replog.metadata.changes import Change
 from replog.metadata.incarnation import Claim
 from replog.metadata.values import PartitionState
 from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.peer import anonymous, handling
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.clock import SystemClock
 from replog.server.controller.active_controller import ActiveController
@@ -44,6 +45,7 @@ class Running:
         self.controller = controller
         self.service = ControllerService(controller)
         self.store = controller._store.blocking
+        handling(anonymous("127.0.0.1"))  # calls of the service have no transport here
 
     @property
     def image(self):

@@ -61,8 +61,9 @@ class InspectionService:
         asked = sorted(item for item in self._manager.hosted.items() if request.topic in ("", item[0].topic))
         async for tp, hosted in in_slices(asked):
             if permits(tp.topic) and self._manager.hosted.get(tp) is hosted:
-                replicas.append(_describe(hosted, self._cleaned_to(hosted)))
-                segments.append(hosted.log.segments)
+                views = () if request.without_segments else hosted.log.segments
+                replicas.append(_describe(hosted, self._cleaned_to(hosted), views))
+                segments.append(views)
         if request.digests:
             for replica, views in zip(replicas, segments, strict=True):
                 digests = await in_thread(partial(_digests, views))
@@ -145,7 +146,7 @@ class InspectionService:
         return hosted
 
 
-def _describe(hosted: HostedPartition, cleaned_to: int) -> pb.ReplicaDescription:
+def _describe(hosted: HostedPartition, cleaned_to: int, segments: Sequence[SegmentView]) -> pb.ReplicaDescription:
     log = hosted.log
     return pb.ReplicaDescription(
         topic=hosted.topic_partition.topic,
@@ -156,7 +157,7 @@ def _describe(hosted: HostedPartition, cleaned_to: int) -> pb.ReplicaDescription
         high_watermark=log.high_watermark,
         log_end_offset=log.log_end_offset,
         size=log.size,
-        segments=[pb.SegmentDescription(base_offset=view.base_offset, size=view.size) for view in log.segments],
+        segments=[pb.SegmentDescription(base_offset=view.base_offset, size=view.size) for view in segments],
         epochs=[pb.EpochEntry(epoch=epoch, start_offset=start) for epoch, start in log.epochs.entries],
         cleaned_to=cleaned_to,
         topic_id=hosted.topic_id,
