@@ -21,7 +21,7 @@ def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]]) -> T:
     from replog.client import Admin
     from replog.server import logging
 
-    logging.configure(30)
+    logging.configure_command()
 
     async def run() -> T:
         async with Admin(bootstrap_server(bootstrap), timeout_ms=ADMIN_TIMEOUT_MS) as admin:

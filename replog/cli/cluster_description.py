@@ -81,7 +81,8 @@ class ClusterFacts:
     def summary(self) -> str:
         counts = {name.replace("_", " "): count for name, count in self.partitions.items() if name != "all"}
         wrong = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-        partitions = f"{self.partitions['all']} partitions, {wrong or 'all in sync'}"
+        total = self.partitions["all"]
+        partitions = f"{total} partition{'s' if total != 1 else ''}, {wrong or 'all in sync'}"
         return f"cluster {self.cluster_id}, metadata version {self.metadata_version}: {partitions}"
 
 

@@ -75,7 +75,7 @@ def consume(
     if print_ and output != "lines":
         raise typer.BadParameter("either --print or --format", param_hint="--print")
     fields = parse_printed(print_) if print_ else ()
-    logging.configure(30)
+    logging.configure_command()
     brokers = bootstrap_server(bootstrap)
 
     async def run() -> None:

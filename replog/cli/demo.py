@@ -26,6 +26,6 @@ def demo(
     from replog.rpc.transports import CLIENT_CONFIG
     from replog.server import logging
 
-    logging.configure(30)
+    logging.configure_command()
     os.environ[CLIENT_CONFIG] = ""  # of another cluster, if there is one: the demo's own has no TLS
     raise typer.Exit(run(directory))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from replog.command.output import Format
+from replog.command.output import Format, note
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import load_properties
 
@@ -21,10 +21,15 @@ def default_directory() -> Path:
 
 
 def bootstrap_server(given: str | None) -> str:
-    """The brokers to ask: as given, or the local cluster's. Raises INVALID_CONFIG if there is neither."""
+    """The brokers to ask: as given, or the local cluster's.
+
+    Raises INVALID_CONFIG if there is neither, BROKER_NOT_AVAILABLE if the local cluster is stopped.
+    """
     if given is not None:
+        _warn_of_another_cluster(given)
         return given
     from replog.local_cluster.cluster_file import CLIENT_FILE, TLS_DIRECTORY, ClusterFile
+    from replog.local_cluster.processes import ProcessState
 
     directory = default_directory()
     state = ClusterFile.load(directory)
@@ -34,10 +39,29 @@ def bootstrap_server(given: str | None) -> str:
             f"no broker is named and there is no local cluster in {directory}; use --bootstrap-server HOST:PORT, set "
             "REPLOG_BOOTSTRAP_SERVER, or start a cluster: replog cluster up",
         )
+    if all(broker.state is ProcessState.STOPPED for broker in state.brokers):
+        raise ReplogError(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            f"no broker of the local cluster in {directory} runs; start it: replog cluster up --directory {directory}",
+        )
     certificate = directory / TLS_DIRECTORY / CLIENT_FILE
     if certificate.exists():
         os.environ.setdefault("REPLOG_CLIENT_CONFIG", str(certificate))  # for this command, and those that it starts
     return state.bootstrap
+
+
+def _warn_of_another_cluster(given: str) -> None:
+    """Where both settings are in the environment, each could be the one that is meant."""
+    if given != os.environ.get("REPLOG_BOOTSTRAP_SERVER") or "REPLOG_CLUSTER_DIRECTORY" not in os.environ:
+        return
+    from replog.local_cluster.cluster_file import ClusterFile
+
+    state = ClusterFile.load(default_directory())
+    if state is not None and not set(state.bootstrap.split(",")) & set(given.split(",")):
+        note(
+            f"warning: REPLOG_BOOTSTRAP_SERVER={given} is asked; the cluster of REPLOG_CLUSTER_DIRECTORY="
+            f"{default_directory()} is another one; unset one of them"
+        )
 
 
 def name_values(settings: list[str], option: str) -> dict[str, str]:

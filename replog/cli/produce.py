@@ -74,7 +74,7 @@ def produce(
     from replog.server import logging
 
     validate_topic_name(topic)
-    logging.configure(30)
+    logging.configure_command()
     brokers = bootstrap_server(bootstrap)
     producer = Producer(
         brokers,

@@ -1,6 +1,7 @@
 """The admin client: topics, partitions, settings, and descriptions of the cluster."""
 
 import asyncio
+import difflib
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
@@ -251,9 +252,16 @@ class Admin:
         return sorted(topic.topic for topic in response.topics if not topic.error_code)
 
     async def describe_topic(self, topic: str) -> TopicDescription:
-        """As the brokers know it. Raises UNKNOWN_TOPIC_OR_PARTITION."""
+        """As the brokers know it. Raises UNKNOWN_TOPIC_OR_PARTITION, with names that are alike."""
         validate_topic_name(topic)
-        return await self._retry(lambda: self._describe(topic), not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        try:
+            return await self._retry(lambda: self._describe(topic), not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        except ReplogError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            alike = difflib.get_close_matches(topic, await self.list_topics())
+            meant = f"; did you mean {' or '.join(map(repr, alike))}?" if alike else "; see the list of topics"
+            raise ReplogError(error.code, error.message + meant) from None
 
     async def describe_topics(self) -> list[TopicDescription]:
         """All that this client may describe, by name. One answer has them all: a cluster has 20,000 partitions at most,
@@ -431,7 +439,7 @@ class Admin:
             code = ErrorCode(described.error_code) if described is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
             why = "is not for this client: no ACL lets it describe it" if denied else "is not known"
-            raise ReplogError(code, f"topic {topic!r} {why}; see the list of topics")
+            raise ReplogError(code, f"topic {topic!r} {why}")
         return _topic(described)
 
     async def _ask_controller(self, method: Method, request: Any) -> Any:

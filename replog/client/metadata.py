@@ -7,6 +7,7 @@ broker is asked. A refresh soon after another one, because that did not help, as
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
@@ -24,7 +25,10 @@ REFRESH_BACKOFF_MAX_MS = 500  # so often a client in trouble looks for a new lea
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 CALL_TIMEOUT_S = 3.0  # of one metadata call to one broker; then the next broker is asked
 AVOID_S = 10.0  # so long who did not answer is asked after all others: waiting for one that hangs takes seconds
+SHOWN = 3  # of the brokers that do not answer
 STALE_MS = 3000  # after so long without its controller, which speaks every second, a broker may know old things
+
+logger = logging.getLogger(__name__)
 
 
 class Leader(NamedTuple):
@@ -67,6 +71,15 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
         except ValueError as error:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"bootstrap address {error}") from None
     return tuple(dict.fromkeys(addresses))
+
+
+def _told(failures: Mapping[str, ReplogError]) -> str:
+    """Why some brokers do not answer, each address once."""
+    rows = [
+        e.message if e.message.startswith(address) else f"{address}: {e.message}" for address, e in failures.items()
+    ]
+    more = [f"and {len(rows) - SHOWN} more"] if len(rows) > SHOWN else []
+    return "; ".join([*sorted(rows)[:SHOWN], *more])
 
 
 def _newness(response: log_pb2.GetMetadataResponse) -> tuple[int, int]:
@@ -133,6 +146,7 @@ class Metadata:
         self._refreshes_in_a_row = 0
         self._last_refresh: float | None = None
         self._order = list(self.bootstrap)  # whom to ask first; who was of no help comes last
+        self._told = False  # in the log, that there is no metadata
         self._silent: dict[str, float] = {}  # who did not answer, and when (loop time, s)
 
     def channel(self, address: str) -> Channel:
@@ -194,6 +208,7 @@ class Metadata:
             self.ask_another()
             with contextlib.suppress(ReplogError):
                 response = max(response, await self.ask_any(Log["get_metadata"], request), key=_newness)
+        self._told = False
         self.view.apply(response)
         self.on_change()
         return response
@@ -211,24 +226,36 @@ class Metadata:
         self._silent[address] = asyncio.get_running_loop().time()
 
     async def ask_any(self, method: Method, request: Any) -> Any:
-        """The answer of the first broker that gives one. Raises NETWORK_EXCEPTION, with every broker's reason; or that
-        this client may not ask."""
-        failures: dict[str, str] = {}
+        """The answer of the first broker that gives one.
+
+        Raises NETWORK_EXCEPTION, with the brokers' reasons; or what no later try can change, such as that this client
+        may not ask.
+        """
+        failures: dict[str, ReplogError] = {}
         for address in self._addresses():
             try:
                 response = await self.channel(address).call(method, request, CALL_TIMEOUT_S)
             except ReplogError as error:
                 if error.code in DENIALS:
                     raise
-                failures[address] = str(error)
+                failures[address] = error
                 self.avoid(address)
             else:
                 self._silent.pop(address, None)
                 return response
-        reasons = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
+        lasting = [error for error in failures.values() if not error.retriable]
+        if len(lasting) == len(failures):
+            raise lasting[0]
         raise ReplogError(
-            ErrorCode.NETWORK_EXCEPTION, f"no broker answers; is the cluster up and the address right? ({reasons})"
+            ErrorCode.NETWORK_EXCEPTION,
+            f"no broker answers; is the cluster up and the address right? ({_told(failures)})",
         )
+
+    def told_of(self, error: ReplogError) -> None:
+        """Log why there is no metadata, once until there is some again: the next try says the same."""
+        if not self._told:
+            self._told = True
+            logger.warning("no metadata, trying on: %s", error.message)
 
     async def close(self) -> None:
         if self._refreshing is not None:

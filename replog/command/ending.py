@@ -4,6 +4,7 @@ A problem is reported on stderr in one line that names the thing, the value and 
 a traceback.
 """
 
+import errno
 import os
 import sys
 import traceback
@@ -28,6 +29,14 @@ _BAD_USE_CODES = frozenset(
         ErrorCode.INVALID_TIMESTAMP,
     }
 )
+
+_REMEDIES = {
+    errno.ENOSPC: "; make room there, or use another directory",
+    errno.EDQUOT: "; the user's quota is used up: make room, or use another directory",
+    errno.EACCES: "; run this as a user who may, or change who owns it",
+    errno.EPERM: "; run this as a user who may, or change who owns it",
+    errno.EROFS: "; mount it writable, or use another directory",
+}
 
 
 class BadUse(Exception):
@@ -61,7 +70,9 @@ def run(command: Callable[[], int | None], name: str = "", failure: int = PROBLE
         if isinstance(ending.__context__, BrokenPipeError):  # typer takes it for a problem that was found
             return READER_GONE
         raise
-    except (Failed, OSError) as error:
+    except OSError as error:
+        return tell(name or "error", f"{error}{_REMEDIES.get(error.errno or 0, '')}", failure)
+    except Failed as error:
         return tell(name or "error", str(error), failure)
     except KeyboardInterrupt:
         return tell(name, "interrupted", INTERRUPTED)

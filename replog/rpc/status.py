@@ -125,6 +125,12 @@ def from_status(status: CallStatus, address: str) -> ReplogError:
         return ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{address} did not answer in time")
     if status.code in (code_pb2.UNAVAILABLE, code_pb2.CANCELLED):
         return ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: {message}")
+    if status.code == code_pb2.UNIMPLEMENTED:
+        return ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"{address} is the wrong server, such as a controller where a broker is wanted, or an older release "
+            f"(UNIMPLEMENTED: {message})",
+        )
     name = code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else f"code {status.code}"
     return ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address}: {name}: {message}")
 

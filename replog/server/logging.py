@@ -18,10 +18,22 @@ _SHARED: list[structlog.typing.Processor] = [
 ]
 
 
-def configure(level: int = logging.INFO) -> None:
+def configure_command() -> None:
+    """For a command: warnings only, as sentences."""
+    configure(logging.WARNING, _sentence)
+
+
+def _sentence(_logger: object, _name: str, event: structlog.typing.EventDict) -> str:
+    more = [f"{name}={value}" for name, value in event.items() if name not in ("level", "event", "timestamp")]
+    return " ".join([f"{event['level']}: {event['event']}", *more])
+
+
+def configure(level: int = logging.INFO, renderer: structlog.typing.Processor | None = None) -> None:
     """Set logging up, once per process, before the first event. Data belongs on stdout, so logs never go there."""
     render: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
-    if sys.stderr.isatty():
+    if renderer is not None:
+        render.append(renderer)
+    elif sys.stderr.isatty():
         render.append(structlog.dev.ConsoleRenderer())
     else:
         render += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]

@@ -384,7 +384,7 @@ class Fetcher:
                     refreshed = loop.time()
                 await self._resolve_positions()
             except ReplogError as error:
-                logger.warning("no metadata: %s", error)
+                self.metadata.told_of(error)
                 loop.call_later(self._backoff.delay_s(1), self._stale.set)
             self._wake_streams()
 

@@ -269,7 +269,7 @@ class Sender:
             try:
                 await self.metadata.refresh()
             except ReplogError as error:
-                logger.warning("no metadata: %s", error)
+                self.metadata.told_of(error)
                 if self._unrouted:
                     self._stale.set()
             refreshed = loop.time()

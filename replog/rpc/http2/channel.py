@@ -1,6 +1,7 @@
 """`replog.rpc.transport.Channel` over HTTP/2: one connection to an address, made when it is needed."""
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -229,7 +230,8 @@ class H2Channel:
             if isinstance(error, ReplogError):
                 self._refused = error.message
             else:
-                why = f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else str(error)
+                words = os.strerror(error.errno) if isinstance(error, ConnectionError) and error.errno else str(error)
+                why = f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else words
                 self._refused = f"{self.address} cannot be reached: {why}"
             raise ReplogError(ErrorCode.NETWORK_EXCEPTION, self._refused) from None
         else:

@@ -4,12 +4,41 @@ import pytest
 
 from replog.cli.options import bootstrap_server, name_values
 from replog.errors import ReplogError
+from replog.local_cluster.cluster_file import ClusterFile, LocalMember
 
 
 def test_a_setting_without_a_value_is_refused():
     assert name_values(["a=1", "b = 2 "], "--config") == {"a": "1", "b": "2"}
     with pytest.raises(ReplogError, match="--config 'a' is not name=value"):
         name_values(["a"], "--config")
+
+
+@pytest.fixture
+def stopped(monkeypatch, tmp_path):
+    """A local cluster whose processes are gone."""
+    monkeypatch.setenv("REPLOG_CLUSTER_DIRECTORY", str(tmp_path))
+    members = [LocalMember(name="controller", node_id=0, port=1000), LocalMember(name="broker-1", node_id=1, port=1001)]
+    ClusterFile(controller=members[0], brokers=members[1:]).save(tmp_path)
+    return tmp_path
+
+
+def test_a_stopped_local_cluster_is_named_as_such(stopped):
+    with pytest.raises(
+        ReplogError, match=f"no broker of the local cluster in {stopped} runs; start it: replog cluster"
+    ):
+        bootstrap_server(None)
+
+
+def test_two_settings_that_lead_to_different_clusters_are_a_warning(stopped, monkeypatch, capsys):
+    for given, environment, warned in (
+        ("h:1", "h:1", True),
+        ("h:1", "h:2", False),
+        ("127.0.0.1:1001,h:1", "127.0.0.1:1001,h:1", False),
+    ):
+        monkeypatch.setenv("REPLOG_BOOTSTRAP_SERVER", environment)
+        assert bootstrap_server(given) == given
+        said = capsys.readouterr().err
+        assert (f"the cluster of REPLOG_CLUSTER_DIRECTORY={stopped} is another one" in said) is warned, given
 
 
 def test_without_brokers_and_without_a_cluster_the_ways_out_are_named(monkeypatch, tmp_path):

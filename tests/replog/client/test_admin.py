@@ -180,6 +180,32 @@ async def test_a_cluster_that_is_away_is_an_error_at_the_deadline():
             await admin.list_topics()
 
 
+async def test_of_many_brokers_that_are_away_some_are_named():
+    bootstraps = [f"127.0.0.1:{port}" for port in range(1, 6)]
+    async with Admin(bootstraps, timeout_ms=400) as admin:
+        with pytest.raises(ReplogError) as away:
+            await admin.list_topics()
+    assert away.value.message.count("cannot be reached: Connection refused") == 3
+    assert "and 2 more)" in away.value.message
+
+
+async def test_a_controllers_address_in_place_of_a_brokers_is_named_at_once(cluster):
+    async with Admin(cluster.controller_address) as admin:
+        with pytest.raises(ReplogError, match="wrong server, such as a controller where a broker is wanted") as wrong:
+            await admin.list_topics()
+    assert wrong.value.code is ErrorCode.INVALID_REQUEST
+
+
+async def test_names_that_are_like_an_unknown_topic_are_proposed(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("flights", replication_factor=1)
+    async with Admin(bootstrap(cluster)) as admin:
+        with pytest.raises(ReplogError, match=r"topic 'flihgts' is not known; did you mean 'flights'\?"):
+            await admin.describe_topic("flihgts")
+        with pytest.raises(ReplogError, match="topic 'xyz' is not known; see the list"):
+            await admin.describe_topic("xyz")
+
+
 async def test_who_does_not_answer_is_named(cluster):
     await cluster.start_brokers(1, 2)
     address = cluster.brokers[1].address

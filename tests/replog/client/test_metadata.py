@@ -44,6 +44,20 @@ def test_a_leader_is_known_with_its_address_and_epoch():
     assert view.leader(TopicPartition("t", 1)) is None
 
 
+async def test_that_there_are_no_metadata_is_logged_once_until_there_are_some_again(cluster, caplog):
+    await cluster.start_broker(1)
+    metadata = Metadata(cluster.brokers[1].address, GrpcTransport(), random.Random(1))
+    away = ReplogError(ErrorCode.NETWORK_EXCEPTION, "nobody is there")
+    for _ in range(3):
+        metadata.told_of(away)
+    await metadata.fetch(())
+    metadata.told_of(away)
+    await metadata.close()
+    assert [r.getMessage() for r in caplog.records if "no metadata" in r.message] == [
+        "no metadata, trying on: nobody is there"
+    ] * 2
+
+
 def test_an_older_answer_does_not_bring_the_old_leader_back():
     view = ClusterView()
     view.apply(answer(leader=2, epoch=5, version=20))

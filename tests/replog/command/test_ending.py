@@ -19,7 +19,7 @@ def _raise(error: BaseException) -> None:
     [
         (ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic 'x' is not known"), 1),
         (ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, "topic name '' is empty"), 2),
-        (PermissionError(13, "Permission denied", "/data"), 1),
+        (IsADirectoryError(21, "Is a directory", "/data"), 1),
         (KeyboardInterrupt(), 130),
     ],
 )
@@ -30,6 +30,18 @@ def test_an_expected_error_is_one_line_on_stderr_and_a_status(error, status, cap
     assert len(printed.err.splitlines()) == 1
     if str(error):
         assert printed.err == f"error: {error}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (OSError(28, "No space left on device", "/data"), "make room there, or use another directory"),
+        (PermissionError(13, "Permission denied", "/data"), "run this as a user who may, or change who owns it"),
+    ],
+)
+def test_what_the_operating_system_refuses_comes_with_a_remedy(error, remedy, capsys):
+    assert run(lambda: _raise(error)) == 1
+    assert capsys.readouterr().err == f"error: {error}; {remedy}\n"
 
 
 def test_an_unexpected_error_keeps_its_traceback(capsys):
