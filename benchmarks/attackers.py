@@ -20,6 +20,7 @@ from pathlib import Path
 from benchmarks.beside import Figures, answer_orders
 from benchmarks.contenders import CONTROLLER, broker_name
 from benchmarks.unfinished import UnfinishedMessage
+from replog.addresses import parse_address
 from replog.client import Admin, Producer
 from replog.client.records import encode_batch
 from replog.errors import ReplogError
@@ -187,6 +188,34 @@ def look_ups(address: str, partitions: int) -> AbstractAsyncContextManager[None]
     return again_and_again(address, lambda at: look_up(at, partitions))
 
 
+async def connect_and_leave(address: str) -> None:
+    """Many at once; over TLS each with its whole handshake."""
+    host, port = parse_address(address)
+    tls = client_tls()
+
+    async def once() -> None:
+        with contextlib.suppress(OSError):
+            context = None if tls is None else tls.material.client
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+            writer.transport.abort()
+
+    await asyncio.gather(*(once() for _ in range(AT_ONCE)))
+
+
+@contextlib.asynccontextmanager
+async def silent_connections(address: str, connections: int) -> AsyncIterator[None]:
+    """They say nothing: over TLS their handshakes never end."""
+    host, port = parse_address(address)
+    async with contextlib.AsyncExitStack() as stack:
+        for number in range(connections):
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection(host, port)
+                stack.callback(writer.transport.abort)
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0.01)
+        yield
+
+
 @contextlib.asynccontextmanager
 async def again_and_again(address: str, ask: Callable[[str], Awaitable[object]]) -> AsyncIterator[None]:
     async def repeat() -> None:
@@ -239,6 +268,8 @@ ATTACKS = {
     "partitions": Attack(
         "two million empty partitions in 4 MiB", lambda at: again_and_again(at, ask_for_empty_partitions), SLACK
     ),
+    "connections": Attack("connections made and left", lambda at: again_and_again(at, connect_and_leave), SLACK),
+    "silent": Attack("10,000 connections that say nothing", lambda at: silent_connections(at, 10_000), SLACK),
     "idle": Attack("10,000 idle streams at the controller", lambda at: idle_streams(at, 10_000), SLACK, CONTROLLER),
 }
 

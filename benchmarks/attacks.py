@@ -36,9 +36,9 @@ TOPIC, PARTITIONS, PER_SECOND = "steady", 6, 1000
 WARM_UP_S = 3.0
 
 
-async def measure(name: str, attack: Attack, home: Path, seconds: float) -> Figures:
+async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secure: bool) -> Figures:
     """One attack, for so long, after as long without it."""
-    cluster = Replog(home)
+    cluster = Replog(home, secure=secure)
     try:
         await cluster.start()
         await prepare(cluster.bootstrap)
@@ -100,11 +100,11 @@ def shown(report: Mapping[str, Figures]) -> str:
     return table(head, rows)
 
 
-def run(name: str, seconds: float, note: Callable[[str], None]) -> Figures:
+def run(name: str, seconds: float, note: Callable[[str], None], *, secure: bool) -> Figures:
     home = Path(tempfile.mkdtemp(prefix="replog-bench-"))
     try:
         with asyncio.Runner(loop_factory=precise_loop) as runner:
-            figures = runner.run(measure(name, ATTACKS[name], home / "cluster", seconds))
+            figures = runner.run(measure(name, ATTACKS[name], home / "cluster", seconds, secure=secure))
     except (OSError, RuntimeError) as error:
         figures = {"failed": f"{type(error).__name__}: {error}"}
     finally:
@@ -117,6 +117,7 @@ def main() -> int:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--only", choices=ATTACKS, action="append", help="may be given several times")
     parser.add_argument("--seconds", type=float, default=12.0, help="without an attack, and as long with it")
+    parser.add_argument("--secure", action="store_true", help="a cluster with TLS and an authorizer")
     options = parser.parse_args()
     console = Console(stderr=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
@@ -124,8 +125,8 @@ def main() -> int:
     names = options.only or list(ATTACKS)
     note = partial(console.print, highlight=False)
     with page_cache_full(note):
-        report = {name: run(name, options.seconds, note) for name in names}
-    publish("attacks", shown(report), {"attacks": report}, options)
+        report = {name: run(name, options.seconds, note, secure=options.secure) for name in names}
+    publish("attacks-secure" if options.secure else "attacks", shown(report), {"attacks": report}, options)
     return 0
 
 

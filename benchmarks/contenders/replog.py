@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from replog.local_cluster.processes import (
     terminate,
     wait_until_stopped,
 )
+from replog.rpc.transports import CLIENT_CONFIG
 
 _LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms", "replica_lag_time_max_ms")
 
@@ -29,12 +31,14 @@ class Replog:
 
     name = "replog"
 
-    def __init__(self, home: Path, transport: str = "") -> None:
-        """`transport`: the setting `rpc.transport` of all processes."""
+    def __init__(self, home: Path, transport: str = "", *, secure: bool = False) -> None:
+        """`transport`: the setting `rpc.transport` of all processes. `secure`: with TLS and an authorizer; clients of
+        this process, and those that it starts, have its super user's certificate then."""
         fields = BrokerConfig.model_fields
         settings = {name.replace("_", "."): str(fields[name].default) for name in _LOCAL_TO_BROKERS}
         settings["rpc.transport"] = self._transport = transport
-        self._cluster = LocalCluster(home, len(BROKERS), settings)
+        self._cluster = LocalCluster(home, len(BROKERS), settings, secure=secure)
+        os.environ[CLIENT_CONFIG] = str(self._cluster.client_config) if secure else ""
         self._running: dict[str, ProcessId] = {}
         self._admin: Admin | None = None
 
