@@ -1,14 +1,21 @@
-"""TLS handshakes of one server that have not ended: how many, and for how long; and what its log says of bad ones."""
+"""TLS handshakes of one server that have not ended: how many, for how long, and how much of the event loop's time they
+take; and what its log says of bad ones."""
 
 import asyncio
 import logging
+import time
+from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from replog.rpc.limits import HANDSHAKE_S, MAX_HANDSHAKES
+from replog.rpc.peer import Peer
 from replog.rpc.tls import Tls
 
 logger = logging.getLogger(__name__)
 
+SHARE = 0.25  # of the event loop's time for handshakes: each costs about 1 ms of it
+BURST_S = 0.005  # of time that they may take at once
 LINES_A_SECOND = 10  # of the log; the others are counted
 
 
@@ -34,13 +41,24 @@ class Refusals:
 class Shaking(Protocol):
     """A connection in its handshake."""
 
+    asks: Peer
+
+    def go_on_handshake(self) -> None:
+        """With what has come."""
+
     def give_up_handshake(self, why: str) -> None: ...
 
 
 class Handshakes:
-    def __init__(self, tls: Tls) -> None:
+    """When all want more time than handshakes have, hosts take turns, and those of a host go one after the other. So a
+    flood of them holds up neither calls nor, for long, handshakes of other hosts."""
+
+    def __init__(self, tls: Tls, cpu_s: Callable[[], float] = time.thread_time) -> None:
         self.tls = tls
         self._under_way: dict[Shaking, asyncio.TimerHandle] = {}  # the oldest first
+        self._waiting: dict[str, deque[Shaking]] = {}  # by host, the one whose turn it is first
+        self._cpu_s = cpu_s
+        self._left_s, self._as_of = BURST_S, 0.0  # what they may take, at the loop's time
 
     def begin(self, wire: Shaking) -> None:
         """The one that waits longest gives way: then who comes now has time to end it, however many others never do."""
@@ -51,6 +69,43 @@ class Handshakes:
         )
         if len(self._under_way) > MAX_HANDSHAKES:
             next(iter(self._under_way)).give_up_handshake(f"{MAX_HANDSHAKES} younger TLS handshakes are under way")
+
+    def go_on(self, wire: Shaking) -> bool:
+        """Its peer has said something: go on now, or later if others wait or have had their share. Whether it was now.
+        Later `go_on_handshake` is called, if its handshake is still under way then."""
+        if not self._waiting and self._has_time():
+            self._step(wire)
+            return True
+        if not self._waiting:
+            self._wait()
+        self._waiting.setdefault(wire.asks.host, deque()).append(wire)
+        return False
+
+    def _has_time(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        self._left_s = min(BURST_S, self._left_s + (now - self._as_of) * SHARE)
+        self._as_of = now
+        return self._left_s > 0
+
+    def _step(self, wire: Shaking) -> None:
+        begun = self._cpu_s()
+        wire.go_on_handshake()
+        self._left_s -= self._cpu_s() - begun
+
+    def _wait(self) -> None:
+        asyncio.get_running_loop().call_later(max(0.0, -self._left_s / SHARE), self._next)
+
+    def _next(self) -> None:
+        while self._waiting and self._has_time():
+            host, waiting = next(iter(self._waiting.items()))
+            del self._waiting[host]
+            wire = waiting.popleft()
+            if waiting:
+                self._waiting[host] = waiting  # behind all others
+            if wire in self._under_way:
+                self._step(wire)
+        if self._waiting:
+            self._wait()
 
     def end(self, wire: Shaking) -> None:
         """It is done, or its connection is gone."""

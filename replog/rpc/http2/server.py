@@ -25,6 +25,7 @@ from replog.rpc.serving import cannot_listen
 from replog.rpc.tls import Tls
 
 BACKLOG = 1024  # connections that wait to be taken
+AT_ONCE = 16  # of them taken in one turn of the loop, which else does nothing meanwhile
 SWEEP_S = 10.0  # at most, between two looks for connections that are idle
 ENDING_S = 5.0  # for handlers that were cancelled
 
@@ -67,7 +68,8 @@ class H2Server:
             raise cannot_listen(self._address) from error
         for listener in sockets:
             loop = asyncio.get_running_loop()
-            self._listeners.append(await loop.create_server(self._new_wire, sock=listener, backlog=BACKLOG))
+            self._listeners.append(await loop.create_server(self._new_wire, sock=listener, backlog=AT_ONCE))
+            listener.listen(BACKLOG)  # for the kernel; asyncio has one number for both
         self._sweeping = asyncio.create_task(self._sweep(), name="end idle connections")
         await self.set_serving(False)
         return f"{host}:{sockets[0].getsockname()[1]}"

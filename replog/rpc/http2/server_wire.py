@@ -29,6 +29,7 @@ from replog.rpc.serving import decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import always
 
+FLIGHT = 16 << 10  # bytes of a handshake that are taken at a time: they may have to wait
 SILENCE_S = 30.0  # until a ping
 _TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
 _STOPPING = CallStatus(code_pb2.UNAVAILABLE, "the server is stopping; ask another one, or this one later", b"")
@@ -151,6 +152,7 @@ class ServerWire(Wire):
         self._refusals = refusals
         self._handshakes = handshakes
         self._sealed = handshakes is not None
+        self._flight = b""  # what came of a handshake, until it is its turn
         self._place = ""  # the other end's address and port
         self._stranger = ""  # why none of its calls is taken
 
@@ -180,6 +182,26 @@ class ServerWire(Wire):
         self._unread.came(nbytes)
 
     # -- TLS
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reads.room[:FLIGHT] if self._sealed else self._reads.room
+
+    def _unseal(self, data: memoryview, now_ms: int) -> None:
+        if not self._sealed:
+            super()._unseal(data, now_ms)
+            return
+        assert self._handshakes is not None
+        self._flight = bytes(data)
+        if not self._handshakes.go_on(self):
+            self._transport.pause_reading()
+
+    def go_on_handshake(self) -> None:
+        super()._unseal(memoryview(self._flight), int(self._loop.time() * 1000))
+        self._flight = b""
+        if not self.lost:
+            self._transport.resume_reading()  # if it was paused
+            if self.connection.has_to_send:
+                self.write_soon()
 
     def new_shield(self, data: memoryview) -> Shield | None:
         assert self._handshakes is not None
