@@ -62,7 +62,7 @@ async def test_a_few_are_done_at_once_and_a_flood_takes_its_share_of_time_and_no
     assert at_once >= BURST_S / COST_S - 1
     await until(done, 100)
     took_s = asyncio.get_running_loop().time() - begun
-    assert 100 * COST_S <= BURST_S + took_s * SHARE + COST_S
+    assert BURST_S + took_s * SHARE + COST_S >= 100 * COST_S
 
 
 async def test_hosts_take_turns():
