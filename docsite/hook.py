@@ -6,7 +6,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docsite.places import ABOVE, PICTURES, page_of, targets, with_links
+from docsite.places import ABOVE, PICTURES, REFERENCE, page_of, targets, with_links
 from docsite.sources import source_page
 from docsite.wire import wire_reference
 
@@ -17,10 +17,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds what is not in docs/: documents, the reference of the wire, and what documents link to."""
     documents = [f"docs/{file.src_uri}" for file in files.documentation_pages()]
     for path, page in ABOVE.items():
-        if path.endswith(".md"):
-            documents.append(path)
-            files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
-    files.append(File.generated(config, ABOVE["proto"], content=wire_reference()))
+        documents.append(path)
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
+    files.append(File.generated(config, REFERENCE, content=wire_reference()))
     for path in sorted({target for document in documents for target in targets(_read(document), document)}):
         page = page_of(path)
         if not page.startswith("source/"):
@@ -34,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turns links between files of the repository into links between pages."""
-    if page.file.src_uri.startswith("source/") or page.file.src_uri == ABOVE["proto"]:
+    if page.file.src_uri.startswith("source/") or page.file.src_uri == REFERENCE:
         return markdown
     above = {name: path for path, name in ABOVE.items()}
     return with_links(markdown, above.get(page.file.src_uri, f"docs/{page.file.src_uri}"))

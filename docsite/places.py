@@ -10,8 +10,8 @@ ABOVE = {  # of documents that are not in docs/, which is the site's root
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "tests/scenarios/README.md": "scenarios.md",
-    "proto": "wire-reference.md",
 }
+REFERENCE = "wire-reference.md"  # of all that is in proto/replog/v1
 PICTURES = (".png", ".svg")
 _LINK = re.compile(r"(?<=\]\()([^)#\s]*)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
@@ -22,6 +22,8 @@ def page_of(path: str) -> str:
     """Of a file or folder of the repository: a document's own page, a picture, or the page that shows it."""
     if path in ABOVE:
         return ABOVE[path]
+    if path.startswith("proto/replog/v1"):
+        return REFERENCE
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     shown = f"source/{path.lstrip('.')}"  # MkDocs leaves out what is hidden

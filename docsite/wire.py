@@ -20,9 +20,10 @@ FILES = ("log", "common", "controller", "metadata", "log_dirs", "inspection", "r
 _PACKAGE = ".replog.v1."
 _INTRODUCTION = """# Wire reference
 
-Every service, message and code of `proto/replog/v1`, made from these files. *For whom* says whose
-certificate a method asks for, or else what an ACL must allow if there is an authorizer ([security](security.md)). In
-proto3 a field that is absent has the value 0, or is empty; those called *optional* tell absent from 0.
+Every service, message and code of `proto/replog/v1`, made from these files. [The wire](wire.md) says how a client puts
+them to use. After a method's messages stands whose certificate it asks for, or else what an ACL must allow if there is
+an authorizer ([security](security.md)). In proto3 a field that is absent has the value 0, or is empty; those called
+*optional* tell absent from 0.
 """
 
 
@@ -74,12 +75,11 @@ def _text(comment: str) -> str:
 
 def _service(service: ServiceDescriptorProto, comments: _Comments, path: tuple[int, ...]) -> Iterator[str]:
     yield f"### Service {service.name}\n\n{comments.of(*path)}\n"
-    yield "| Method | Asks | Answers | For whom | |\n|---|---|---|---|---|"
     for at, method in enumerate(service.method):
         asks = "a stream of " * method.client_streaming + _link(method.input_type)
         answers = "a stream of " * method.server_streaming + _link(method.output_type)
-        for_whom = _permission(f"{service.name}/{method.name}")
-        yield f"| `{method.name}` | {asks} | {answers} | {for_whom} | {comments.line(*path, 2, at)} |"
+        for_whom, comment = _permission(f"{service.name}/{method.name}"), comments.line(*path, 2, at)
+        yield f"- **{method.name}**: {asks} → {answers}. *{for_whom}.* {comment}"
     yield ""
 
 
@@ -87,9 +87,9 @@ def _permission(method: str) -> str:
     """Whose certificate, or else what an ACL allows, if there is an authorizer."""
     access = ACCESS[method]
     if access.operation is None:
-        return "anybody"
+        return "Anybody"
     needs = f"{access.operation.name.title().replace('_', '')} on {access.on.value.partition(':')[0]}"
-    return needs if access.role is Role.ANY else f"a {access.role}; or {needs}"
+    return needs if access.role is Role.ANY else f"A {access.role}'s certificate, or {needs}"
 
 
 def _message(message: DescriptorProto, comments: _Comments, path: tuple[int, ...], outer: str = "") -> Iterator[str]:
