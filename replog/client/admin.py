@@ -438,7 +438,7 @@ class Admin:
         if described is None or described.error_code:
             code = ErrorCode(described.error_code) if described is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            why = "is not for this client: no ACL lets it describe it" if denied else "is not known"
+            why = "is not for this client; an administrator can allow it: replog acl add" if denied else "is not known"
             raise ReplogError(code, f"topic {topic!r} {why}")
         return _topic(described)
 
