@@ -235,7 +235,7 @@ class FetchSessionHandler:
             self._on_progress(replica, FollowerProgress(bounds_moved=True))
 
     def _failed(self, replica: FetchedReplica, follower: PartitionFollower, error: Exception) -> None:
-        """An error of one partition leaves the others alone (FT-12). An error of the disk ends the broker."""
+        """An error of one partition leaves the others alone (FT-12). An error of the disk is reported by the log."""
         if not isinstance(error, ReplogError) or error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
             follower.fail(repr(error))
             self._on_defect(replica, error)

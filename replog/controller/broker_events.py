@@ -85,6 +85,24 @@ def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> I
     yield from _changes(image, rules, active, image.index.led_by(NO_LEADER), change)
 
 
+def lose_replicas(
+    image: MetadataImage, rules: Rules, broker_id: int, offline: Iterable[tuple[TopicPartition, bytes]]
+) -> Iterator[Change | None]:
+    """A disk of the broker failed: these replicas lead no more, and are in no ISR and no ELR (CT-27)."""
+    named = (
+        tp
+        for tp, topic_id in dict.fromkeys(offline)
+        if tp in image.partitions and image.topics[tp.topic].topic_id == topic_id
+    )
+    return _changes(
+        image,
+        rules,
+        active_brokers(image) - {broker_id},
+        named,
+        lambda state, now: remove_from_isr(state, broker_id, now, unclean=rules.eligible_leader_replicas),
+    )
+
+
 def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[int]) -> Iterator[Change | None]:
     """`broker_id` does not hear those brokers: out of the ISRs that they lead, where enough members stay (CT-23)."""
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from replog.metadata.incarnation import Claim
 from replog.metadata.values import BrokerRegistration
+from replog.topic import TopicPartition
 
 CHECKS_PER_SESSION = 10
 
@@ -18,6 +19,7 @@ class Heartbeat(NamedTuple):
     metadata_version: int  # highest applied
     want_fence: bool = False
     want_shutdown: bool = False
+    offline: tuple[tuple[TopicPartition, bytes], ...] = ()  # replicas whose disk failed, with their topics' ids (CT-27)
 
 
 class HeartbeatAnswer(NamedTuple):

@@ -152,6 +152,8 @@ class ClusterState:
             and self.sessions.shutdown_seen(broker.broker_id, broker_events.active_brokers(self.image)),
         )
         changes = self._transition(broker, current, following)
+        if following is current and request.offline:
+            changes = broker_events.lose_replicas(self.image, self._rules, broker.broker_id, request.offline)
         answer = HeartbeatAnswer(
             is_caught_up=caught_up,
             is_fenced=following in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW),

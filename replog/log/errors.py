@@ -115,9 +115,13 @@ class LogUncleanable(_LogError):
 
 
 class LogStorageError(_LogError):
-    """The disk failed: the log takes nothing more until it is opened again."""
+    """The disk failed: the log takes nothing more until it is opened again. `path` lies on it, if it is known."""
 
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+    def __init__(self, message: str, path: Path | None = None) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class Passing(_LogError):
@@ -178,12 +182,15 @@ class DiskWork:
             raise self._half_changed(str(error)) from error
 
     def _half_changed(self, why: str) -> LogStorageError:
-        return LogStorageError(f"{self.directory} was left half changed: {why}; then restart the broker")
+        return LogStorageError(
+            f"{self.directory} was left half changed: {why}; then restart the broker", self.directory
+        )
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None:
             return
         if isinstance(error, LogStorageError):
+            error.path = error.path or self.directory
             self.fail(error)
         elif isinstance(error, OSError):
             failure = storage_error(self.directory, error)
@@ -203,10 +210,12 @@ def storage_error(path: Path, error: OSError) -> LogStorageError | Passing:
             "let fewer clients connect"
         )
     if isinstance(error, PermissionError):
-        return LogStorageError(f"{error.filename or path}: {error.strerror}; look to its owner and its permissions")
+        return LogStorageError(
+            f"{error.filename or path}: {error.strerror}; look to its owner and its permissions", path
+        )
     if error.errno in NO_ROOM:
         free = "no"
         with suppress(OSError):
             free = str(shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free)
         return NoRoom(f"{path}: {error.strerror}; {free} bytes are free there; make room, and it goes on by itself")
-    return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker")
+    return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker", path)

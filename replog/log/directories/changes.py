@@ -126,20 +126,29 @@ class LogChange:
     def __init__(self) -> None:
         self.directories: dict[Path, DirectoryChange] = {}
         self.failures: dict[TopicPartition, ReplogError] = {}  # why one cannot be created, or lead
+        self.broken: list[LogStorageError] = []  # why a directory took no change
 
     def __bool__(self) -> bool:
         return bool(self.directories)
 
     def steps(self) -> Iterator[None]:
-        """Carry it out, a few replicas a step. After the last step all of it is durable. Raises as
-        `DirectoryChange.steps`."""
+        """Carry it out, a few replicas a step. After the last step all of it is durable, except in directories that
+        failed."""
         for change in self.directories.values():
-            yield from change.steps()
+            try:
+                yield from change.steps()
+            except LogStorageError as error:
+                error.path = error.path or change.directory
+                change.abandon()
+                change.failures = dict.fromkeys((*change.new, *change.leading), error)
+                self.broken.append(error)
             self.failures |= change.failures
 
     def run(self) -> None:
-        """All steps at once."""
+        """All steps at once. Raises LogStorageError if a directory failed."""
         deque(self.steps(), maxlen=0)
+        if self.broken:
+            raise self.broken[0]
 
     def abandon(self) -> None:
         """It will not be committed."""

@@ -81,6 +81,7 @@ class LogDirectory:
         """
         self.path = path
         self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
+        self.offline: LogStorageError | None = None  # its disk failed: nothing here is read or written any more (CT-27)
         self.on_truncated: Callable[[TopicPartition, Log], None] = lambda _tp, _log: None
         self.on_flush_due: Callable[[TopicPartition, Log], None] = lambda _tp, log: log.flush_now()
         self.cleaned_offsets = CleanedOffsets(path / CLEANER_CHECKPOINT, threading.Lock())
@@ -308,6 +309,20 @@ class LogDirectory:
                 self._futures[tp] = FutureLog(log, new.topic_id)
             else:
                 self._logs[tp], self._topic_ids[tp] = log, new.topic_id
+
+    def forget(self, tp: TopicPartition) -> None:
+        """The replica, or future log, of an offline directory is not wanted any more. Its files stay."""
+        future = self._futures.pop(tp, None)
+        log = self._logs.pop(tp) if future is None else future.log
+        self._topic_ids.pop(tp, None)
+        log.abandon()
+
+    def take_offline(self, error: LogStorageError) -> None:
+        """Each log fails, and says so."""
+        self.offline = error
+        for log in self._all().values():
+            if log.failure is None:
+                log.flush_failed(error)
 
     def forget_gone(self) -> None:
         """Remove deleted replicas from the checkpoints, in any thread."""

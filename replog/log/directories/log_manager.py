@@ -93,6 +93,15 @@ class LogManager:
         stops = {directory.previous_stop for directory in self.directories}
         return stops.pop() if len(stops) == 1 else CleanStop()
 
+    @property
+    def working(self) -> Sequence[LogDirectory]:
+        """Those that are not offline."""
+        return [directory for directory in self.directories if directory.offline is None]
+
+    def directory_of(self, path: Path | None) -> LogDirectory | None:
+        """The one that `path` lies in."""
+        return next((d for d in self.directories if path is not None and path.is_relative_to(d.path)), None)
+
     def get(self, tp: TopicPartition) -> Log | None:
         home = self._home(tp)
         return home.get(tp) if home is not None else None
@@ -169,7 +178,9 @@ class LogManager:
         """Delete the replica and its future log. They are forgotten at once. Raises and keeps as
         `LogDirectory.plan_deletion`."""
         for directory in (self._home(tp), self._future_home(tp)):
-            if directory is not None:
+            if directory is not None and directory.offline is not None:
+                directory.forget(tp)
+            elif directory is not None:
                 directory.plan_deletion(tp, self._part(change, directory), keep=keep)
 
     def plan_creation(self, tp: TopicPartition, replica: NewReplica, change: LogChange) -> None:
@@ -179,7 +190,7 @@ class LogManager:
     def plan_leadership(self, tp: TopicPartition, epoch: int, change: LogChange) -> None:
         """Lead in a new epoch, which begins at the log end. Nothing may be appended before that is durable."""
         home = self._home(tp)
-        if home is not None:
+        if home is not None and home.offline is None:
             log = home.logs[tp]
             log.assign_epoch_start(epoch, save=False)
             self._part(change, home).leading[tp] = log
@@ -196,7 +207,7 @@ class LogManager:
 
     def _place(self, tp: TopicPartition, change: LogChange) -> LogDirectory:
         """The directory where the replica is, was begun or is wished to be, else the one with the fewest replicas."""
-        for directory in self.directories if len(self.directories) > 1 else ():
+        for directory in self.working if len(self.directories) > 1 else ():
             if tp in directory.logs or tp in directory.failed or (directory.path / tp.directory_name).exists():
                 return directory
 
@@ -204,7 +215,12 @@ class LogManager:
             planned = change.directories.get(directory.path)
             return len(directory.logs) + len(directory.futures) + (len(planned.new) if planned is not None else 0)
 
-        return self._wishes.pop(tp, None) or min(self.directories, key=replicas)
+        wished = self._wishes.pop(tp, None)
+        return (
+            wished
+            if wished is not None and wished.offline is None
+            else min(self.working or self.directories, key=replicas)
+        )
 
     # -- moves
 
@@ -216,6 +232,8 @@ class LogManager:
         """
         target = self._named(directory)
         home, moving_to = self._home(tp), self._future_home(tp)
+        if target.offline is not None:
+            raise target.offline
         if home is None:
             if tp not in self._wishes and len(self._wishes) >= MAX_WISHES:
                 raise ReplogError(ErrorCode.INVALID_REQUEST, f"{MAX_WISHES} replicas to come have a directory already")
@@ -240,7 +258,9 @@ class LogManager:
     def plan_no_move(self, tp: TopicPartition, change: LogChange) -> None:
         """Delete its future log, if there is one. It is forgotten at once."""
         target = self._future_home(tp)
-        if target is not None:
+        if target is not None and target.offline is not None:
+            target.forget(tp)
+        elif target is not None:
             target.plan_deletion(tp, self._part(change, target))
 
     def _named(self, path: str) -> LogDirectory:
@@ -285,7 +305,7 @@ class LogManager:
 
     def swapped(self) -> None:
         """Write the checkpoints, in any thread."""
-        for directory in self.directories:
+        for directory in self.working:
             directory.forget_gone()
             directory.cleaned_offsets.write()
 
@@ -296,29 +316,29 @@ class LogManager:
         assert target is not None, f"{tp} does not move"
         return home, target, home.logs[tp], target.futures[tp]
 
-    # -- upkeep, for all directories
+    # -- upkeep, for all directories that work
 
     def take_expired(self, now_ms: int) -> list[Path]:
         """See `LogDirectory.take_expired`."""
-        return [path for directory in self.directories for path in directory.take_expired(now_ms)]
+        return [path for directory in self.working for path in directory.take_expired(now_ms)]
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
-        return sum(directory.remove_expired_producers(now_ms, expiration_ms) for directory in self.directories)
+        return sum(directory.remove_expired_producers(now_ms, expiration_ms) for directory in self.working)
 
     def save_epochs(self) -> None:
-        for directory in self.directories:
+        for directory in self.working:
             directory.save_epochs()
 
     def checkpoint_recovery_points(self) -> None:
-        for directory in self.directories:
+        for directory in self.working:
             directory.checkpoint_recovery_points()
 
     def checkpoint_log_starts(self) -> None:
-        for directory in self.directories:
+        for directory in self.working:
             directory.checkpoint_log_starts()
 
     def checkpoint_high_watermarks(self) -> None:
-        for directory in self.directories:
+        for directory in self.working:
             directory.checkpoint_high_watermarks()
 
     # -- the end
@@ -327,6 +347,9 @@ class LogManager:
         """`LogDirectory.close` for every directory; if one fails the others are closed, and its error is raised."""
         failure: ReplogError | None = None
         for directory in self.directories:
+            if directory.offline is not None:
+                directory.abandon()
+                continue
             try:
                 directory.close(broker_epoch, incarnation_id)
             except ReplogError as error:

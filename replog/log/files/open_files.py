@@ -251,7 +251,8 @@ class OpenFile:
                 os.fsync(fd)
             except OSError as error:
                 if error.errno in NO_ROOM:  # what was written is lost
-                    raise LogStorageError(f"{self.path}: {error}; make room there, then restart the broker") from error
+                    trouble = f"{self.path}: {error}; make room there, then restart the broker"
+                    raise LogStorageError(trouble, Path(self.path)) from error
                 raise
 
     def close(self) -> None:

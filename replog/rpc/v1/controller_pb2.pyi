@@ -47,7 +47,7 @@ class UnregisterBrokerResponse(_message.Message):
     def __init__(self, metadata_version: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown", "incarnation_id", "known")
+    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown", "incarnation_id", "known", "offline")
     broker_id: int
     broker_epoch: int
     metadata_version: int
@@ -55,7 +55,15 @@ class HeartbeatRequest(_message.Message):
     want_shutdown: bool
     incarnation_id: bytes
     known: _metadata_pb2.MetadataPosition
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ...) -> None: ...
+    offline: _containers.RepeatedCompositeFieldContainer[OfflineReplica]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., offline: _Optional[_Iterable[_Union[OfflineReplica, _Mapping]]] = ...) -> None: ...
+
+class OfflineReplica(_message.Message):
+    __slots__ = ("topic", "topic_id", "partition")
+    topic: str
+    topic_id: bytes
+    partition: int
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
     __slots__ = ("is_caught_up", "is_fenced", "should_shutdown")

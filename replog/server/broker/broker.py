@@ -21,6 +21,7 @@ from replog.config import BrokerConfig, TopicConfig, topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_manager import LogManager
+from replog.log.errors import LogStorageError
 from replog.metadata.image import MetadataImage
 from replog.metadata.incarnation import INCARNATION_ID_SIZE
 from replog.metadata.records import change_of
@@ -101,7 +102,8 @@ class Broker:
             config.request_timeout_ms / 1000,
             self._backoff(),
         )
-        self.manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._fail)
+        self.manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._on_storage_error)
+        self._known.on_failure = self._on_storage_error
         self._watch = MetadataWatch(
             self._controller,
             self._identity,
@@ -118,6 +120,7 @@ class Broker:
             lambda: self._image.version,
             self._known,
             self._backoff(),
+            self.manager.offline_replicas,
         )
         self._producer_ids = ProducerIds(
             self._identity,
@@ -266,8 +269,29 @@ class Broker:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
 
+    def _on_storage_error(self, error: ReplogError) -> None:
+        """The log directory with the error goes offline, and the controller is told (CT-27); with the last one, or
+        before everything is loaded, the broker fails."""
+        logs, path = self.logs, error.path if isinstance(error, LogStorageError) else None
+        failed = logs.directory_of(path) if logs is not None and self.manager.started else None
+        if logs is None or failed is None or logs.working == [failed]:
+            self._fail(error)
+        elif failed.offline is None and isinstance(error, LogStorageError):
+            log.error(
+                "log directory offline",
+                directory=str(failed.path),
+                replicas=len(failed.logs),
+                reason=error.message,
+                remedy="other brokers lead its partitions; repair the disk or replace it, then restart this broker",
+            )
+            failed.take_offline(error)
+            for tp in failed.logs:
+                self._fetchers.stop(tp)
+            self._lifecycle.report_soon()
+
     def _fail(self, error: BaseException) -> None:
-        """The broker cannot go on: a log directory failed, or a new process took its id. It stops without a marker."""
+        """The broker cannot go on: its log directories failed, or a new process took its id. It stops without a
+        marker."""
         if not self._failure.done():
             log.error("broker failed", reason=str(error))
             self._failure.set_exception(error)

@@ -87,6 +87,7 @@ class ControllerService:
                 metadata_version=request.metadata_version,
                 want_fence=request.want_fence,
                 want_shutdown=request.want_shutdown,
+                offline=tuple((TopicPartition(r.topic, r.partition), r.topic_id) for r in request.offline),
             )
             answer = await self._controller.heartbeat(heartbeat)
         return pb.HeartbeatResponse(**answer._asdict())

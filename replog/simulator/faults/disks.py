@@ -25,8 +25,8 @@ ERRORS = {
 
 @deed(*ERRORS)
 async def failing(n: Nemesis, kind: FaultKind) -> None:
-    """A broker stops where writes fail, and stops again until the disk is repaired. Nobody stops without descriptors:
-    what needs a file is refused, and tried again."""
+    """All directories of a broker fail at once: it stops where writes fail, and stops again until they are repaired.
+    Nobody stops without descriptors, or without room: what needs them is refused, and tried again."""
     member, disk = n.running_broker(), n.kernel.disk
     member.disk_trouble |= kind is not FaultKind.NO_DESCRIPTORS
     name = member.name

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 
 import structlog
 
@@ -18,12 +19,14 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.control.broker_standing import BrokerStanding, BrokerState
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
+from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
 
 TAKEN_AFTER = 10  # refusals, half a second apart: longer than it takes to find that a process is gone (CT-21)
 REFUSED_S = 0.5
+MOST_OFFLINE = 1000  # replicas in a heartbeat; once the controller has acted on them come the next
 
 
 class BrokerLifecycle:
@@ -40,7 +43,9 @@ class BrokerLifecycle:
         metadata_version: Callable[[], int],
         known: NewestMetadata,
         backoff: Backoff,
+        offline_replicas: Callable[[], Iterable[tuple[TopicPartition, bytes]]],
     ) -> None:
+        self._offline_replicas = offline_replicas
         self._config = config
         self._channel = channel
         self._identity = identity
@@ -179,7 +184,15 @@ class BrokerLifecycle:
             want_fence=want_fence,
             want_shutdown=want_shutdown,
             known=self._known.message,
+            offline=[
+                pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition)
+                for tp, topic_id in islice(self._offline_replicas(), MOST_OFFLINE)
+            ],
         )
+
+    def report_soon(self) -> None:
+        """The next heartbeat goes out at once."""
+        self._changed.set()
 
     async def say_goodbye(self, timeout_s: float) -> None:
         """This broker fails and stops: others lead from now on, not when its session ends, and it may register again.

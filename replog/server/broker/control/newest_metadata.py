@@ -6,7 +6,7 @@ up a role, or counts by a smaller in-sync set, writes down first which metadata 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import structlog
@@ -14,7 +14,7 @@ import structlog
 from replog.backoff import Backoff
 from replog.errors import ReplogError
 from replog.log.directories.metadata_position import Position, read_position, write_position
-from replog.log.errors import Passing
+from replog.log.errors import LogStorageError, Passing
 from replog.metadata.records import position_to_message
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.threads import in_thread
@@ -33,6 +33,7 @@ class NewestMetadata:
         self._directories = directories
         self._backoff = backoff
         self._writing = asyncio.Lock()
+        self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # a directory fails, and another works
 
     @property
     def message(self) -> pb.MetadataPosition:
@@ -46,7 +47,7 @@ class NewestMetadata:
         async with self._writing:
             while position.version > self._durable:
                 try:
-                    await in_thread(lambda: self._write(position))
+                    failures = await in_thread(lambda: self._write(position))
                 except ReplogError as error:
                     if not isinstance(error, Passing):
                         raise
@@ -55,13 +56,17 @@ class NewestMetadata:
                 else:
                     self._backoff.reset()
                     self._durable, self.position = position.version, position
+                    for failure in failures:
+                        self.on_failure(failure)
 
-    def _write(self, position: Position) -> None:
-        lacking: list[Passing] = []
+    def _write(self, position: Position) -> list[LogStorageError]:
+        """Returns the errors of directories that failed while others work."""
+        lacking: list[Passing | LogStorageError] = []
         for directory in self._directories:
             try:
                 write_position(directory, position)
-            except Passing as error:
+            except (Passing, LogStorageError) as error:
                 lacking.append(error)
         if len(lacking) == len(self._directories):
-            raise lacking[0]
+            raise next((error for error in lacking if isinstance(error, Passing)), lacking[0])
+        return [error for error in lacking if isinstance(error, LogStorageError)]

@@ -17,7 +17,7 @@ between, and while clients are served the waves are smaller and leave room (`pac
 followers, as after a crash, do not rest.
 
 If there is no room or no descriptor for a replica, it keeps its role, or has none, until a later try succeeds; any
-other failure of a disk ends the broker.
+other failure of a disk takes its directory offline (CT-27).
 """
 
 import asyncio
@@ -266,6 +266,8 @@ class RoleChanges:
         for tp in placed:
             self._refused.pop(tp, None)
         refused = []
+        for broken in change.broken:
+            self._manager.on_storage_error(broken)
         for tp, error in change.failures.items():
             if not isinstance(error, Passing):
                 self._manager.on_storage_error(error)
@@ -329,7 +331,9 @@ class RoleChanges:
         following: list[tuple[TopicPartition, PartitionState]] = []
         async for tp in in_slices(changed):
             state = self._image.partitions.get(tp)
-            is_here = tp not in self._refused and tp not in self._coming
+            hosted = self._manager.hosted.get(tp)
+            is_offline = hosted is not None and hosted.is_offline
+            is_here = tp not in self._refused and tp not in self._coming and not is_offline
             if state is not None and self._broker_id in state.replicas and is_here:
                 (leading if state.leader == self._broker_id else following).append((tp, state))
         roles = (("leading", self._lead, leading), ("following", self._follow, following))

@@ -65,6 +65,8 @@ class LogDirsService:
         logs, topics = self._logs, dict.fromkeys(request.topics)
         described = await in_thread(partial(_file_systems, [directory.path for directory in logs.directories]))
         for directory, description in zip(logs.directories, described, strict=True):
+            if directory.offline is not None:
+                description.error_code = wire_code(ErrorCode.KAFKA_STORAGE_ERROR)
             replicas = self._replicas(logs, directory)
             description.replicas.extend(replica for replica in replicas if not topics or replica.topic in topics)
         answer = pb.DescribeLogDirsResponse(broker_id=self._manager.config.node_id, log_dirs=described)

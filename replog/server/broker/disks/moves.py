@@ -139,6 +139,7 @@ class ReplicaMoves:
             return  # deleted meanwhile, and the directory renamed
         current = self._logs.get(tp)
         if current is None or current.failure is not None:  # in the middle of a swap, or not the copy's fault
+            self._moves.pop(tp, None)
             self._manager.on_storage_error(error)
         elif self._is_under_way(tp, move):
             await self._call_off(tp, error.message)

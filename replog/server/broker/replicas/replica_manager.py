@@ -7,7 +7,7 @@ in the middle of another event (ST-5).
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -79,6 +79,7 @@ class ReplicaManager:
         self._marked: dict[FetchSession[Any], None] = {}  # these will look at their partitions
         self._woken = False  # a `_follow_up` is to come
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
+        self._offline: dict[TopicPartition, None] = {}  # their disk failed, and perhaps they were deleted since
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
 
     @property
@@ -297,9 +298,24 @@ class ReplicaManager:
             self._tell(session)
 
     def went_offline(self, tp: TopicPartition, error: ReplogError) -> None:
-        """The disk failed: answer all requests that wait on the partition. The broker stops (§1.4)."""
+        """The disk failed: the replica neither leads nor follows until the next start, and all requests that wait on
+        the partition are answered (§1.4)."""
         self.on_storage_error(error)
-        self.touched(tp, high_watermark_advanced=True)
+        hosted = self.hosted.get(tp)
+        if hosted is not None:
+            self._offline[tp] = None
+            hosted.leader = hosted.follower = None
+        self.role_changed(tp)
+
+    def offline_replicas(self) -> Iterator[tuple[TopicPartition, bytes]]:
+        """Those whose disk failed and on which the cluster still counts, with their topics' ids (CT-27)."""
+        me = self.config.node_id
+        for tp in self._offline:
+            hosted, state = self.hosted.get(tp), self.image.partitions.get(tp)
+            if hosted is None or not hosted.is_offline or state is None:
+                continue
+            if me in (state.leader, *state.isr, *state.elr):
+                yield tp, hosted.topic_id
 
     def role_changed(self, tp: TopicPartition) -> None:
         """Answer waiting requests now, not at their timeout: this broker leads no more (§2.3 step 6)."""

@@ -57,6 +57,8 @@ def place(directories: LogManager, tp: TopicPartition = TP) -> Path:
 def carry_out(change: LogChange | DirectoryChange) -> None:
     for _ in change.steps():
         pass
+    if isinstance(change, LogChange) and change.broken:
+        raise change.broken[0]
 
 
 def planned(

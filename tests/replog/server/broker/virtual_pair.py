@@ -32,8 +32,10 @@ CONTROLLER = "controller:9093"
 class VirtualPair:
     """Broker 1 leads from the start on; broker 2 can be killed and started again."""
 
-    def __init__(self, directory: Path, **settings: Any) -> None:
+    def __init__(self, directory: Path, disks: int = 1, **settings: Any) -> None:
+        """`disks`: log directories of each broker, below its own if there are several."""
         self.directory = directory
+        self.disks = disks
         self.settings = settings  # of each broker
         self.chance = Chance(1)
         self.loop = SimulatedLoop(self.chance)
@@ -82,7 +84,9 @@ class VirtualPair:
             "node_id": broker_id,
             "listeners": f"{name}:9092",
             "controller_listener": CONTROLLER,
-            "log_dirs": self.directory / name,
+            "log_dirs": [self.directory / name / str(disk) for disk in range(self.disks)]
+            if self.disks > 1
+            else self.directory / name,
             "broker_heartbeat_interval_ms": 100,
             "replica_lag_time_max_ms": 2000,
         }

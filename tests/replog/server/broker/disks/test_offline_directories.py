@@ -1,0 +1,166 @@
+"""A log directory that fails takes its own replicas offline, and not the broker (CT-27), in virtual time."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from replog.errors import ErrorCode
+from replog.metadata.values import NO_LEADER, PartitionState
+from replog.rpc import methods
+from replog.simulator.network.transport import SimulatedTransport
+from replog.topic import TopicPartition
+from tests.replog.log.batches import client_batch
+from tests.replog.server.broker.conftest import produce_request
+from tests.replog.server.broker.virtual_pair import VirtualPair
+
+PARTITIONS = [TopicPartition("t", number) for number in range(4)]
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """From now on nothing there can be written or fsynced, and no name changed."""
+    home, fails = str(directory), dict.fromkeys(("pwritev", "fsync", "rename", "replace", "mkdir", "open"))
+
+    def failing(name: str) -> None:
+        real = getattr(os, name)
+
+        def call(what: object, *rest: object, **options: object) -> object:
+            path = os.readlink(f"/proc/self/fd/{what}") if isinstance(what, int) else str(what)
+            if path.startswith(home) and not (name == "open" and rest and rest[0] in (os.O_RDONLY,)):
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            return real(what, *rest, **options)
+
+        monkeypatch.setattr(os, name, call)
+
+    for name in fails:
+        failing(name)
+
+
+@pytest.fixture
+def pair(tmp_path):
+    pair = VirtualPair(tmp_path, disks=2)
+    yield pair
+    pair.dispose()
+
+
+@pytest.fixture
+def topic(pair):
+    pair.create_topic(partitions=4, min_insync_replicas="1")
+    for partition in range(4):
+        pair.produce(100, partition=partition)
+    return pair
+
+
+def state(pair: VirtualPair, tp: TopicPartition) -> PartitionState:
+    return pair.controller.state.image.partitions[tp]
+
+
+def produce(pair: VirtualPair, tp: TopicPartition, broker_id: int) -> int:
+    async def ask() -> int:
+        channel = SimulatedTransport(pair.network, pair.client).connect(f"broker-{broker_id}:9092")
+        answer = await channel.call(methods.Log["produce_once"], produce_request(tp, client_batch(b"x")), 40)
+        return answer.answers[0].partitions[0].error_code
+
+    return pair.run(ask())
+
+
+def wait_for_leader(pair: VirtualPair, tp: TopicPartition, broker_id: int) -> None:
+    manager = pair.brokers[broker_id].manager
+    assert pair.loop.run_until(lambda: not isinstance(manager.leader(tp), ErrorCode), pair.loop.time() + 20)
+
+
+def on_first(pair: VirtualPair, broker_id: int) -> list[TopicPartition]:
+    first = pair.brokers[broker_id].logs.directories[0]
+    return [tp for tp in PARTITIONS if tp in first.logs]
+
+
+def test_a_leaders_failed_directory_gives_its_partitions_to_others_and_keeps_the_rest(topic, monkeypatch):
+    pair, lost = topic, on_first(topic, 1)
+    kept = [tp for tp in PARTITIONS if tp not in lost]
+    assert len(lost) == len(kept) == 2
+    broken(monkeypatch, pair.directory / "broker-1" / "0")
+    assert produce(pair, lost[0], 1) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not pair.brokers[1].failed
+    assert pair.loop.run_until(lambda: all(state(pair, tp).leader == 2 for tp in lost), pair.loop.time() + 5)
+    assert all(state(pair, tp).isr == (2,) for tp in lost)
+    assert all(state(pair, tp).leader == 1 and state(pair, tp).isr == (1, 2) for tp in kept)
+    for tp in lost:
+        assert produce(pair, tp, 1) == ErrorCode.KAFKA_STORAGE_ERROR
+        wait_for_leader(pair, tp, 2)
+        assert produce(pair, tp, 2) == ErrorCode.NONE
+    for tp in kept:
+        assert produce(pair, tp, 1) == ErrorCode.NONE
+    pair.loop.run_until(lambda: False, pair.loop.time() + 20)  # housekeeping leaves it alone
+    assert not pair.brokers[1].failed
+    assert all(state(pair, tp).isr == (2,) for tp in lost), "it does not come back by itself"
+
+
+def test_a_followers_failed_directory_leaves_the_isr_at_once(topic, monkeypatch):
+    pair, lost = topic, on_first(topic, 2)
+    broken(monkeypatch, pair.directory / "broker-2" / "0")
+    before = pair.loop.time()
+    pair.produce(100, partition=lost[0].partition)
+    assert pair.loop.time() - before < 1, "nobody waited for its lag"
+    assert pair.loop.run_until(lambda: all(state(pair, tp).isr == (1,) for tp in lost), pair.loop.time() + 5)
+    assert not pair.brokers[2].failed
+
+
+def test_new_replicas_go_to_the_directories_that_work_and_deleted_ones_are_forgotten(topic, monkeypatch):
+    pair = topic
+    broken(monkeypatch, pair.directory / "broker-2" / "0")
+    pair.produce(100, partition=on_first(pair, 2)[0].partition)
+
+    async def change() -> None:
+        async with pair.admin("another") as admin:
+            await admin.create_topic("u", partitions=4, replication_factor=2)
+            await admin.delete_topic("t")
+
+    pair.run(change())
+    working = pair.brokers[2].logs.directories[1]
+    assert pair.loop.run_until(lambda: {tp.topic for tp in pair.brokers[2].logs.logs} == {"u"}, pair.loop.time() + 10)
+    assert len(working.logs) == 4
+    assert not pair.brokers[2].failed
+
+
+def test_a_restart_after_the_repair_brings_it_back(topic, monkeypatch):
+    pair, lost = topic, on_first(topic, 2)
+    with monkeypatch.context() as patched:
+        broken(patched, pair.directory / "broker-2" / "0")
+        pair.produce(100, partition=lost[0].partition)
+        assert pair.loop.run_until(lambda: all(state(pair, tp).isr == (1,) for tp in lost), pair.loop.time() + 5)
+        pair.run(pair.brokers[2].stop(), pair.processes[2])
+    assert not list((pair.directory / "broker-2").glob("0/.kafka_cleanshutdown"))
+    pair.brokers.pop(2)
+    pair.start(2)
+    assert pair.loop.run_until(
+        lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in PARTITIONS), pair.loop.time() + 20
+    )
+
+
+def test_the_last_directory_ends_the_broker(topic, monkeypatch):
+    pair = topic
+    for disk in (0, 1):
+        broken(monkeypatch, pair.directory / "broker-1" / str(disk))
+    for tp in PARTITIONS:
+        assert produce(pair, tp, 1) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert pair.brokers[1].failed
+
+
+def test_a_partition_without_another_replica_waits_without_a_leader(pair, monkeypatch):
+    pair.create_topic(assignment=[(1,)], min_insync_replicas="1")
+    tp = PARTITIONS[0]
+    pair.produce(100)
+    home = pair.log(1).directory.parent
+    with monkeypatch.context() as patched:
+        broken(patched, home)
+        assert produce(pair, tp, 1) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert pair.loop.run_until(lambda: state(pair, tp).leader == NO_LEADER, pair.loop.time() + 5)
+        pair.loop.run_until(lambda: False, pair.loop.time() + 5)
+        assert state(pair, tp).leader == NO_LEADER
+        pair.run(pair.brokers[1].stop(), pair.processes[1])
+    pair.brokers.pop(1)
+    pair.start(1)
+    wait_for_leader(pair, tp, 1)
+    assert produce(pair, tp, 1) == ErrorCode.NONE
+    assert pair.log(1).log_end_offset == 2
