@@ -7,7 +7,7 @@ had committed. It and its equals are the only ones that may lead first.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ class Held(NamedTuple):
     log_end_offset: int
     seen_epoch: int  # the highest leader epoch that it has heard of
     producer_id: int = -1  # the highest that has written to it, -1: none
+    metadata_version: int = 0  # the newest of the metadata that its broker knows
 
 
 class Restored(NamedTuple):
@@ -51,7 +52,8 @@ def restored(copy: MetadataImage, held: Iterable[Held], read: Set[int], restorat
     topics = restoration.topics(replicas)
     by_partition: dict[TopicPartition, list[Held]] = defaultdict(list)
     for replica in replicas:
-        if topics[replica.partition.topic].topic_id == replica.topic_id:
+        topic = topics.get(replica.partition.topic)
+        if topic is not None and topic.topic_id == replica.topic_id:
             by_partition[replica.partition].append(replica)
     changes = [Change("cluster", None, copy.cluster_id)] if copy.cluster_id else []
     changes += [Change("broker_config", broker, configs) for broker, configs in copy.broker_configs.items()]
@@ -75,12 +77,10 @@ class _Restoration:
 
     def topics(self, replicas: Iterable[Held]) -> dict[str, Topic]:
         """Which topic each name stands for now."""
-        counts: dict[str, dict[bytes, int]] = defaultdict(lambda: defaultdict(int))
+        versions: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
         for replica in replicas:
-            counts[replica.partition.topic][replica.topic_id] += 1
-        topics = {}
-        for name, ids in counts.items():
-            topics[name] = self._topic(name, ids)
+            versions[replica.partition.topic][replica.topic_id].append(replica.metadata_version)
+        topics = {name: self._topic(name, ids) for name, ids in versions.items() if not self._is_deleted(name, ids)}
         for name, topic in self._copy.topics.items():
             if name in topics:
                 continue
@@ -91,23 +91,33 @@ class _Restoration:
                 self.remarks.append(f"topic {name} of the copy is on no disk: it was deleted since, and is left out")
         return topics
 
-    def _topic(self, name: str, ids: Mapping[bytes, int]) -> Topic:
-        """An id that the copy does not know is newer than the copy's."""
+    def _is_deleted(self, name: str, found: Mapping[bytes, Sequence[int]]) -> bool:
+        """Whether the copy knows that: who has replicas of it knows only older metadata."""
+        versions = [version for versions in found.values() for version in versions]
+        if name in self._copy.topics or min(versions) == 0 or max(versions) > self._copy.version:
+            return False
+        self.remarks.append(f"topic {name} was deleted before the copy: it is left out, and brokers keep it as stray")
+        return True
+
+    def _topic(self, name: str, found: Mapping[bytes, Sequence[int]]) -> Topic:
+        """The one that the newest metadata name: those of the copy, or those that a broker knows which has a replica.
+        One that was down while a topic was made again has still the old one."""
         known = self._copy.topics.get(name)
-        newer = {topic_id: count for topic_id, count in ids.items() if known is None or topic_id != known.topic_id}
-        if not newer:
-            assert known is not None
-            return known
-        topic_id = max(newer, key=lambda each: (newer[each], each))
-        if len(newer) > 1:
+        known_id = known.topic_id if known is not None else None
+        newer = {topic_id: versions for topic_id, versions in found.items() if topic_id != known_id}
+        topic_id = max(found, key=lambda each: (max(found[each]), len(found[each]), each in newer, each))
+        if known_id is not None and max(map(max, newer.values()), default=0) <= self._copy.version:
+            topic_id = known_id
+        if others := newer.keys() - {topic_id}:
             self.remarks.append(
-                f"topic {name} was made more than once: {len(newer)} topic ids are on the disks; the one with most "
-                "replicas is taken, and brokers keep the others as stray"
+                f"topic {name} was made more than once: {len(others) + 1} topic ids are on the disks or in the copy; "
+                "the one of the newest metadata is taken, and brokers keep the others as stray"
             )
         if known is None:
             self.remarks.append(f"topic {name} is younger than the copy: its settings are not known, defaults count")
             return Topic(name, topic_id)
-        self.remarks.append(f"topic {name} was deleted and made again since the copy: its settings may be others")
+        if topic_id != known_id:
+            self.remarks.append(f"topic {name} was deleted and made again since the copy: its settings may be others")
         return replace(known, topic_id=topic_id)
 
     def _brokers_of(self, name: str) -> set[int]:

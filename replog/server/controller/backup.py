@@ -7,6 +7,7 @@ from pathlib import Path
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import storage_errors
+from replog.log.files.replacing import fsync_directory
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import change_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
@@ -28,6 +29,7 @@ def back_up(store: Path, target: Path) -> tuple[Path, MetadataImage]:
         if read_copy(Path(scratch) / DATABASE_NAME) != records:
             raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} reads otherwise than it was written")
         (Path(scratch) / DATABASE_NAME).rename(path)
+        fsync_directory(target)
     return path, image
 
 

@@ -44,9 +44,9 @@ def restore(
     known = image_of(read_copy(copy)) if copy is not None else MetadataImage()
     surveys = [_surveyed(broker_id, path, known) for broker_id, paths in replicas.items() for path in paths]
     known.cluster_id = known.cluster_id or _cluster_id(surveys)
-    positions = [read_position(path) for paths in replicas.values() for path in paths]
-    newest = max([known.version, *(position.version for position in positions)])
-    held = [Held(told.broker_id, *replica) for told in surveys for replica in told.replicas]
+    versions = {broker_id: max(read_position(path).version for path in paths) for broker_id, paths in replicas.items()}
+    newest = max([known.version, *versions.values()])
+    held = [Held(t.broker_id, *replica, versions[t.broker_id]) for t in surveys for replica in t.replicas]
     result = restored(known, held, replicas.keys(), newest // VERSIONS_AHEAD)
     before = newest + VERSIONS_AHEAD
     new_history = [

@@ -175,6 +175,12 @@ def create_store(directory: Path, records: Iterable[pb.MetadataRecord]) -> None:
     with _lock(directory):
         if path.exists():
             raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is a metadata store already: {path}")
+        if remains := sorted(directory.glob(f"{DATABASE_NAME}-*")):
+            raise ReplogError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{remains[0]} is what is left of another store, and would count as changes of this one; move all of "
+                f"{DATABASE_NAME}* to another directory first",
+            )
         begun = path.with_name(path.name + ".tmp")
         try:
             begun.unlink(missing_ok=True)

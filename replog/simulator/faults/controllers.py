@@ -11,7 +11,7 @@ from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.log.directories.metadata_position import read_position
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.formatting import format_cluster
-from replog.server.controller.restoring import restore
+from replog.server.controller.restoring import VERSIONS_AHEAD, restore
 from replog.server.controller.sqlite_store import DATABASE_NAME, SqliteStore, create_store
 from replog.simulator.cluster.members import ETCD, ControllerMember, EtcdMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed
@@ -131,9 +131,13 @@ async def lose_store(n: Nemesis, kind: FaultKind) -> None:
     copy = _stored(member)
     await n.for_a_while()
     brokers = n.cluster.members.values()
-    begun = all((disk / META_PROPERTIES).exists() for broker in brokers for disk in broker.disks)
+    disks = [disk for broker in brokers for disk in broker.disks]
+    begun = all((disk / META_PROPERTIES).exists() for disk in disks)
     if not begun or not member.running or member.other_store is not None:
         raise NotNow
+    newest = max(read_position(disk).version for disk in disks)
+    if newest // VERSIONS_AHEAD < _stored(member)[-1].version // VERSIONS_AHEAD:
+        raise NotNow  # nobody has heard of the restoration before: the next one would take its place, as is right
     n.begin(kind, version=copy[-1].version)
     everybody = list(n.cluster.everyone())
     for each in everybody:
@@ -142,7 +146,8 @@ async def lose_store(n: Nemesis, kind: FaultKind) -> None:
     place = member.config.metadata_log_dir
     with tempfile.TemporaryDirectory() as scratch:
         create_store(Path(scratch), copy)
-        (place / DATABASE_NAME).unlink()
+        for left in place.glob(f"{DATABASE_NAME}*"):
+            left.unlink()
         restore(place, {b.broker_id: b.disks for b in brokers}, n.chance, Path(scratch) / DATABASE_NAME)
     for each in everybody:
         n.cluster.release(each)

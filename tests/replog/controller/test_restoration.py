@@ -1,5 +1,7 @@
 """What becomes of the metadata when all there is is an older copy, or nothing, and the disks of brokers."""
 
+import pytest
+
 from replog.config import ControllerConfig
 from replog.controller.broker_events import Rules, unfence
 from replog.controller.decision import numbered
@@ -34,10 +36,13 @@ def put(image, changes) -> MetadataImage:
     return image
 
 
-def held(broker_id, log_end_offset, last_epoch=4, *, partition=0, topic_id=ID, seen_epoch=None, producer_id=-1) -> Held:
+def held(
+    broker_id, log_end_offset, last_epoch=4, *, partition=0, topic_id=ID, seen_epoch=None, producer_id=-1, version=50
+) -> Held:
+    """`version`: of the metadata that the broker knows, which is newer than the copy's."""
     seen = last_epoch if seen_epoch is None else seen_epoch
     tp = TopicPartition("t", partition)
-    return Held(broker_id, tp, topic_id, last_epoch, log_end_offset, seen, producer_id)
+    return Held(broker_id, tp, topic_id, last_epoch, log_end_offset, seen, producer_id, version)
 
 
 def image_of(result) -> MetadataImage:
@@ -94,12 +99,43 @@ def test_a_topic_that_is_younger_than_the_copy_is_taken_from_the_disks_with_all_
 
 def test_a_topic_that_was_made_again_since_the_copy_is_the_one_on_the_disks():
     """Broker 3 was down and has still the old one."""
-    replicas = [held(1, 5, topic_id=OTHER_ID), held(2, 5, topic_id=OTHER_ID), held(3, 900)]
+    replicas = [held(1, 5, topic_id=OTHER_ID), held(2, 5, topic_id=OTHER_ID), held(3, 900, version=3)]
     result = restored(copy(state(1, 2, 3), configs={"segment.ms": "5"}), replicas, {1, 2, 3})
     after = image_of(result)
     assert after.topics["t"] == Topic("t", OTHER_ID, {"segment.ms": "5"})
     assert (after.partitions[TP].replicas, after.partitions[TP].elr) == ((1, 2), (1, 2))
     assert result.remarks == ["topic t was deleted and made again since the copy: its settings may be others"]
+
+
+@pytest.mark.parametrize("late", [1, 2])
+def test_a_topic_that_was_made_again_before_the_copy_is_the_one_of_the_copy(late):
+    """Broker 3 was down then, and has still the old one: it knows no metadata that are newer than the copy."""
+    replicas = [held(broker_id, 5, version=50) for broker_id in range(1, late + 1)]
+    replicas += [held(3, 900, topic_id=OTHER_ID, version=3), held(3, 900, partition=1, topic_id=OTHER_ID, version=3)]
+    image = copy(state(1, 2, 3), configs={"segment.ms": "5"})
+    result = restored(image, replicas, {1, 2, 3})
+    after = image_of(result)
+    assert after.topics["t"] == image.topics["t"]
+    assert set(after.partitions[TP].elr) == {replica.broker_id for replica in replicas if replica.topic_id == ID}
+    assert "topic t was made more than once: 2 topic ids" in result.remarks[0]
+    unread = restored(image, replicas[-2:], {3})
+    assert image_of(unread).topics["t"] == image.topics["t"], "the others may have it"
+    assert 3 not in image_of(unread).partitions[TP].elr
+
+
+def test_a_topic_that_only_a_broker_has_that_knows_less_than_the_copy_was_deleted():
+    image = put(MetadataImage(), [Change("cluster", None, "c"), *(Change("producer_ids", None, n) for n in range(30))])
+    result = restored(image, [held(3, 900, version=20)], {1, 2, 3})
+    assert image_of(result).topics == {}
+    assert result.remarks == ["topic t was deleted before the copy: it is left out, and brokers keep it as stray"]
+    for version in (0, 40):
+        assert image_of(restored(image, [held(3, 900, version=version)], {1, 2, 3})).topics.keys() == {"t"}
+
+
+def test_of_several_without_any_copy_the_one_of_the_newest_metadata_counts():
+    replicas = [held(1, 5, version=51), held(2, 900, topic_id=OTHER_ID), held(3, 900, topic_id=OTHER_ID)]
+    result = restored(put(MetadataImage(), [Change("cluster", None, "c")]), replicas, {1, 2, 3})
+    assert image_of(result).topics["t"].topic_id == ID
 
 
 def test_of_several_that_the_copy_does_not_know_the_one_with_most_replicas_counts():

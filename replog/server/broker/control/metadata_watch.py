@@ -2,14 +2,16 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import structlog
 
 from replog.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import key_of
 from replog.metadata.image import MetadataImage
+from replog.metadata.records import position_to_message
 from replog.rpc import methods
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
@@ -50,7 +52,7 @@ class MetadataWatch:
         self._apply = apply
         self._on_heard = on_heard
         self._backoff = backoff
-        self._heard = 0  # the version up to which everything has come
+        self._heard = Position()  # up to which everything has come, whole; some of it may not be applied yet
         self._gathered: dict[str, MetadataRecord] = {}  # of changes that are not whole yet
         self._whole: dict[str, MetadataRecord] = {}  # of those that are, to be applied
         self._gathers_all = False  # what is gathered will be all that there is,
@@ -89,11 +91,14 @@ class MetadataWatch:
             self._refusal = error.message
 
     async def _follow(self) -> None:
+        self._gathered.clear()  # who answers now may have another history
+        self._gathers_all = False
+        newest = max(self._heard, self._known.position, key=lambda position: position.version)
         request = pb.WatchMetadataRequest(
-            after_version=self._heard,
+            after_version=self._heard.version,
             broker_id=self._identity.broker_id,
             incarnation_id=self._identity.incarnation_id,
-            known=self._known.message,
+            known=position_to_message(newest),
         )
         deltas = self._channel.watch(methods.Controller["watch_metadata"], request)
         try:
@@ -119,9 +124,9 @@ class MetadataWatch:
             self._gathered.clear()
             self._gathers_all = True
         _merge(self._gathered, delta.records)
-        self._heard = delta.version
         if delta.version < delta.latest_version:
             return
+        self._heard = self._heard_with(self._gathered, delta.version)
         if self._gathers_all:
             self._whole.clear()
             self._gathers_all, self._is_all = False, True
@@ -130,6 +135,14 @@ class MetadataWatch:
         if self._first_latest is None:
             self._first_latest = delta.latest_version
         self._news.set()
+
+    def _heard_with(self, news: Mapping[str, MetadataRecord], version: int) -> Position:
+        cluster_id, history_id, _ = self._heard
+        if (cluster := news.get(key_of("cluster", None))) is not None:
+            cluster_id = cluster.cluster.cluster_id
+        if (lineage := news.get(key_of("lineage", None))) is not None and lineage.lineage.histories:
+            history_id = lineage.lineage.histories[-1].history_id
+        return Position(cluster_id, history_id, version)
 
     async def _apply_whole(self) -> None:
         while True:

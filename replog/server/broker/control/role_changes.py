@@ -1,6 +1,7 @@
 """Metadata into roles: which replicas this broker hosts, which it leads, which it copies from whom (§2).
 
-A change of the metadata has two phases, so that nothing here waits for a disk on the event loop:
+A change of the metadata is noted first (`newest_metadata.py`), and then has two phases, so that nothing here waits for
+a disk on the event loop:
 
 1. *Prepare*: the event loop works out which files must change. Deleted replicas are given up, and requests that wait
    on them are answered. Replicas that are about to lead stop fetching and take no records: the start of their epoch
@@ -157,6 +158,8 @@ class RoleChanges:
         async for record in in_slices(records):
             batch.add(change_of(record))
         changes = batch.changes
+        if changes:  # first of all: no older copy may give away once more an epoch that has begun here (CT-24)
+            await self._known.note(self._position(changes))
         topics = _of_kind(changes, "topic")
         placed = {**besides, **self._placed(changes, topics)}
         slices = self._pace.in_slices if self._waits(placed) else in_slices
@@ -170,8 +173,6 @@ class RoleChanges:
             self._logs.commit(change, self._manager.clock.wall_ms())
             await asyncio.sleep(0)
         self._note_failures(placed, change)
-        if changes:
-            await self._known.note(self._position(changes))
         batch.put()
         await self._commit(changes, placed, slices)
 

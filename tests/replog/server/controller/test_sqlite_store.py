@@ -209,6 +209,22 @@ def copied(store, directory, *suffixes):
     return directory
 
 
+def test_a_store_is_not_made_beside_what_another_left_which_would_count_as_its_changes(store, tmp_path, refused):
+    """SQLite goes by the name alone: what opened then was the old store."""
+    store.commit(0, records("of the old store"))
+    left = store.path.with_name("metadata.sqlite-wal")
+    kept = left.read_bytes()
+    store.close()
+    store.path.unlink()
+    left.write_bytes(kept)
+    with refused(STORAGE, str(left), "another store"):
+        create_store(store.path.parent, records("new"))
+    assert not store.path.exists()
+    assert left.read_bytes() == kept
+    left.unlink()
+    create_store(store.path.parent, records("new"))
+
+
 def test_a_copy_of_an_open_store_without_its_newest_changes_is_refused(store, tmp_path, refused):
     store.commit(0, records("c", 1, 2))
     part = copied(store, tmp_path / "part", "")

@@ -152,3 +152,17 @@ async def test_who_missed_that_an_acl_was_taken_away_does_not_keep_to_it_for_goo
         await watched.watch.wait_for_version(state.image.version, 60)
         await eventually(lambda: watched.image.version == state.image.version)
     assert list(watched.image.acls.ids) == both[1:]
+
+
+async def test_what_was_heard_and_is_not_applied_yet_is_told_to_who_comes_next(cluster):
+    """A controller on an older copy, which has gone on past it by itself: its changes must not be put upon these."""
+    await cluster.begin(1)
+    watched, controller = Watched(cluster), cluster.controller
+    records, _ = controller.records.since(0)
+    lost = metadata_pb2.MetadataRecord(key="topic/lost", version=records[-1].version + 3)
+    heard = controller_pb2.MetadataDelta(version=lost.version, latest_version=lost.version, records=[*records, lost])
+    watched.watch._take(heard)
+    for _ in range(5):
+        await controller.decide(lambda _: controller.state.begin_history())
+    async with watched.running():
+        await eventually(controller.is_behind.is_set)

@@ -15,6 +15,7 @@ import pytest
 
 from replog.errors import ErrorCode
 from replog.log.directories.changes import LogChange
+from replog.log.directories.metadata_position import read_position
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import storage_errors
 from replog.metadata.changes import Change
@@ -54,19 +55,36 @@ async def test_nobody_leads_without_the_epoch_that_the_disk_would_not_take(clust
     assert follower.manager.leader(TP) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
+async def test_which_metadata_say_so_is_noted_before_any_file_changes(cluster, monkeypatch):
+    """CT-24: of an epoch that was begun here, and a crash then, a controller on an older copy would know nothing."""
+    broker = await cluster.begin(1)
+    noted = []
+    steps = LogChange.steps
+
+    def noting(change: LogChange) -> Any:
+        noted.append((read_position(cluster.directory / "broker-1").version, broker._image.version))
+        return steps(change)
+
+    monkeypatch.setattr(LogChange, "steps", noting)
+    await cluster.create_topic("u", partitions=1, replication_factor=1)
+    await eventually(lambda: noted)
+    durable, applied = noted[0]
+    assert durable > applied
+
+
 async def test_a_broker_that_stops_starts_no_fetcher_any_more(cluster, monkeypatch):
     """§2.3 step 5: leaderships move while a broker lets go of its own, as when the whole cluster stops."""
     await cluster.begin(3)
     leader = cluster.leader(TP)
     follower = cluster.brokers[next(iter({1, 2, 3} - {leader}))]
-    stop_server = follower._server.stop
+    stop_server = follower._listening.stop
 
     async def stop_server_while_the_leader_changes(grace_s: float) -> None:
         await cluster.stop_broker(leader)
         await asyncio.sleep(0.2)
         await stop_server(grace_s)
 
-    monkeypatch.setattr(follower._server, "stop", stop_server_while_the_leader_changes)
+    monkeypatch.setattr(follower._listening, "stop", stop_server_while_the_leader_changes)
     await cluster.stop_broker(follower.config.node_id)
     assert cluster.leader(TP) not in (leader, follower.config.node_id)
     assert not follower._fetchers._fetchers
