@@ -12,6 +12,7 @@ from replog.cli import (
     broker,
     client_quota,
     cluster,
+    console,
     consume,
     controller,
     demo,
@@ -83,6 +84,7 @@ app.command()(consume.consume)
 app.add_typer(log.app, name="log")
 app.add_typer(audit.app, name="audit")
 app.add_typer(sim.app, name="sim")
+app.command()(console.console)
 app.command()(demo.demo)
 app.add_typer(broker.app, name="broker")
 app.command()(broker.broker_config)

@@ -1,0 +1,58 @@
+// Brokers with their disks, controllers, and the last audit.
+import { byId, make, setChildren, setText } from "./dom.js";
+import { perBroker, state } from "./state.js";
+import { bytes, count, day, number } from "./words.js";
+
+const TAGS = { active: ["s-in-sync", "✓"], stopping: ["s-moving", "→"], fenced: ["s-offline", "✕"] };
+
+export function showBrokers() {
+  const cluster = state.parts.cluster;
+  if (!cluster) return;
+  const sums = perBroker();
+  const cards = cluster.brokers.map((broker) => ({ ...broker, ...(sums.get(broker.id) ?? { leads: 0, replicas: 0, out: 0 }) }));
+  setChildren(byId("cards"), JSON.stringify(cards), () => cards.map(card));
+  const others = cluster.controllers.filter((address) => address !== cluster.controller);
+  setText(byId("controllers"), `Controller ${cluster.controller || "unknown"}${cluster.silent ? ", which brokers do not hear" : ""}${others.length ? `; standing by: ${others.join(", ")}` : ""}`);
+}
+
+function card(broker) {
+  const [style, symbol] = TAGS[broker.state] ?? ["", "?"];
+  const parts = [
+    make("h3", {}, `Broker ${broker.id}`, make("span", { class: `tag ${style}` }, `${symbol} ${broker.state}`)),
+    make("p", {}, `leads ${number(broker.leads)} of ${count(broker.replicas, "replica", "replicas")}, ${number(broker.out)} out of sync`),
+    make("p", { class: "note" }, `${broker.address}${broker.rack ? ` · rack ${broker.rack}` : ""} · epoch ${number(broker.broker_epoch)}`),
+  ];
+  for (const trouble of new Set([broker.trouble, broker.disks_trouble].filter(Boolean))) parts.push(make("p", { class: "fault-text" }, `! ${trouble}`));
+  return make("div", { class: "card" }, ...parts, ...broker.disks.map(disk));
+}
+
+function disk({ directory, error, total, usable, size }) {
+  const name = make("p", {}, make("code", {}, directory));
+  if (error) return make("div", {}, name, make("p", { class: "fault-text" }, `✕ failed: ${error}`));
+  if (total < 0) return make("div", {}, name, make("p", { class: "note" }, `${bytes(size)} of logs`));
+  const used = total - usable;
+  const told = `${bytes(used)} of ${bytes(total)} used, ${bytes(size)} of it logs`;
+  return make("div", {}, name, make("meter", { min: 0, max: total, low: 0.8 * total, high: 0.9 * total, optimum: 0, value: used, "aria-label": `${directory}: ${told}` }), make("p", { class: "note" }, told));
+}
+
+export function showAudit() {
+  const audit = state.parts.audit;
+  setChildren(byId("report"), JSON.stringify(audit ?? null), () => {
+    if (!audit) return [make("p", { class: "note" }, "Start the console with --audit DIR to see what an audit wrote there: ", make("code", {}, "replog audit run --report-dir DIR"))];
+    if (audit.trouble) return [make("p", {}, audit.trouble)];
+    const style = { CONSISTENT: "s-in-sync", DIVERGED: "s-offline" }[audit.verdict] ?? "s-not-preferred";
+    const symbol = { CONSISTENT: "✓", DIVERGED: "≠" }[audit.verdict] ?? "?";
+    const told = `${count(audit.partitions_compared, "partition", "partitions")} compared at level ${audit.level}, ${count(audit.count, "finding", "findings")} · ${day(audit.at)}`;
+    return [make("p", {}, make("span", { class: `tag ${style}` }, `${symbol} ${audit.verdict}`), ` ${told}`),
+      make("ol", { class: "findings" }, ...audit.findings.map((found, at) => finding(found, at + 1, audit.explain))),
+      audit.count > audit.findings.length ? make("p", { class: "note" }, `The first ${audit.findings.length}; report.html beside them has more.`) : ""];
+  });
+}
+
+function finding(found, at, explain) {
+  const where = found.partition === null ? found.topic : `${found.topic}-${found.partition}`;
+  const offsets = found.first_offset === null ? "" : ` offsets ${number(found.first_offset)} – ${number(found.last_offset)}`;
+  const wrong = found.wrong_replica === null ? "undetermined" : `most likely wrong: replica ${found.wrong_replica}`;
+  return make("li", {}, make("span", { class: "tag s-offline" }, found.class), " ", make("bdi", {}, where), `${offsets}, ${wrong}. ${found.why} `,
+    make("br"), `${found.remedy} `, make("br"), make("code", { class: "command" }, `${explain} ${at}`));
+}

@@ -1,0 +1,65 @@
+// The verdict at the top, and the figures.
+import { byId, make, setChildren, setClass, setText } from "./dom.js";
+import { counts, perBroker, state } from "./state.js";
+import { ago, count, number } from "./words.js";
+
+const SILENT_MS = 30000; // without a sign of life: one comes every ten seconds
+
+export function showOverview() {
+  const [kind, symbol, word, told] = verdict();
+  setClass(byId("verdict"), `verdict ${kind}`);
+  setText(byId("symbol"), symbol);
+  setText(byId("word"), word);
+  setText(byId("told"), told);
+  document.title = `${word}: replog console`;
+  const cluster = state.parts.cluster;
+  setText(byId("cluster"), cluster ? ` · cluster ${cluster.id}` : "");
+  setText(byId("live"), state.connected ? "live" : state.heard ? `last heard ${ago(state.heard)}` : "connecting");
+  if (cluster) showFigures(cluster);
+}
+
+function verdict() {
+  const { cluster, trouble } = state.parts;
+  if (!state.connected || (state.heard && Date.now() - state.heard > SILENT_MS)) {
+    return ["unknown", "?", state.heard ? "NO CONSOLE" : "CONNECTING", state.heard
+      ? "The console does not answer; what is shown is from before. The page connects again by itself."
+      : "The page fills as soon as the cluster answers."];
+  }
+  if (trouble) return ["unknown", "?", "NO ANSWER", `What is shown is from before. ${trouble}`];
+  if (!cluster) return ["unknown", "?", "CONNECTING", "The console asks the cluster for the first time."];
+  const found = counts();
+  const down = cluster.brokers.filter((broker) => broker.state !== "active");
+  const brokers = down.length ? ` ${down.map((broker) => `Broker ${broker.id} is ${broker.state}.`).slice(0, 5).join(" ")}` : "";
+  const failed = cluster.brokers.filter((broker) => broker.disks.some((disk) => disk.error));
+  if (found.offline) {
+    return ["fault", "✕", "OFFLINE", `${count(found.offline, "partition has", "partitions have")} no leader: nobody reads or writes there.${brokers}`];
+  }
+  if (found["below min"]) {
+    return ["fault", "!", "BELOW MINIMUM", `${count(found["below min"], "partition has", "partitions have")} too few replicas in sync: acks=all is refused there.${brokers}`];
+  }
+  if (found["out of sync"]) {
+    return ["warn", "↓", "OUT OF SYNC", `${count(found["out of sync"], "partition lacks a replica", "partitions lack a replica")} in sync; all can be read and written.${brokers}`];
+  }
+  if (cluster.silent) return ["warn", "!", "NO CONTROLLER", "The brokers do not hear a controller: they serve on, and nobody is elected until one is back."];
+  if (failed.length) return ["warn", "!", "DISK FAILED", `A log directory has failed on broker ${failed.map((broker) => broker.id).join(", ")}.${brokers}`];
+  if (down.length) return ["warn", "!", "BROKER DOWN", `Every partition is in sync all the same.${brokers}`];
+  return ["ok", "✓", "IN SYNC", "Every replica is in sync, and every broker is active."];
+}
+
+function showFigures(cluster) {
+  const found = counts();
+  const active = cluster.brokers.filter((broker) => broker.state === "active").length;
+  const behind = [...perBroker().values()].reduce((sum, broker) => sum + broker.out, 0);
+  const figures = [
+    ["brokers active", number(active), ` of ${number(cluster.brokers.length)}`],
+    ["partitions", number(state.rows.size), ""],
+    ["replicas out of sync", number(behind), ""],
+    ["below min. in sync", number(found["below min"] + found.offline), ""],
+    ["offline", number(found.offline), ""],
+    ["moving", number(found.moving), ""],
+    ["metadata version", number(cluster.version), ""],
+  ];
+  const build = () => figures.map(([name, value, rest]) =>
+    make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, rest))));
+  setChildren(byId("figures"), JSON.stringify(figures), build);
+}

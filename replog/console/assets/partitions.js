@@ -1,0 +1,147 @@
+// The map of all partitions, and the table of those that are worst, or were searched for.
+import { byId, make, setChildren, setClass, setText } from "./dom.js";
+import { toggleDetail, updateDetail } from "./detail.js";
+import { counts, lagOf, state } from "./state.js";
+import { ago, MEANINGS, number, STATES, stateClass, SYMBOLS } from "./words.js";
+
+const PAGE = 25;
+const TOPICS_DRAWN = 60;
+const CELLS_DRAWN = 120; // of one topic
+const chosen = { page: 0, states: new Set() };
+const lines = new Map(); // table bodies on this page, by key
+
+export function beginPartitions(show) {
+  const turn = (by) => () => { chosen.page += by; show(); };
+  byId("before").addEventListener("click", turn(-1));
+  byId("after").addEventListener("click", turn(1));
+  byId("words").addEventListener("input", () => { chosen.page = 0; show(); });
+  byId("filter").addEventListener("submit", (event) => event.preventDefault());
+  byId("states").addEventListener("click", (event) => {
+    const name = event.target.closest("button")?.dataset.state;
+    if (!name) return;
+    if (!chosen.states.delete(name)) chosen.states.add(name);
+    chosen.page = 0;
+    show();
+  });
+}
+
+const rank = (row) => STATES.indexOf(row.state);
+const inOrder = (a, b) => rank(a) - rank(b) || (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.partition - b.partition);
+
+export function showPartitions() {
+  const sorted = [...state.rows.values()].sort(inOrder);
+  showStates();
+  showMap(sorted);
+  const words = byId("words").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = sorted.filter((row) => (!chosen.states.size || chosen.states.has(row.state)) &&
+    words.every((word) => row.key.toLowerCase().includes(word)));
+  const pages = Math.max(1, Math.ceil(wanted.length / PAGE));
+  chosen.page = Math.min(Math.max(0, chosen.page), pages - 1);
+  const first = chosen.page * PAGE;
+  const shown = wanted.slice(first, first + PAGE);
+  setText(byId("shown"), wanted.length ? `${number(first + 1)}–${number(first + shown.length)} of ${number(wanted.length)}` : "none");
+  byId("before").disabled = chosen.page === 0;
+  byId("after").disabled = chosen.page >= pages - 1;
+  showLines(shown);
+}
+
+function showStates() {
+  const found = counts();
+  const box = byId("states");
+  setChildren(box, JSON.stringify(STATES), () => STATES.map((name) => make("button", { type: "button", "data-state": name, title: MEANINGS[name] },
+    make("span", { class: `key ${stateClass(name)}`, "aria-hidden": "true" }, SYMBOLS[name]), make("span", {}, name), make("b", {}))));
+  for (const button of box.children) {
+    button.setAttribute("aria-pressed", chosen.states.has(button.dataset.state));
+    setText(button.lastChild, number(found[button.dataset.state]));
+  }
+}
+
+function showMap(sorted) {
+  const topics = new Map(); // in the order of their worst partitions
+  for (const row of sorted) (topics.get(row.topic) ?? topics.set(row.topic, []).get(row.topic)).push(row);
+  const map = byId("map");
+  const drawn = [...topics].slice(0, TOPICS_DRAWN);
+  const signature = drawn.map(([topic, rows]) => topic + rows.map((row) => rank(row) + "" + row.partition).join()).join("\n") + topics.size;
+  setChildren(map, signature, () => {
+    const boxes = drawn.map(([topic, rows]) => topicBox(topic, rows));
+    if (topics.size > drawn.length) boxes.push(make("p", { class: "note" }, `and ${number(topics.size - drawn.length)} topics more, none worse than these`));
+    return boxes;
+  });
+}
+
+function topicBox(topic, rows) {
+  const bad = rows.filter((row) => rank(row) < STATES.indexOf("not preferred")).length;
+  const told = `${number(rows.length)} ${rows.length === 1 ? "partition" : "partitions"}${bad ? `, ${number(bad)} not in order` : ""}`;
+  const cells = rows.slice(0, CELLS_DRAWN).sort((a, b) => a.partition - b.partition).map((row) =>
+    make("span", { class: stateClass(row.state), title: `${row.key}: ${row.state}` }, SYMBOLS[row.state]));
+  if (rows.length > CELLS_DRAWN) cells.push(make("span", { class: "more" }, `+${number(rows.length - CELLS_DRAWN)}`));
+  const search = () => {
+    byId("words").value = topic;
+    byId("words").dispatchEvent(new Event("input"));
+  };
+  return make("div", { class: "topic" },
+    make("button", { type: "button", onclick: search, title: "Search for this topic" }, make("bdi", {}, topic), make("small", {}, told)),
+    make("div", { class: "cells", "aria-hidden": "true" }, ...cells));
+}
+
+function showLines(shown) {
+  const table = byId("rows");
+  const keys = new Set(shown.map((row) => row.key));
+  for (const [key, line] of lines) {
+    if (keys.has(key)) continue;
+    line.body.remove();
+    lines.delete(key);
+  }
+  let after = table.tHead;
+  for (const row of shown) {
+    const line = lines.get(row.key) ?? newLine(row);
+    if (after.nextElementSibling !== line.body) after.after(line.body); // the others keep their place, and their focus
+    after = line.body;
+    fill(line, row);
+  }
+}
+
+function newLine(row) {
+  const cell = (attributes = {}) => make("td", attributes);
+  const name = make("button", { type: "button", class: "name", "aria-expanded": "false", onclick: () => toggleDetail(line) }, make("bdi", {}, row.key));
+  const line = { row, name, tag: make("span", {}), chips: cell({ class: "chips" }), why: cell({ class: "why" }) };
+  line.watermark = cell({ class: "n", "data-label": "high watermark" });
+  line.end = cell({ class: "n", "data-label": "log end" });
+  line.lag = cell({ class: "n", "data-label": "lag" });
+  line.body = make("tbody", { "data-key": row.key }, make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, line.tag),
+    line.chips, line.watermark, line.end, line.lag, line.why));
+  lines.set(row.key, line);
+  return line;
+}
+
+function fill(line, row) {
+  const changed = line.row.last?.version !== row.last?.version;
+  line.row = row;
+  setClass(line.tag, `tag ${stateClass(row.state)}`);
+  setText(line.tag, `${SYMBOLS[row.state]} ${row.state}`);
+  const chips = row.replicas.map((broker) => chipOf(row, broker));
+  setChildren(line.chips, JSON.stringify(chips), () => chips.map(([kind, symbol, broker, told]) =>
+    make("span", { class: `chip ${kind}`, title: told }, `${symbol} ${broker}`, make("span", { class: "hidden" }, ` ${told}`))));
+  const leader = row.offsets[row.leader];
+  const lag = lagOf(row);
+  setText(line.watermark, leader ? number(leader[1]) : "–");
+  setText(line.end, leader ? number(leader[2]) : "–");
+  setText(line.lag, lag === null ? "–" : number(lag));
+  setClass(line.lag, lag ? "n behind" : "n");
+  const last = row.last;
+  setChildren(line.why, last ? String(last.version) : "", () => last
+    ? [last.did.map(([, words]) => words).join("; "), make("small", {}, `${last.why || "the controller"} · `, make("time", { "data-at": last.at }))]
+    : [make("small", { title: "none that the controller remembers" }, "–")]);
+  const time = line.why.querySelector("time");
+  if (time) setText(time, ago(last.at));
+  updateDetail(line, changed);
+}
+
+function chipOf(row, broker) {
+  if (broker === row.leader) return ["leader", "★", broker, `broker ${broker} leads in epoch ${row.epoch}`];
+  if (row.adding.includes(broker) && !row.isr.includes(broker)) return ["adding", "+", broker, `broker ${broker} is coming`];
+  if (row.removing.includes(broker)) return ["removing", "−", broker, `broker ${broker} is leaving`];
+  if (row.isr.includes(broker)) return ["isr", "✓", broker, `broker ${broker} is in sync`];
+  if (row.elr.includes(broker)) return ["elr", "◇", broker, `broker ${broker} is out of sync, and eligible to lead`];
+  return ["out", "↓", broker, `broker ${broker} is out of sync`];
+}

@@ -1,0 +1,153 @@
+"""What viewers see, kept for all of them: each asks what is new since the tick that it heard last. Pure.
+
+Nothing is queued for a viewer. One that is slow asks later, and gets the newest state of what changed meanwhile.
+"""
+
+import json
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from replog.client.descriptions import PartitionChanges, PartitionDescription, ReplicaDescription, TopicDescription
+from replog.console.partitions import state_of, told
+from replog.topic import TopicPartition
+
+CHANGES_OF_EACH = 20  # kept of a partition, as the controller does
+CHANGES_SHOWN = 200  # of all partitions, in the common timeline
+EPOCHS_SHOWN = 12  # of a replica's lineage: the last ones
+
+
+class _Row(NamedTuple):
+    tick: int  # when it changed last
+    text: str  # JSON
+
+
+class Board:
+    """Partitions by name, and `parts`: other things that are sent whole when they change."""
+
+    def __init__(self) -> None:
+        self.tick = 0  # grows by one with every `publish` that has something new
+        self._rows: OrderedDict[TopicPartition, _Row] = OrderedDict()  # those that changed last are last
+        self._parts: dict[str, _Row] = {}
+        self._described: dict[TopicPartition, tuple[PartitionDescription, dict[str, Any]]] = {}
+        self._replicas: dict[int, Mapping[TopicPartition, ReplicaDescription]] = {}
+        self._changes: dict[TopicPartition, deque[dict[str, Any]]] = {}
+        self._newest: deque[tuple[int, dict[str, Any]]] = deque(maxlen=CHANGES_SHOWN)
+        self._shrunk = 0  # the last tick with which a partition went: viewers from before it begin from the start
+        self._touched: dict[TopicPartition, None] = {}
+        self._news = False
+
+    def put_topics(self, topics: Iterable[TopicDescription]) -> None:
+        """All there are."""
+        known = self._described
+        self._described = {}
+        for topic in topics:
+            for partition in topic.partitions:
+                tp = TopicPartition(topic.topic, partition.partition)
+                least = topic.min_insync_replicas(partition)
+                was = known.pop(tp, None)
+                if was is None or was[0] != partition or was[1]["min"] != least:
+                    self._touched[tp] = None
+                    was = partition, _facts(topic, partition, least)
+                self._described[tp] = was
+        for tp in known:
+            self._rows.pop(tp, None)
+            self._changes.pop(tp, None)
+            self._touched.pop(tp, None)
+            self._shrunk, self._news = self.tick + 1, True
+
+    def put_replicas(self, broker: int, replicas: Mapping[TopicPartition, ReplicaDescription]) -> None:
+        """All of a broker; none if it does not answer."""
+        known = self._replicas.get(broker, {})
+        for tp in known.keys() | replicas.keys():
+            if known.get(tp) != replicas.get(tp):
+                self._touched[tp] = None
+        self._replicas[broker] = replicas
+
+    def keep_brokers(self, brokers: Iterable[int]) -> None:
+        """Others are no longer there."""
+        for gone in self._replicas.keys() - set(brokers):
+            self.put_replicas(gone, {})
+            del self._replicas[gone]
+
+    def put_changes(self, changes: PartitionChanges) -> None:
+        """Those that came since the last time, oldest first."""
+        for change in changes.changes:
+            tp, words = change.partition, told(change)
+            self._changes.setdefault(tp, deque(maxlen=CHANGES_OF_EACH)).append(words)
+            self._newest.append((self.tick + 1, words))
+            self._touched[tp] = None
+
+    def put_part(self, name: str, value: Any) -> None:
+        text = json.dumps(value, separators=(",", ":"))
+        if name not in self._parts or self._parts[name].text != text:
+            self._parts[name] = _Row(self.tick + 1, text)
+            self._news = True
+
+    def publish(self) -> bool:
+        """Make all that was put one tick; whether there was anything."""
+        touched = [tp for tp in self._touched if tp in self._described]
+        self._touched.clear()
+        if not touched and not self._news:
+            return False
+        self.tick += 1
+        self._news = False
+        for tp in touched:
+            self._rows[tp] = _Row(self.tick, json.dumps(self._row(tp), separators=(",", ":")))
+            self._rows.move_to_end(tp)
+        return True
+
+    def since(self, tick: int) -> str:
+        """JSON: what is new since then; with `"all": true` what there is."""
+        everything = tick < self._shrunk or tick == 0
+        tick = 0 if everything else tick
+        rows = []
+        for row in reversed(self._rows.values()):
+            if row.tick <= tick:
+                break
+            rows.append(row.text)
+        parts = [f'"{name}":{part.text}' for name, part in self._parts.items() if part.tick > tick]
+        changes = json.dumps([words for at, words in self._newest if at > tick], separators=(",", ":"))
+        all_ = json.dumps(everything)
+        return (
+            f'{{"tick":{self.tick},"all":{all_},"parts":{{{",".join(parts)}}},"changes":{changes},'
+            f'"rows":[{",".join(rows)}]}}'
+        )
+
+    def detail(self, tp: TopicPartition) -> dict[str, Any] | None:
+        """The past of one partition, and the lineage of its replicas side by side; None: there is no such partition."""
+        if tp not in self._described:
+            return None
+        lineage = {
+            broker: replicas[tp].epochs[-EPOCHS_SHOWN:]
+            for broker, replicas in sorted(self._replicas.items())
+            if tp in replicas
+        }
+        return {"changes": list(self._changes.get(tp, ())), "lineage": lineage}
+
+    def _row(self, tp: TopicPartition) -> dict[str, Any]:
+        partition, facts = self._described[tp]
+        offsets = {}
+        for broker in partition.replicas:
+            replica = self._replicas.get(broker, {}).get(tp)
+            if replica is not None:
+                offsets[broker] = (replica.log_start_offset, replica.high_watermark, replica.log_end_offset)
+        changes = self._changes.get(tp)
+        return {**facts, "offsets": offsets, "last": changes[-1] if changes else None}
+
+
+def _facts(topic: TopicDescription, partition: PartitionDescription, least: int) -> dict[str, Any]:
+    return {
+        "key": str(TopicPartition(topic.topic, partition.partition)),
+        "topic": topic.topic,
+        "partition": partition.partition,
+        "state": state_of(topic, partition),
+        "leader": partition.leader,
+        "epoch": partition.leader_epoch,
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "elr": partition.elr,
+        "adding": partition.adding_replicas,
+        "removing": partition.removing_replicas,
+        "min": least,
+    }

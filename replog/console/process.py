@@ -1,0 +1,119 @@
+"""The process: who may reach the console, and its end."""
+
+import asyncio
+import contextlib
+import signal
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from replog.addresses import is_loopback, parse_address
+from replog.client.admin import Admin
+from replog.console.app import console_app
+from replog.console.board import Board
+from replog.console.guard import LOCAL
+from replog.console.watcher import Watcher
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.transports import client_tls
+
+TIMEOUT_MS = 5000  # of one question to the cluster
+CONNECTIONS = 300
+STOP_S = 2  # streams never end by themselves
+
+
+def serve(bootstrap: str, listener: str, keystore: Path | None, audit: Path | None) -> None:
+    """Until SIGINT or SIGTERM. Raises INVALID_CONFIG."""
+    host, port = _address(listener)
+    tls = tls_options(host, listener, keystore)
+    asyncio.run(_serve(bootstrap, host, port, tls, audit))
+
+
+class _Server(uvicorn.Server):
+    """Signals are for who runs it: uvicorn would raise them once more when it has stopped."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _serve(bootstrap: str, host: str, port: int, tls: dict[str, Any], audit: Path | None) -> None:
+    async with watching(bootstrap, audit) as watcher:
+        server = http_server(watcher, host, port, tls)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)
+        await server.serve()
+
+
+def http_server(watcher: Watcher, host: str, port: int, tls: dict[str, Any]) -> uvicorn.Server:
+    """One that does not run yet."""
+    config = uvicorn.Config(
+        console_app(watcher, None if tls else LOCAL | {host.lower()}),
+        host=host.strip("[]"),
+        port=port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        lifespan="off",
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=STOP_S,
+        **tls,
+    )
+    return _Server(config)
+
+
+@contextlib.asynccontextmanager
+async def watching(bootstrap: str, audit: Path | None = None) -> AsyncIterator[Watcher]:
+    """A watcher that runs."""
+    async with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+        watcher = Watcher(admin, Board(), audit)
+        running = asyncio.create_task(watcher.run())
+        try:
+            yield watcher
+        finally:
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+
+
+def _address(listener: str) -> tuple[str, int]:
+    try:
+        return parse_address(listener)
+    except ValueError as error:
+        raise ReplogError(ErrorCode.INVALID_CONFIG, f"--listener {error}") from None
+
+
+def tls_options(host: str, listener: str, keystore: Path | None) -> dict[str, Any]:
+    """What uvicorn is to be told: who shows no certificate of the cluster's authority is not let in.
+
+    Raises INVALID_CONFIG.
+    """
+    if keystore is None:
+        if is_loopback(host):
+            return {}
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"--listener {listener}: others than this machine may reach it; give --keystore FILE, the key and the "
+            "certificate that browsers are shown (docs/console.md), or listen on 127.0.0.1",
+        )
+    cluster = client_tls()
+    if cluster is None:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            "--keystore: only certificates of the cluster's authority are let in, and REPLOG_CLIENT_CONFIG names no "
+            "file with security.protocol=SSL and ssl.truststore.location (docs/security.md)",
+        )
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(keystore)
+    except (OSError, ssl.SSLError) as error:
+        raise ReplogError(ErrorCode.INVALID_CONFIG, f"--keystore {keystore}: {error}") from None
+    return {
+        "ssl_certfile": keystore,
+        "ssl_keyfile": keystore,
+        "ssl_ca_certs": cluster.files.truststore,
+        "ssl_cert_reqs": ssl.CERT_REQUIRED,
+    }

@@ -1,0 +1,173 @@
+"""One poll for all viewers: while somebody looks, and for at most a fifth of the time."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from replog.client.admin import Admin
+from replog.client.descriptions import BrokerDescription, ClusterDescription, LogDirDescription
+from replog.console.audit_report import audit_report
+from replog.console.board import Board
+from replog.errors import ReplogError
+
+POLL_S = 1.0  # between the ends and beginnings of polls, at least
+REST = 4  # … and so many times as long as the last one took
+BROKERS_S = 0.5  # so long a poll waits for brokers; who is slower is in a later one
+DISKS_S = 10.0  # between looks at log directories and at the report of the audit
+
+
+class Watcher:
+    """Puts what an admin is told on the board. `ticked` is set, and replaced, with each tick."""
+
+    def __init__(self, admin: Admin, board: Board, audit: Path | None = None) -> None:
+        self.board = board
+        self.ticked = asyncio.Event()
+        self._admin = admin
+        self._audit = audit
+        self._viewers = 0
+        self._watched = asyncio.Event()
+        self._version = 0  # of the newest change that is known
+        self._asking: dict[tuple[str, int], asyncio.Task[Any]] = {}
+        self._brokers: dict[int, dict[str, Any]] = {}
+        self._next_disks = 0.0
+
+    def come(self) -> None:
+        """A viewer."""
+        self._viewers += 1
+        self._watched.set()
+
+    def go(self) -> None:
+        self._viewers -= 1
+        if not self._viewers:
+            self._watched.clear()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        try:
+            while True:
+                await self._watched.wait()
+                began = time.monotonic()
+                await self._poll()
+                if self.board.publish():
+                    self.ticked.set()
+                    self.ticked = asyncio.Event()
+                await asyncio.sleep(max(POLL_S, REST * (time.monotonic() - began)))
+        finally:
+            tasks = list(self._asking.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _poll(self) -> None:
+        try:
+            cluster = await self._admin.describe_cluster()
+            self.board.put_topics(await self._admin.describe_topics())
+        except ReplogError as error:
+            self.board.put_part("trouble", error.message)
+            return
+        self.board.put_part("trouble", "")
+        await asyncio.gather(self._take_changes(), self._ask_brokers(cluster))
+        self.board.put_part("cluster", self._cluster(cluster))
+
+    async def _take_changes(self) -> None:
+        try:
+            changes = await self._admin.describe_partition_changes(self._version)
+        except ReplogError as error:
+            self.board.put_part("history", {"since": None, "trouble": error.message})
+            return
+        self.board.put_changes(changes)
+        self._version = changes.changes[-1].version if changes.changes else self._version
+        self.board.put_part("history", {"since": changes.kept_since_ms, "trouble": ""})
+
+    async def _ask_brokers(self, cluster: ClusterDescription) -> None:
+        """Each by itself: one that hangs keeps nobody else's answers back."""
+        self._brokers = {b.broker_id: self._brokers.get(b.broker_id, _nothing()) for b in cluster.brokers}
+        self.board.keep_brokers(self._brokers)
+        now, disks = time.monotonic(), False
+        if now >= self._next_disks:
+            self._next_disks, disks = now + DISKS_S, True
+            if self._audit is not None:
+                self._begin("audit", 0, self._look_at_audit(self._audit))
+        for broker in cluster.brokers:
+            if broker.fenced:
+                self._forget_offsets(broker.broker_id, "")
+                self._told(broker.broker_id)["disks"] = []
+                continue
+            self._begin("replicas", broker.broker_id, self._take_replicas(broker.broker_id))
+            if disks:
+                self._begin("disks", broker.broker_id, self._take_disks(broker.broker_id))
+        if self._asking:
+            await asyncio.wait(self._asking.values(), timeout=BROKERS_S)
+        for key in [key for key, task in self._asking.items() if task.done()]:
+            self._asking.pop(key).result()
+
+    def _begin(self, what: str, broker: int, asking: Coroutine[Any, Any, None]) -> None:
+        if (what, broker) in self._asking:
+            asking.close()
+        else:
+            self._asking[what, broker] = asyncio.create_task(asking, name=f"{what} of {broker}")
+
+    async def _take_replicas(self, broker: int) -> None:
+        try:
+            replicas = await self._admin.describe_replicas(broker)
+        except ReplogError as error:
+            self._forget_offsets(broker, error.message)
+            return
+        self._told(broker)["trouble"] = ""
+        self.board.put_replicas(broker, replicas)
+
+    def _forget_offsets(self, broker: int, why: str) -> None:
+        self._told(broker)["trouble"] = why
+        self.board.put_replicas(broker, {})
+
+    async def _take_disks(self, broker: int) -> None:
+        told = self._told(broker)
+        try:
+            described = await self._admin.describe_log_dirs([broker])
+        except ReplogError as error:
+            told["disks_trouble"] = error.message
+            return
+        told["disks"], told["disks_trouble"] = [_disk(directory) for directory in described[broker]], ""
+
+    async def _look_at_audit(self, directory: Path) -> None:
+        self.board.put_part("audit", await asyncio.to_thread(audit_report, directory))
+
+    def _told(self, broker: int) -> dict[str, Any]:
+        """What is known of a broker; of one that has gone meanwhile it goes nowhere."""
+        return self._brokers.get(broker, {})
+
+    def _cluster(self, cluster: ClusterDescription) -> dict[str, Any]:
+        return {
+            "id": cluster.cluster_id,
+            "controller": cluster.controller,
+            "controllers": cluster.controllers,
+            "silent": cluster.controller_heard_ms_ago > 5000,
+            "version": cluster.metadata_version,
+            "brokers": [{**_broker(broker), **self._brokers[broker.broker_id]} for broker in cluster.brokers],
+        }
+
+
+def _nothing() -> dict[str, Any]:
+    return {"trouble": "", "disks": [], "disks_trouble": ""}
+
+
+def _broker(broker: BrokerDescription) -> dict[str, Any]:
+    known = asdict(broker)
+    return {
+        "id": broker.broker_id,
+        "state": broker.state,
+        **{name: known[name] for name in ("address", "rack", "broker_epoch")},
+    }
+
+
+def _disk(directory: LogDirDescription) -> dict[str, Any]:
+    return {
+        "directory": directory.log_dir,
+        "error": directory.error.name if directory.error else "",
+        "total": directory.total_bytes,
+        "usable": directory.usable_bytes,
+        "size": sum(replica.size for _, replica in directory.replicas),
+    }
