@@ -39,7 +39,7 @@ def tour() -> str:
 def test_the_first_five_minutes_work(tmp_path):
     script = tour()
     assert script.count("replog ") >= 30
-    assert script.count("python -") == 2
+    assert script.count("python -") == 5
     environment = {key: value for key, value in os.environ.items() if not key.startswith("REPLOG_")}
     directory = tmp_path / "cluster"
     try:
@@ -55,5 +55,12 @@ def test_the_first_five_minutes_work(tmp_path):
         replog = Path(sys.executable).parent / "replog"
         subprocess.run([replog, "cluster", "down", "--directory", directory], capture_output=True, timeout=120)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
-    for expected in ("hello\nworld\n", "still here", "offset 3 of greetings-0", "CONSISTENT", "4 b'hello'"):
+    for expected in (
+        "hello\nworld\n",
+        "still here",
+        "offset 3 of greetings-0",
+        "CONSISTENT",
+        "4 b'hello'",
+        "10000 orders done",
+    ):
         assert expected in run.stdout, f"{expected!r} is not in:\n{run.stdout}\n{run.stderr}"
