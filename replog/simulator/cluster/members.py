@@ -145,6 +145,12 @@ class BrokerMember(Member):
             raise Violation("7.7", f"{self.name} has {tp} in {len(paths)} directories: {', '.join(map(str, paths))}")
         return paths[0]
 
+    def restart_if_repaired(self) -> None:
+        """What its operator does once a disk is well again: a directory that went offline comes back with a start."""
+        logs = self.broker.logs if self.broker is not None else None
+        if logs is not None and logs.working != logs.directories:
+            self.stop()
+
     def start(self) -> None:
         self.disk_trouble = self.kernel.disk.failing(self.name)
         super().start()

@@ -209,6 +209,8 @@ class SimulatedCluster:
         for host in self.everyone():
             host.resume()
             self._start_again(host)
+        for member in self.members.values():
+            member.restart_if_repaired()
 
     def stop_brokers(self) -> None:
         """As SIGTERM to each; none is started again."""

@@ -25,12 +25,14 @@ ERRORS = {
 
 @deed(*ERRORS)
 async def failing(n: Nemesis, kind: FaultKind) -> None:
-    """All directories of a broker fail at once: it stops where writes fail, and stops again until they are repaired.
+    """All directories of a broker fail at once. Each goes offline where it meets that, and with the last one the broker
+    stops, again and again until they are repaired.
     Nobody stops without descriptors, or without room: what needs them is refused, and tried again."""
     member, disk = n.running_broker(), n.kernel.disk
     member.disk_trouble |= kind is not FaultKind.NO_DESCRIPTORS
     name = member.name
     await n.lasting(kind, lambda: disk.fail(name, ERRORS[kind]), lambda: disk.heal(name), broker=name)
+    member.restart_if_repaired()
 
 
 def _any_running(n: Nemesis) -> Member:
