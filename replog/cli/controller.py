@@ -11,6 +11,7 @@ from replog.errors import ErrorCode, ReplogError
 
 if TYPE_CHECKING:
     from replog.config import ControllerConfig
+    from replog.rpc.v1.metadata_pb2 import MetadataRecord
 
 app = typer.Typer(rich_markup_mode="markdown")
 
@@ -93,7 +94,10 @@ def format_store(
 Replicas = Annotated[
     list[str],
     typer.Option(
-        "--replica", metavar="ID=DIR", help="A log directory of broker ID, which is stopped; one for each of them all."
+        "--replica",
+        metavar="ID=PATH",
+        help="A log directory of broker ID, which is stopped, or what `replog log survey` printed of it; for each of "
+        "them all.",
     ),
 ]
 
@@ -107,13 +111,23 @@ def backup(
     """Copy the metadata store as it is at one moment, also while the controller runs; prints the file.
 
     Its name has the cluster id and the version. The copy is read back before it gets that name. Run it on the host of
-    the store, as the user of the controller. An etcd has its own: `etcdctl snapshot save`.
+    the store, as the user of the controller; with `metadata.store=etcd` anywhere, with a controller's settings.
 
     Example: `replog controller backup --config /etc/replog/controller.properties --to /var/backups`
     """
-    from replog.server.controller.backup import back_up
+    import asyncio
 
-    path, image = back_up(_sqlite_directory(config, override), to)
+    from replog.server.controller.backup import back_up, read_store
+    from replog.server.controller.formatting import store_in_etcd
+
+    parsed = _parsed(config, override)
+
+    async def read_etcd() -> "list[MetadataRecord]":
+        async with store_in_etcd(parsed) as store:
+            return await store.load()
+
+    in_etcd = parsed.metadata_store == "etcd"
+    path, image = back_up(asyncio.run(read_etcd()) if in_etcd else read_store(parsed.metadata_log_dir), to)
     print(path)
     note(f"cluster {image.cluster_id}, version {image.version}: topics {len(image.topics)}")
 
@@ -131,13 +145,13 @@ def restore(
 
     A copy does not know which replicas have what was acknowledged since. The log directories do: the replicas whose
     last record has the highest leader epoch, and of those the longest, lead first. Name every log directory of every
-    broker; what a missing one alone had is lost, and is listed. The brokers and the controller are stopped, and nothing
-    but the store is written.
+    broker; what a missing one alone had is lost, and is listed. The brokers and the controllers are stopped, and
+    nothing but the store is written. With `metadata.store=etcd` it is made in etcd.
 
     Example: `replog controller restore --config controller.properties --from-older-copy older.sqlite
     --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3`
     """
-    _restored(_sqlite_directory(config, override), replica, from_older_copy)
+    _restored(_parsed(config, override), replica, from_older_copy)
 
 
 @app.command()
@@ -149,32 +163,37 @@ def rebuild(replica: Replicas, config: ConfigFile = None, override: Overrides = 
 
     Example: `replog controller rebuild --config controller.properties --replica 1=/data/1 --replica 2=/data/2`
     """
-    _restored(_sqlite_directory(config, override), replica, None)
+    _restored(_parsed(config, override), replica, None)
 
 
-def _sqlite_directory(config: ConfigFile, override: Overrides) -> Path:
-    parsed = _parsed(config, override)
-    if parsed.metadata_store != "sqlite":
-        raise ReplogError(ErrorCode.INVALID_CONFIG, "metadata.store=etcd: use etcdctl snapshot; this is for SQLite")
-    return parsed.metadata_log_dir
-
-
-def _restored(directory: Path, replicas: list[str], copy: Path | None) -> None:
+def _restored(config: "ControllerConfig", replicas: list[str], copy: Path | None) -> None:
+    import asyncio
     from random import SystemRandom
 
-    from replog.server.controller.restoring import restore as restore_store
+    from replog.server.controller.formatting import store_in_etcd
+    from replog.server.controller.restoring import restored_store
+    from replog.server.controller.sqlite_store import create_store
 
     paths: dict[int, list[Path]] = {}
     for each in replicas:
         broker_id, equals, path = each.partition("=")
         if not equals or not path or not broker_id.isdecimal():
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"--replica {each!r} is not ID=DIR")
+            raise ReplogError(ErrorCode.INVALID_REQUEST, f"--replica {each!r} is not ID=PATH")
         paths.setdefault(int(broker_id), []).append(Path(path))
-    outcome = restore_store(directory, paths, SystemRandom(), copy)
+    outcome = restored_store(paths, SystemRandom(), copy)
+
+    async def make_in_etcd() -> None:
+        async with store_in_etcd(config) as store:
+            await store.create(outcome.records)
+
+    if config.metadata_store == "etcd":
+        asyncio.run(make_in_etcd())
+    else:
+        create_store(config.metadata_log_dir, outcome.records)
     for remark in outcome.remarks:
         print(remark)
     image = outcome.image
     note(
-        f"made {directory}: cluster {image.cluster_id}, topics {len(image.topics)}, "
+        f"made the metadata store: cluster {image.cluster_id}, topics {len(image.topics)}, "
         f"partitions {len(image.partitions)}, remarks {len(outcome.remarks)}; start the controller, then the brokers"
     )

@@ -78,6 +78,28 @@ def verify(
         raise typer.Exit(PROBLEM_FOUND)
 
 
+@app.command()
+def survey(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="All log directories of one broker.")],
+) -> None:
+    """Print what the log directories of a stopped broker hold, for `replog controller restore` on another host.
+
+    One JSON object a line, some 150 bytes for a replica: topic id, leader epochs, log end. Nothing is written. The
+    broker stays stopped until the metadata store is restored.
+
+    Example: `replog log survey /data/1 > broker-1.survey`
+    """
+    from replog.command.output import note
+    from replog.log.tools.survey import survey as survey_directory
+    from replog.log.tools.survey_file import survey_lines
+
+    surveys = [survey_directory(directory) for directory in directories]
+    for line in survey_lines(surveys):
+        print(line)
+    replicas, passed_over = sum(len(each.replicas) for each in surveys), sum(len(each.passed_over) for each in surveys)
+    note(f"broker {surveys[0].broker_id}: directories {len(surveys)}, replicas {replicas}, passed over {passed_over}")
+
+
 @app.command("rebuild-index")
 def rebuild_index(
     paths: Annotated[

@@ -11,6 +11,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.directories.lock import held
 from replog.log.directories.meta_properties import META_PROPERTIES
+from replog.log.directories.metadata_position import read_position
 from replog.log.directories.partition_metadata import DamagedTopicId, read_topic_id
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import CorruptSnapshot, storage_errors
@@ -47,6 +48,7 @@ class Survey(NamedTuple):
     broker_id: int
     replicas: list[SurveyedReplica]
     passed_over: list[str]
+    metadata_version: int  # of the newest metadata that the broker knows
 
 
 def survey(directory: Path) -> Survey:
@@ -70,7 +72,7 @@ def survey(directory: Path) -> Survey:
                 continue
             sound_to = None if is_clean else recovery_points.get(tp, 0)
             replicas.append(_replica(path, tp, topic_id, sound_to))
-    return Survey(cluster_id, broker_id, replicas, passed_over)
+    return Survey(cluster_id, broker_id, replicas, passed_over, read_position(directory).version)
 
 
 def _identity(directory: Path) -> tuple[str, int]:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from replog.rpc.v1 import metadata_pb2 as replog_dot_v1_dot_metadata__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1areplog/v1/etcd_store.proto\x12\treplog.v1\x1a\x18replog/v1/metadata.proto\"d\n\tStoreHead\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\x05\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x13\n\x0b\x66irst_chunk\x18\x03 \x01(\x03\x12\x12\n\nnext_chunk\x18\x04 \x01(\x03\x12\r\n\x05\x65poch\x18\x05 \x01(\x03\"d\n\nStoreChunk\x12*\n\x07records\x18\x01 \x03(\x0b\x32\x19.replog.v1.MetadataRecord\x12\x11\n\tforgotten\x18\x02 \x03(\t\x12\x17\n\x0f\x66orgotten_up_to\x18\x03 \x01(\x03\x42!\n\treplog.v1P\x01Z\x12replog/v1;replogv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1areplog/v1/etcd_store.proto\x12\treplog.v1\x1a\x18replog/v1/metadata.proto\"x\n\tStoreHead\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\x05\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x13\n\x0b\x66irst_chunk\x18\x03 \x01(\x03\x12\x12\n\nnext_chunk\x18\x04 \x01(\x03\x12\r\n\x05\x65poch\x18\x05 \x01(\x03\x12\x12\n\nhistory_id\x18\x06 \x01(\x0c\"d\n\nStoreChunk\x12*\n\x07records\x18\x01 \x03(\x0b\x32\x19.replog.v1.MetadataRecord\x12\x11\n\tforgotten\x18\x02 \x03(\t\x12\x17\n\x0f\x66orgotten_up_to\x18\x03 \x01(\x03\x42!\n\treplog.v1P\x01Z\x12replog/v1;replogv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,7 +34,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\treplog.v1P\001Z\022replog/v1;replogv1'
   _globals['_STOREHEAD']._serialized_start=67
-  _globals['_STOREHEAD']._serialized_end=167
-  _globals['_STORECHUNK']._serialized_start=169
-  _globals['_STORECHUNK']._serialized_end=269
+  _globals['_STOREHEAD']._serialized_end=187
+  _globals['_STORECHUNK']._serialized_start=189
+  _globals['_STORECHUNK']._serialized_end=289
 # @@protoc_insertion_point(module_scope)

@@ -8,13 +8,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StoreHead(_message.Message):
-    __slots__ = ("format", "version", "first_chunk", "next_chunk", "epoch")
+    __slots__ = ("format", "version", "first_chunk", "next_chunk", "epoch", "history_id")
     format: int
     version: int
     first_chunk: int
     next_chunk: int
     epoch: int
-    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., first_chunk: _Optional[int] = ..., next_chunk: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    history_id: bytes
+    def __init__(self, format: _Optional[int] = ..., version: _Optional[int] = ..., first_chunk: _Optional[int] = ..., next_chunk: _Optional[int] = ..., epoch: _Optional[int] = ..., history_id: _Optional[bytes] = ...) -> None: ...
 
 class StoreChunk(_message.Message):
     __slots__ = ("records", "forgotten", "forgotten_up_to")

@@ -14,14 +14,18 @@ from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.sqlite_store import DATABASE_NAME, WAL_SUFFIX, SqliteStore, create_store
 
 
-def back_up(store: Path, target: Path) -> tuple[Path, MetadataImage]:
-    """Copy the store in the directory `store`, as it is at one moment, to a file in `target`; which file, and what is
-    in it. Its name has the cluster id and the version. It was read back.
+def read_store(directory: Path) -> list[MetadataRecord]:
+    """What the store has at one moment, also while a controller runs on it. Raises KAFKA_STORAGE_ERROR."""
+    with closing(SqliteStore(directory, read_only=True)) as opened:
+        return opened.load()
+
+
+def back_up(records: list[MetadataRecord], target: Path) -> tuple[Path, MetadataImage]:
+    """Copy a store to a file in `target`; which file, and what is in it. Its name has the cluster id and the version.
+    It was read back.
 
     Raises KAFKA_STORAGE_ERROR.
     """
-    with closing(SqliteStore(store, read_only=True)) as opened:
-        records = opened.load()
     image = image_of(records)
     path = target / f"replog-metadata-{image.cluster_id}-{image.version}.sqlite"
     with storage_errors(target), tempfile.TemporaryDirectory(prefix=".backup-", dir=_made(target)) as scratch:

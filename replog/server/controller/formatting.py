@@ -1,7 +1,8 @@
 """The first record of a new cluster's metadata store. Like Kafka's `kafka-storage format`: nothing else makes one."""
 
 import re
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from random import Random, SystemRandom
 
@@ -33,12 +34,19 @@ async def format_etcd(config: ControllerConfig, cluster_id: str | None = None, m
         with closing(SqliteStore(moved)) as store:
             records = store.load()
         cluster_id = next(record.cluster.cluster_id for record in records if record.HasField("cluster"))
+    async with store_in_etcd(config) as store:
+        await store.create(records)
+    return cluster_id
+
+
+@asynccontextmanager
+async def store_in_etcd(config: ControllerConfig) -> AsyncIterator[EtcdStore]:
+    """To be read, or made: who commits leads first."""
     etcd = EtcdClient(transport_to_etcd(config), config.metadata_etcd_endpoints.split(","))
     try:
-        await EtcdStore(etcd, config.metadata_etcd_prefix, SystemRandom()).create(records)
+        yield EtcdStore(etcd, config.metadata_etcd_prefix, SystemRandom())
     finally:
         await etcd.close()
-    return cluster_id
 
 
 def format_cluster(directory: Path, cluster_id: str | None = None, chance: Random | None = None) -> str:

@@ -4,6 +4,7 @@ It begins a history of its own, far above every version that anybody can know. S
 given everything, and register again.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -12,13 +13,15 @@ from random import Random
 
 from replog.controller.decision import numbered
 from replog.controller.restoration import Held, restored
+from replog.controller.topics import MAX_CLUSTER_PARTITIONS
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.metadata_position import read_position
 from replog.log.tools.survey import Survey, survey
+from replog.log.tools.survey_file import read_survey_file
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.lineage import HISTORY_ID_SIZE, History
 from replog.metadata.records import record_of
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.backup import image_of, read_copy
 from replog.server.controller.sqlite_store import create_store
 
@@ -27,8 +30,9 @@ VERSIONS_AHEAD = 1 << 32  # above all that is known: brokers whose disks were no
 
 @dataclass(frozen=True)
 class Outcome:
-    """`remarks`: what could not be known, or is gone, in words."""
+    """`records`: the store. `remarks`: what could not be known, or is gone, in words."""
 
+    records: Sequence[MetadataRecord]
     image: MetadataImage
     remarks: Sequence[str]
 
@@ -36,17 +40,28 @@ class Outcome:
 def restore(
     directory: Path, replicas: Mapping[int, Sequence[Path]], chance: Random, copy: Path | None = None
 ) -> Outcome:
-    """Make the store in `directory` from `copy`, if there is one, and all log directories of the brokers named.
+    """Make the store in `directory` of what `restored_store` says. Raises as that, and as `create_store`."""
+    outcome = restored_store(replicas, chance, copy)
+    create_store(directory, outcome.records)
+    return outcome
 
-    Neither the brokers nor the controller run. Raises KAFKA_STORAGE_ERROR if there is a store already, or a copy or a
-    directory cannot be read; INVALID_REQUEST, INCONSISTENT_CLUSTER_ID if they do not belong together.
+
+def restored_store(replicas: Mapping[int, Sequence[Path]], chance: Random, copy: Path | None = None) -> Outcome:
+    """From `copy`, if there is one, and all log directories, or survey files of them, of the brokers named.
+
+    Neither the brokers nor the controller run. Raises KAFKA_STORAGE_ERROR if a copy, a directory or a file cannot be
+    read; INVALID_REQUEST, INCONSISTENT_CLUSTER_ID if they do not belong together.
     """
     known = image_of(read_copy(copy)) if copy is not None else MetadataImage()
-    surveys = [_surveyed(broker_id, path, known) for broker_id, paths in replicas.items() for path in paths]
+    surveys = [
+        told for broker_id, paths in replicas.items() for path in paths for told in _surveyed(broker_id, path, known)
+    ]
     known.cluster_id = known.cluster_id or _cluster_id(surveys)
-    versions = {broker_id: max(read_position(path).version for path in paths) for broker_id, paths in replicas.items()}
+    versions: dict[int, int] = defaultdict(int)
+    for told in surveys:
+        versions[told.broker_id] = max(versions[told.broker_id], told.metadata_version)
     newest = max([known.version, *versions.values()])
-    held = [Held(t.broker_id, *replica, versions[t.broker_id]) for t in surveys for replica in t.replicas]
+    held = [Held(told.broker_id, *replica, versions[told.broker_id]) for told in surveys for replica in told.replicas]
     result = restored(known, held, replicas.keys(), newest // VERSIONS_AHEAD)
     before = newest + VERSIONS_AHEAD
     new_history = [
@@ -54,20 +69,28 @@ def restore(
         Change("lineage", None, (History(chance.randbytes(HISTORY_ID_SIZE), before + 1),)),
     ]
     changes = [change for change in numbered(chain(result.changes, new_history), before) if change is not None]
-    create_store(directory, map(record_of, changes))
-    return Outcome(_image(changes), [*result.remarks, *chain.from_iterable(told.passed_over for told in surveys)])
+    remarks = [*result.remarks, *chain.from_iterable(told.passed_over for told in surveys)]
+    return Outcome(list(map(record_of, changes)), _image(changes), remarks)
 
 
-def _surveyed(broker_id: int, path: Path, known: MetadataImage) -> Survey:
-    told = survey(path)
-    if told.broker_id != broker_id:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{path} belongs to broker {told.broker_id}, not to {broker_id}")
-    if known.cluster_id and told.cluster_id != known.cluster_id:
-        raise ReplogError(
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"{path} belongs to cluster {told.cluster_id!r}, and the copy is of {known.cluster_id!r}",
-        )
-    return told
+def _surveyed(broker_id: int, path: Path, known: MetadataImage) -> list[Survey]:
+    surveys = read_survey_file(path) if path.is_file() else [survey(path)]
+    for told in surveys:
+        if told.broker_id != broker_id:
+            raise _invalid(f"{path} belongs to broker {told.broker_id}, not to {broker_id}")
+        if known.cluster_id and told.cluster_id != known.cluster_id:
+            raise ReplogError(
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                f"{path} belongs to cluster {told.cluster_id!r}, and the copy is of {known.cluster_id!r}",
+            )
+        for replica in told.replicas:
+            if replica.partition.partition >= MAX_CLUSTER_PARTITIONS:
+                raise _invalid(f"{path} has {replica.partition}; a cluster has at most {MAX_CLUSTER_PARTITIONS}")
+    return surveys
+
+
+def _invalid(why: str) -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_REQUEST, why)
 
 
 def _cluster_id(surveys: Sequence[Survey]) -> str:

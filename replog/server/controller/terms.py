@@ -42,6 +42,7 @@ class Terms:
             log.info("this controller is elected", epoch=self._election.epoch)
             await self._lead()
             log.warning("this controller leads no longer", epoch=self._election.epoch)
+            await asyncio.sleep(FOLLOW_S)  # what it could not do it cannot at once
 
     async def _elected(self) -> bool:
         try:

@@ -33,6 +33,7 @@ CHUNK_BYTES = 512 << 10  # two of them and a head fit etcd's 1.5 MiB for one req
 SLACK_BYTES = 1 << 20  # of records that count no more, besides as much as count
 PAGE = 32  # chunks of one read: 16 MiB
 _CRC_BYTES = 4
+_EXCHANGED = "etcd has not what was read there: it was restored from a copy; reading everything again"
 
 
 class EtcdStore:
@@ -46,6 +47,7 @@ class EtcdStore:
         self._chance = chance
         self._leads = leads
         self._head: StoreHead | None = None
+        self._history_id = b""  # of the newest lineage that was read or written
         self._revision = 0  # at which the head was written
         self._live = LiveRecords()
 
@@ -63,12 +65,13 @@ class EtcdStore:
         head, known = self._parsed_head(stored.value), self._head
         if known is not None and known.next_chunk < head.first_chunk:
             raise LeadershipLostError("this controller is so far behind that it must read everything again")
+        if known is not None and head.version < known.version:
+            raise LeadershipLostError(_EXCHANGED)
         first = head.first_chunk if known is None else known.next_chunk
         chunks = await self._read(first, head.next_chunk, answer.header.revision)
         for number, value in chunks.items():
             self._live.add(number, len(value), self._parsed(number, value))
         self._live.drop_before(head.first_chunk)
-        self._head, self._revision = head, stored.mod_revision
         records: Iterable[pb.MetadataRecord] = chain.from_iterable(
             self._parsed(number, value).records for number, value in chunks.items()
         )
@@ -76,7 +79,12 @@ class EtcdStore:
             records = self._live.counting(records)
         else:
             records = [record for record in records if record.version > known.version]
-        return sorted(records, key=lambda record: record.version)
+        news = sorted(records, key=lambda record: record.version)
+        history_id = _history_id(news) or self._history_id
+        if known is not None and head.history_id not in (b"", history_id):
+            raise LeadershipLostError(_EXCHANGED)
+        self._head, self._revision, self._history_id = head, stored.mod_revision, history_id
+        return news
 
     async def _read(self, first: int, end: int, revision: int = 0) -> dict[int, bytes]:
         """Chunks by number, all of them, in pages."""
@@ -119,22 +127,46 @@ class EtcdStore:
     # -- writing
 
     async def create(self, records: Sequence[pb.MetadataRecord]) -> None:
-        """Make the store with these, in version order. Raises KAFKA_STORAGE_ERROR if there is one, and as `load`."""
+        """Make the store with these, in version order; a crash leaves none.
+
+        Raises KAFKA_STORAGE_ERROR if there is one, or somebody else makes one just now; and as `load`.
+        """
         chunks = list(_in_chunks(records, (), 0))
-        head = StoreHead(format=FORMAT, version=records[-1].version, first_chunk=0, next_chunk=len(chunks))
-        writes = [[put(self._keys.chunk(number), _encoded(chunk))] for number, chunk in enumerate(chunks)]
-        writes.append(
-            [
-                put(self._keys.head, head.SerializeToString()),
-                delete(self._keys.chunk(head.next_chunk), self._keys.after_chunks),
-            ]
+        head = StoreHead(
+            format=FORMAT,
+            version=records[-1].version,
+            first_chunk=0,
+            next_chunk=len(chunks),
+            history_id=_history_id(records),
         )
-        for operations in writes:
-            request = etcd_pb2.TxnRequest(compare=[created_at(self._keys.head, 0)], success=operations)
-            if not (await self._etcd.call(methods.EtcdKV["txn"], request)).succeeded:
-                raise ReplogError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"there is a metadata store already: {self._keys.prefix} in etcd"
-                )
+        first, values = self._keys.chunk(0), list(map(_encoded, chunks))
+        *before, last = (put(self._keys.chunk(number), value) for number, value in enumerate(values))
+        with_head = [
+            last,
+            put(self._keys.head, head.SerializeToString()),
+            delete(self._keys.chunk(head.next_chunk), self._keys.after_chunks),
+        ]
+        begun = 0  # the revision of the first chunk: nobody else has written one since
+        for operations in (*([operation] for operation in before), with_head):
+            compare = [created_at(self._keys.head, 0), *([changed_at(first, begun)] if begun else [])]
+            failure = [get(self._keys.head), get(first)]
+            request = etcd_pb2.TxnRequest(compare=compare, success=operations, failure=failure)
+            answer = await self._etcd.call(methods.EtcdKV["txn"], request)
+            if not answer.succeeded:
+                self._check_is(head, values[0], *(only(response.response_range) for response in answer.responses))
+                return
+            begun = begun or answer.header.revision
+
+    def _check_is(
+        self, head: StoreHead, first: bytes, stored: etcd_pb2.KeyValue | None, chunk: etcd_pb2.KeyValue | None
+    ) -> None:
+        """Whether the store that could not be made is the one that was wanted: an earlier answer was lost."""
+        if stored is None:
+            raise self._error("is being made by somebody else just now; look who, then try again")
+        if chunk is None or (stored.value, chunk.value) != (head.SerializeToString(), first):
+            raise ReplogError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"there is a metadata store already: {self._keys.prefix} in etcd"
+            )
 
     async def commit(
         self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
@@ -185,6 +217,7 @@ class EtcdStore:
             first_chunk=known.first_chunk if first_chunk is None else first_chunk,
             next_chunk=known.next_chunk + len(chunks),
             epoch=self.epoch,
+            history_id=_history_id(record for chunk in chunks for record in chunk.records) or self._history_id,
         )
         *before, last = (put(self._keys.chunk(number), value) for number, value in values.items())
         for number, operation in enumerate(before):
@@ -197,7 +230,7 @@ class EtcdStore:
         if head.first_chunk > known.first_chunk:
             with_head.append(delete(self._keys.chunk(known.first_chunk), self._keys.chunk(head.first_chunk)))
         self._revision = await self._carry_out(with_head, first=not before, head=head)
-        self._head = head
+        self._head, self._history_id = head, head.history_id
         for (number, value), chunk in zip(values.items(), chunks, strict=True):
             self._live.add(number, len(value), chunk)
         self._live.drop_before(head.first_chunk)
@@ -242,13 +275,22 @@ class EtcdStore:
 
     async def close(self) -> None:
         """The next `load` reads everything. The client is its maker's."""
-        self._head, self._live = None, LiveRecords()
+        self._head, self._live, self._history_id = None, LiveRecords(), b""
 
     def _error(self, what: str) -> ReplogError:
         where = ",".join(self._etcd.endpoints)
         return ReplogError(
             ErrorCode.KAFKA_STORAGE_ERROR, f"metadata store {self._keys.prefix} in etcd at {where} {what}"
         )
+
+
+def _history_id(records: Iterable[pb.MetadataRecord]) -> bytes:
+    """Of the last lineage among these, in version order."""
+    newest = b""
+    for record in records:
+        if record.HasField("lineage") and record.lineage.histories:
+            newest = record.lineage.histories[-1].history_id
+    return newest
 
 
 def _encoded(chunk: StoreChunk) -> bytes:

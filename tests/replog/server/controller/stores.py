@@ -5,6 +5,7 @@ import random
 from contextlib import asynccontextmanager
 
 from replog.metadata.changes import Change
+from replog.metadata.lineage import History
 from replog.metadata.records import record_of
 from replog.metadata.values import BrokerRegistration
 from replog.rpc import methods
@@ -40,6 +41,11 @@ def record(value, version):
     if value.startswith("-"):
         return MetadataRecord(key=value[1:], version=version)
     return record_of(Change("cluster", None, value, version=version))
+
+
+def lineage(history_id, version):
+    """The record of a history that begins there."""
+    return record_of(Change("lineage", None, (History(history_id, version),), version=version))
 
 
 class SqliteStores:
@@ -93,6 +99,13 @@ class EtcdStores:
         request = etcd_pb2.RangeRequest(key=first, range_end=first[:-1] + b"0")
         answer = await self.client.call(methods.EtcdKV["range"], request)
         return {found.key[len(first) :].decode(): found.value for found in answer.kvs}
+
+    async def put_back(self, stored):
+        """As a snapshot of etcd does."""
+        first = self.prefix.encode()
+        operations = [delete(first, first[:-1] + b"0")]
+        for operation in (*operations, *(put(first + name.encode(), value) for name, value in stored.items())):
+            await self.client.call(methods.EtcdKV["txn"], etcd_pb2.TxnRequest(success=[operation]))
 
 
 @asynccontextmanager

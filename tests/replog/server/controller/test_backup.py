@@ -9,7 +9,7 @@ import pytest
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.records import record_of
-from replog.server.controller.backup import back_up, read_copy
+from replog.server.controller.backup import back_up, read_copy, read_store
 from replog.server.controller.formatting import format_cluster
 from replog.server.controller.restoring import VERSIONS_AHEAD, restore
 from replog.server.controller.sqlite_store import SqliteStore
@@ -24,19 +24,19 @@ def directory(tmp_path):
 def test_a_copy_has_what_is_committed_also_what_is_in_the_log_of_an_open_store(directory, tmp_path):
     with closing(SqliteStore(directory)) as store:
         store.commit(1, [record_of(Change("producer_ids", None, 1000, version=2))])
-        path, image = back_up(directory, tmp_path / "copies")
+        path, image = back_up(read_store(directory), tmp_path / "copies")
         assert path.name == "replog-metadata-the-cluster-2.sqlite"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, "it has the brokers' passwords"
         assert (image.version, image.next_producer_id) == (2, 1000)
         assert read_copy(path) == store.load()
         store.commit(2, [record_of(Change("producer_ids", None, 2000, version=3))])
-    again, image = back_up(directory, tmp_path / "copies")
+    again, image = back_up(read_store(directory), tmp_path / "copies")
     assert (again.name, image.version) == ("replog-metadata-the-cluster-3.sqlite", 3), "of a store that is closed, too"
     assert sorted(each.name for each in (tmp_path / "copies").iterdir()) == [path.name, again.name]
 
 
 def test_a_damaged_copy_is_refused(directory, tmp_path, refused):
-    path, _ = back_up(directory, tmp_path)
+    path, _ = back_up(read_store(directory), tmp_path)
     content = path.read_bytes()
     path.write_bytes(content.replace(b"the-cluster", b"the-clutter"))
     with refused(ErrorCode.KAFKA_STORAGE_ERROR, "checksum"):
@@ -52,7 +52,7 @@ def test_a_copy_of_an_open_store_without_its_log_is_no_copy_to_restore_from(dire
 
 
 def test_what_is_restored_is_a_history_of_its_own_above_all_that_is_known(directory, tmp_path):
-    path, image = back_up(directory, tmp_path)
+    path, image = back_up(read_store(directory), tmp_path)
     outcome = restore(tmp_path / "new", {}, random.Random(1), path)
     with closing(SqliteStore(tmp_path / "new")) as store:
         records = store.load()

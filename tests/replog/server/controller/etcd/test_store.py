@@ -10,7 +10,7 @@ from replog.rpc.v1 import etcd_pb2
 from replog.server.controller.etcd import store as etcd_store
 from replog.server.controller.etcd.keys import put
 from replog.server.controller.store import LeadershipLostError, VersionConflictError
-from tests.replog.server.controller.stores import etcd_stores, named, records, simulated_etcd
+from tests.replog.server.controller.stores import EtcdStores, etcd_stores, lineage, named, records, simulated_etcd
 
 BIG = [f"topic/{'x' * 240}{number}" for number in range(6000)]  # 1.5 MB, so several chunks
 
@@ -175,6 +175,91 @@ async def test_a_reader_sees_whole_commits_while_others_are_made(stores):
         reads += 1
     await committing
     assert reads > 2
+
+
+async def test_an_etcd_that_was_exchanged_for_an_older_one_is_read_again(stores):
+    """A standby that was away meanwhile has followed what nobody has any more: versions alone would not tell."""
+    store, standby = await stores.opened(), stores.store()
+    await store.commit(1, [lineage(b"a", 2)])
+    older = await stores.stored()
+    await store.commit(2, records("d", "e", after=2))
+    await standby.load()
+    await stores.put_back(older)
+    with pytest.raises(LeadershipLostError, match="restored from a copy"):
+        await standby.load()
+    ahead = stores.store()
+    await ahead.load()
+    await stores.put_back(older)
+    other = await stores.opened()
+    version = await other.commit(2, [lineage(b"b", 3)])
+    await ahead.close()
+    assert (await ahead.load())[-1].version == version
+    for _ in range(3):
+        version = await other.commit(version, records("f", after=version))
+    await stores.put_back(older)
+    another = await stores.opened()
+    version = await another.commit(2, [lineage(b"c", 3)])
+    for _ in range(3):
+        version = await another.commit(version, records("g", after=version))
+    with pytest.raises(LeadershipLostError, match="restored from a copy"):
+        await ahead.load()
+    await ahead.close()
+    assert [record.key for record in await ahead.load()] == ["lineage", "cluster"]
+
+
+@pytest.mark.parametrize("carried_out", [[True], [False], [True, True]])
+async def test_who_makes_a_store_and_hears_no_answer_may_try_again(stores, carried_out):
+    for made in (records("mine"), named(*BIG)):
+        fresh = EtcdStores(stores.client)
+        store = fresh.store()
+        store._etcd = Unlucky(stores.client, [None] * (len(made) > 1) + carried_out)
+        for _ in carried_out:
+            with pytest.raises(ReplogError):
+                await store.create(made)
+        await store.create(made)
+        assert await fresh.store().load() == made
+        with pytest.raises(ReplogError, match="already"):
+            await fresh.store().create(records("another"))
+
+
+async def test_of_two_who_make_a_store_at_once_one_is_refused_and_the_other_ones_is_whole(stores):
+    class Meanwhile(Unlucky):
+        """Somebody else makes it before the second write."""
+
+        async def call(self, method, request):
+            if self.writes == 1:
+                self.writes += 1
+                await fresh.store().create(others)
+            return await super().call(method, request)
+
+    for others, told in ((records("other"), "already"), (named(*BIG, "theirs"), "already")):
+        fresh = EtcdStores(stores.client)
+        store = fresh.store()
+        store._etcd = Meanwhile(stores.client)
+        with pytest.raises(ReplogError, match=told):
+            await store.create(named(*BIG))
+        assert await fresh.store().load() == others
+
+
+async def test_who_has_begun_to_make_a_store_goes_on_only_if_nobody_else_has(stores, refused):
+    fresh = EtcdStores(stores.client)
+    store, other = fresh.store(), fresh.store()
+    other._etcd = Unlucky(stores.client, [None, False], ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    class Meanwhile(Unlucky):
+        """Somebody else begins to before the second write, and is killed."""
+
+        async def call(self, method, request):
+            if self.writes == 1:
+                with pytest.raises(ReplogError):
+                    await other.create(named(*BIG, "theirs"))
+            return await super().call(method, request)
+
+    store._etcd = Meanwhile(stores.client)
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, "somebody else", fresh.prefix):
+        await store.create(named("mine", *BIG[1:]))
+    await fresh.store().create(named(*BIG))
+    assert await fresh.store().load() == named(*BIG)
 
 
 async def test_a_flipped_bit_is_found(stores, refused):
