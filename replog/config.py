@@ -211,6 +211,12 @@ def _topic_config(topic: str, configs: frozenset[tuple[str, str]]) -> TopicConfi
 RpcTransport = Literal["", "grpcio", "h2"]  # if nothing is said, that of `replog.rpc.transports`
 
 
+class MetricsConfig(Settings):
+    """Where Prometheus asks."""
+
+    metrics_listener: Address | Literal[""] = ""  # host:port of /metrics; none when empty
+
+
 class ConnectionConfig(Settings):
     """How many connections others may have to a process, and for how long without a call."""
 
@@ -268,7 +274,7 @@ class AlterableBrokerConfig(DynamicBrokerConfig):
     cordoned_log_dirs: Literal["", "*"] = ""  # *: it is not (KIP-1066, which also has single directories)
 
 
-class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig):
+class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig):
     """One broker process."""
 
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
@@ -345,7 +351,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
         return AlterableBrokerConfig.parse(started_with | dict(altered), f"broker {self.node_id}")
 
 
-class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig):
+class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig):
     """The controller process."""
 
     listeners: Address = "127.0.0.1:9093"

@@ -8,5 +8,6 @@
 | time; work in threads; long work in slices | `clock.py`, `threads.py`, `slices.py` |
 | what gives way to clients; one timer for several moments | `pace.py`, `alarm.py` |
 | what every process sets up | `logging.py`, `descriptors.py`, `garbage.py` |
+| what Prometheus is told | `metrics/` |
 | steps of the event loop that take too long | `slow_steps.py` |
 """

@@ -87,6 +87,11 @@ class Authorizer:
         if not self.allows(asks, access.operation, kind, name, method.path):
             raise refusal(asks, access.operation, kind, name)
 
+    def check_cluster(self, asks: Peer, operation: Operation, path: str) -> None:
+        """Raises CLUSTER_AUTHORIZATION_FAILED, if permission is asked for at all."""
+        if self.enabled and not self.allows(asks, operation, ResourceType.CLUSTER, CLUSTER_NAME, path):
+            raise refusal(asks, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
     def _allows_some_topic(self, asks: Peer, path: str) -> bool:
         """Whether there may be a topic that it may write to (KIP-679)."""
         kind, write = ResourceType.TOPIC, Operation.WRITE

@@ -15,6 +15,8 @@ log = structlog.get_logger()
 
 SLOW_S = 0.1
 FRESH_S = 0.005
+WINDOW_S = 60.0
+MAX_NAMES = 100  # of slow steps that are counted apart
 
 
 class SlowSteps:
@@ -32,6 +34,9 @@ class SlowSteps:
         self._asked_s = float("-inf")
         self._cpu_s = 0.0  # at `asked_s`
         self._collecting_s = 0.0  # in this step
+        self.slow: dict[str, int] = {}  # how many, by name
+        self._longest_s = self._longest_before_s = 0.0  # in this window, and the one before
+        self._window_ends_s = 0.0
 
     def watch(self) -> None:
         """From now on, for as long as the process lives."""
@@ -44,6 +49,8 @@ class SlowSteps:
             self._collecting_s = 0.0
             run(handle)
             took_s = monotonic() - begun_s
+            if took_s > self._longest_s:
+                self._longest_s = took_s
             if took_s >= SLOW_S:
                 self._tell(handle, took_s)
 
@@ -54,10 +61,21 @@ class SlowSteps:
         if info["generation"] == 2 and threading.get_ident() == self._thread:
             self._collecting_s += thread_time() if phase == "stop" else -thread_time()
 
+    def longest_s(self) -> float:
+        """The longest step in the last one to two minutes."""
+        now_s = monotonic()
+        if now_s >= self._window_ends_s:
+            self._longest_before_s, self._longest_s = self._longest_s, 0.0
+            self._window_ends_s = now_s + WINDOW_S
+        return max(self._longest_s, self._longest_before_s)
+
     def _tell(self, handle: asyncio.Handle, took_s: float) -> None:
+        name = _name(handle)
+        known = name if name in self.slow or len(self.slow) < MAX_NAMES else "others"
+        self.slow[known] = self.slow.get(known, 0) + 1
         log.warning(
             "slow step",
-            step=_name(handle),
+            step=name,
             ms=round(1000 * took_s),
             cpu_ms=round(1000 * (thread_time() - self._cpu_s)),
             collecting_ms=round(1000 * self._collecting_s),

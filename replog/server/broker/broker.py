@@ -15,7 +15,9 @@ from typing import Any
 
 import structlog
 from google.protobuf.descriptor import ServiceDescriptor
+from prometheus_client.core import Metric
 
+from replog.acl import Operation
 from replog.backoff import Backoff
 from replog.config import BrokerConfig, TopicConfig, topic_config
 from replog.errors import ErrorCode, ReplogError
@@ -26,6 +28,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.incarnation import INCARNATION_ID_SIZE
 from replog.metadata.records import change_of
 from replog.rpc import methods
+from replog.rpc.peer import Peer
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import metadata_pb2
@@ -47,6 +50,7 @@ from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.disks.moves import ReplicaMoves
 from replog.server.broker.identity import Identity
 from replog.server.broker.listening import Listening
+from replog.server.broker.metrics import broker_metrics
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.fetcher_manager import FetcherManager
 from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
@@ -237,6 +241,7 @@ class Broker:
             self._backoff(),
             self.manager.on_followed,
             self.manager.follower_quota,
+            self.manager.traffic,
         )
 
     async def _on_metadata(self, records: Sequence[metadata_pb2.MetadataRecord], is_all: bool) -> None:
@@ -343,6 +348,12 @@ class Broker:
         finally:
             if self._failure.done():
                 self._failure.exception()  # it is logged; this marks it as seen
+
+    async def metrics(self, asks: Peer) -> list[Metric]:
+        """What `/metrics` shows. Raises CLUSTER_AUTHORIZATION_FAILED for who may not describe the cluster."""
+        self.manager.authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
+        now_s = asyncio.get_running_loop().time()
+        return await broker_metrics(self.manager, self._lifecycle.standing.state, now_s)
 
     @property
     def address(self) -> str:

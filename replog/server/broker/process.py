@@ -17,6 +17,7 @@ from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.clock import SystemClock
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
+from replog.server.metrics.process import shown_at
 from replog.server.slow_steps import SlowSteps
 from replog.server.threads import start_workers
 
@@ -27,12 +28,13 @@ def main(config: BrokerConfig) -> int:
     """Run until SIGTERM or SIGINT (0) or until the broker fails (1). Raises ReplogError when it cannot start."""
     tune_allocator()
     raise_limit()
-    SlowSteps().watch()
+    steps = SlowSteps()
+    steps.watch()
     search_what_is_new()
-    return asyncio.run(_run(config))
+    return asyncio.run(_run(config, steps))
 
 
-async def _run(config: BrokerConfig) -> int:
+async def _run(config: BrokerConfig, steps: SlowSteps) -> int:
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     start_workers()
@@ -55,8 +57,11 @@ async def _run(config: BrokerConfig) -> int:
         await asyncio.gather(starting, return_exceptions=True)
         return 0
     starting.result()
+    metrics = await shown_at(config, broker.metrics, steps, tls)
     failing = asyncio.create_task(broker.wait())
     await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    if metrics is not None:
+        await metrics.stop()
     await broker.stop()
     for task in (failing, stopping):
         task.cancel()

@@ -22,6 +22,8 @@ from replog.server.controller.sqlite_store import SqliteStore
 from replog.server.controller.store import StoreInThread, VersionConflictError
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
+from replog.server.metrics.endpoint import MetricsEndpoint
+from replog.server.metrics.process import shown_at
 from replog.server.slow_steps import SlowSteps
 
 log = structlog.get_logger()
@@ -33,10 +35,11 @@ def main(config: ControllerConfig) -> int:
     Raises ReplogError when it cannot start.
     """
     raise_limit()
-    SlowSteps().watch()
+    steps = SlowSteps()
+    steps.watch()
     search_what_is_new()
     try:
-        asyncio.run(run_controller(config))
+        asyncio.run(run_controller(config, steps))
     except VersionConflictError as error:
         log.error("stopped", reason=str(error))
         return 1
@@ -61,7 +64,9 @@ def controller_server(
     return ControllerServer(config, store, transport, clock, chance, election)
 
 
-async def run_controller(config: ControllerConfig, on_listening: Callable[[str], None] | None = None) -> None:
+async def run_controller(
+    config: ControllerConfig, steps: SlowSteps, on_listening: Callable[[str], None] | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT; `on_listening` is told the bound address.
 
     Raises ReplogError when it cannot start, NOT_CONTROLLER when it must not go on (another has taken over its store).
@@ -74,6 +79,7 @@ async def run_controller(config: ControllerConfig, on_listening: Callable[[str],
     transport = transport_named(config.rpc_transport, tls, config)
     if isinstance(transport, GrpcTransport):
         take_together()
+    metrics: MetricsEndpoint | None = None
     server = controller_server(config, transport, SystemClock(), random.SystemRandom())
     stopping = asyncio.create_task(stopped.wait())
     failing = asyncio.create_task(server.wait())
@@ -81,12 +87,15 @@ async def run_controller(config: ControllerConfig, on_listening: Callable[[str],
         await server.start()
         if tls is not None:
             tls.check_cluster(server.controller.state.image.cluster_id)
+        metrics = await shown_at(config, server.metrics, steps, tls)
         if on_listening is not None:
             on_listening(server.address)
         await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if failing.done():
             failing.result()
     finally:
+        if metrics is not None:
+            await metrics.stop()
         failing.cancel()
         stopping.cancel()
         await asyncio.gather(failing, stopping, return_exceptions=True)

@@ -6,16 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
+from prometheus_client.core import Metric
 
+from replog.acl import Operation
 from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
+from replog.rpc.peer import Peer
 from replog.rpc.transport import Transport
 from replog.server.authorizer import Authorizer, guarded
 from replog.server.clock import Clock
 from replog.server.controller.active_controller import ActiveController
 from replog.server.controller.etcd.election import Election
 from replog.server.controller.etcd.store import EtcdStore
+from replog.server.controller.metrics import controller_metrics
 from replog.server.controller.service import ControllerService
 from replog.server.controller.store import MetadataStore
 from replog.server.controller.terms import Terms
@@ -44,6 +48,8 @@ class ControllerServer:
             controller.is_behind = self._is_behind  # the store is the same in each term
             return controller
 
+        self._config = config
+        self._clock = clock
         self._is_behind = asyncio.Event()
         self.address = ""
         self._telling: asyncio.Task[None] | None = None
@@ -71,6 +77,14 @@ class ControllerServer:
     def decides(self) -> bool:
         """Whether this controller is active, and may believe that it leads."""
         return self.controller.decides
+
+    async def metrics(self, asks: Peer) -> list[Metric]:
+        """What `/metrics` shows. Raises CLUSTER_AUTHORIZATION_FAILED for who may not describe the cluster."""
+        controller = self.controller
+        Authorizer(self._config, controller.state.image.acls, self._clock).check_cluster(
+            asks, Operation.DESCRIBE, "/metrics"
+        )
+        return await controller_metrics(controller, decides=self.decides)
 
     @property
     def epoch(self) -> int:

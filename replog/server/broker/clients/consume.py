@@ -44,6 +44,7 @@ class ConsumerStream:
         Without room in time it comes without records. If nothing is due there is nothing to read, and no room is asked
         for. A request that does not go on from the last one names everything that it wants.
         """
+        begun_s = asyncio.get_running_loop().time()
         if not goes_on:
             self.close()
             self._session = self._new_session()
@@ -58,6 +59,11 @@ class ConsumerStream:
             await self._wait()
             room = await share.take(most) if session.due else 0
             response = session.answer(clock.monotonic_ms(), room)
+        traffic = self._manager.traffic
+        for row in response.rows:
+            if row.answer.records:
+                traffic.topic(row.topic_partition.topic).bytes_out += len(row.answer.records)
+        traffic.answered("FetchConsumer", begun_s)
         share.resize(response.size)
         if response.size:
             self._manager.pace.served()

@@ -1,5 +1,6 @@
 """Producing: append to every partition, then answer or wait for the in-sync replicas (§3)."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 
 from leader.delayed_produce import DelayedProduce, PendingProduce
@@ -29,6 +30,7 @@ class Produce:
         self._timeout_ms = max(0, min(head.timeout_ms, manager.config.request_timeout_ms))
         self._done = done
         self._held = 0
+        self._begun_s = asyncio.get_running_loop().time()
 
     def append(self, batches: Iterable[tuple[TopicPartition, Buffer]], permits: Permits) -> None:
         """`permits`: which topics may be written to."""
@@ -43,10 +45,12 @@ class Produce:
                 if (waits := self._append(tp, records, result)) is not None:
                     pending[index] = waits
             except ReplogError as error:
+                if tp.topic in self._manager.image.topics:
+                    self._manager.traffic.topic(tp.topic).failed_produces += 1
                 result.error_code = wire_code(error.code)
                 result.error_message = error.message
         if not pending:  # PR-8
-            self._done(self)
+            self._end()
             return
         self._held = len(self.answer.partitions) * BATCH_BYTES
         self._manager.waiting_produces.add(self._held)
@@ -70,6 +74,9 @@ class Produce:
         appended = leader.append(records, acks=self.acks, wall_ms=clock.wall_ms(), now_ms=now_ms)
         manager.pace.served()
         manager.touched(tp, appended.high_watermark_advanced)
+        passed = manager.traffic.topic(tp.topic)
+        passed.bytes_in += len(records)
+        passed.messages_in += appended.info.last_offset - appended.info.first_offset + 1
         result.base_offset = appended.info.first_offset
         result.log_append_time_ms = appended.info.log_append_time
         result.log_start_offset = appended.info.log_start_offset
@@ -86,4 +93,8 @@ class Produce:
                 tp = TopicPartition(result.topic, result.partition)
                 result.error_code, result.base_offset = wire_code(error), -1
                 result.error_message = f"appended to {tp}, but not known to be safe: it may be there (PR-12)"
+        self._end()
+
+    def _end(self) -> None:
+        self._manager.traffic.answered("Produce", self._begun_s)
         self._done(self)

@@ -130,6 +130,10 @@ class Held:
         self._waiting: dict[Callable[[], None], None] = {}
 
     @property
+    def used(self) -> int:
+        return self._bytes
+
+    @property
     def has_room(self) -> bool:
         return self._bytes < self.capacity
 

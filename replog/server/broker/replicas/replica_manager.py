@@ -32,6 +32,7 @@ from replog.server.broker.replicas.cold_reads import ColdReads
 from replog.server.broker.replicas.delayed_operations import DelayedOperations
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.look_ups import LookUps
+from replog.server.broker.replicas.traffic import Traffic
 from replog.server.clock import Clock
 from replog.server.pace import Pace
 from replog.topic import TopicPartition
@@ -62,6 +63,7 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
+        self.traffic = Traffic()
         self.pace = Pace(clock)
         self.authorizer = Authorizer(config, image.acls, clock)
         self.cold_reads = ColdReads(self._tell)
@@ -75,6 +77,7 @@ class ReplicaManager:
         self._submit_proposal = submit_proposal
         self._advanced: dict[TopicPartition, None] = {}  # the HW advanced since the last drain
         self._sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}
+        self._growth: dict[TopicPartition, int] = {}  # of the in-sync sets that are proposed
         self._consumed = 0  # partitions of consumers' sessions
         self._marked: dict[FetchSession[Any], None] = {}  # these will look at their partitions
         self._woken = False  # a `_follow_up` is to come
@@ -222,12 +225,17 @@ class ReplicaManager:
         """Send the leader's proposal of an ISR, if there is one, to the controller (ISR-4)."""
         proposal = leader.take_proposal()
         if proposal is not None:
+            self._growth[tp] = len(proposal.isr) - len(leader.isr)
             self._submit_proposal(tp, proposal)
 
     def on_alter_partition_result(
         self, tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None
     ) -> None:
         """ISR-9, then all that the new ISR allows."""
+        growth = self._growth.pop(tp, 0)
+        if error is ErrorCode.NONE:
+            self.traffic.isr_expands += growth > 0
+            self.traffic.isr_shrinks += growth < 0
         leader = self.leader(tp)
         if isinstance(leader, ErrorCode):
             return

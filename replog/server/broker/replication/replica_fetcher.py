@@ -23,6 +23,7 @@ from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.alarm import Alarm
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.traffic import Traffic
 from replog.server.clock import Clock
 from replog.server.logging import tell_each
 from replog.topic import TopicPartition
@@ -44,7 +45,9 @@ class ReplicaFetcher:
         backoff: Backoff,
         on_followed: OnFollowed,
         quota: ReplicationQuota,
+        traffic: Traffic,
     ) -> None:
+        self._traffic = traffic
         self._timeout_ms = config.replica_socket_timeout_ms
         self._channel = channel
         self._clock = clock
@@ -147,7 +150,11 @@ class ReplicaFetcher:
 
     def _on_response(self, response: WithRecords[pb.ReplicaFetchResponse]) -> None:
         self._backoff.reset()
-        self.session.on_response(_session_response(response), self._clock.monotonic_ms())
+        came = _session_response(response)
+        for row in came.rows:
+            if row.answer.records:
+                self._traffic.topic(row.topic_partition.topic).copied_in += len(row.answer.records)
+        self.session.on_response(came, self._clock.monotonic_ms())
         for event, rows in self._happened.items():
             tell_each(log.info, event, rows)
         self._happened.clear()

@@ -1,5 +1,6 @@
 """The leader's side of replication on the wire: each follower's stream is its fetch session (§4, divergence 11)."""
 
+import asyncio
 from collections.abc import Callable
 
 from leader.follower_session import FollowerSession
@@ -19,19 +20,30 @@ class ReplicaStream:
 
     def __init__(self, manager: ReplicaManager, post: Callable[[WithRecords[pb.ReplicaFetchResponse]], None]) -> None:
         self._manager = manager
+        self._asked_s = 0.0
         self._alarm = Alarm(manager.clock, self._on_time)
         self.session = FollowerSession(
             manager,
-            lambda response: post(_wire_response(response)),
+            lambda response: post(self._counted(response)),
             self._on_wake,
             max_bytes=manager.config.fetch_max_bytes,
             max_wait_ms=manager.config.request_timeout_ms,
         )
 
     def on_request(self, request: pb.ReplicaFetchRequest) -> None:
+        self._asked_s = asyncio.get_running_loop().time()
         now_ms = self._manager.clock.monotonic_ms()
         self._manager.hearing.heard(request.replica_id, now_ms)
         self.session.on_request(_session_request(request, now_ms), now_ms)
+
+    def _counted(self, response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:
+        traffic = self._manager.traffic
+        for row in response.rows:
+            if row.answer.records:
+                traffic.topic(row.topic_partition.topic).copied_out += len(row.answer.records)
+        if not response.pushed:
+            traffic.answered("FetchFollower", self._asked_s)
+        return _wire_response(response)
 
     def _on_wake(self) -> None:
         self._alarm.by(self.session.next_wake_ms)

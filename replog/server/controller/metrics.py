@@ -1,0 +1,39 @@
+"""The families that a controller shows, under the names that Kafka's have by the usual rules of its JMX exporter."""
+
+from collections import Counter
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from replog.metadata.values import NO_LEADER
+from replog.server.controller.active_controller import ActiveController
+from replog.server.slices import in_slices
+
+_PREFIX = "kafka_controller_kafkacontroller_"
+
+
+async def controller_metrics(controller: ActiveController, *, decides: bool) -> list[Metric]:
+    """One that does not decide shows that, and what it has heard of."""
+    image = controller.state.image
+    count = Counter[str]()
+    async for _, state in in_slices(list(image.partitions.items())):
+        count["globalpartitioncount"] += 1
+        count["offlinepartitionscount"] += state.leader == NO_LEADER
+        count["preferredreplicaimbalancecount"] += state.leader != state.replicas[0]
+    brokers = image.brokers.values()
+    return [
+        GaugeMetricFamily(_PREFIX + name, text, value=value)
+        for name, text, value in (
+            ("activecontrollercount", "1 at the controller that decides", int(decides)),
+            ("globaltopiccount", "Topics", len(image.topics)),
+            ("globalpartitioncount", "Partitions", count["globalpartitioncount"]),
+            ("offlinepartitionscount", "Partitions without a leader", count["offlinepartitionscount"]),
+            (
+                "preferredreplicaimbalancecount",
+                "Partitions that another than their first replica leads",
+                count["preferredreplicaimbalancecount"],
+            ),
+            ("activebrokercount", "Brokers that serve", sum(broker.active for broker in brokers)),
+            ("fencedbrokercount", "Brokers that are registered and fenced", sum(b.fenced for b in brokers)),
+            ("lastappliedrecordoffset", "The version of the metadata", image.version),
+        )
+    ]

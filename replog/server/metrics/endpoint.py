@@ -1,0 +1,153 @@
+"""The HTTP server that answers `GET /metrics`, in threads of its own: who asks, and how slowly, costs the loop nothing.
+
+The event loop makes a list of what is to be shown, in slices; a thread writes it down.
+"""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import ThreadingMixIn
+from typing import Any, cast
+
+from prometheus_client.core import Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from replog.addresses import is_loopback, parse_address
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.peer import Peer, anonymous, unproved
+from replog.rpc.tls import Tls
+
+AT_ONCE = 8  # requests; more are closed
+REQUEST_S = 10.0  # for a whole one
+Families = Callable[[Peer], Awaitable[list[Metric]]]
+
+
+class MetricsEndpoint:
+    def __init__(self, address: str, families: Families, tls: Tls | None, *, allow_plaintext: bool) -> None:
+        """`families`: what there is to show to a peer; it raises a ReplogError for one that may not see it."""
+        self._address = address
+        self._families = families
+        self._tls = tls
+        self._allow_plaintext = allow_plaintext
+        self._server: _Server | None = None
+
+    async def start(self) -> str:
+        """The address bound. Raises INVALID_CONFIG."""
+        host, port = parse_address(self._address)
+        if self._tls is None and not is_loopback(host) and not self._allow_plaintext:
+            raise self._wrong("others than this machine reach it; set security.protocol=SSL, or allow.plaintext=true")
+        loop = asyncio.get_running_loop()
+
+        def written(asks: Peer) -> bytes:
+            asked = asyncio.run_coroutine_threadsafe(cast(Any, self._families(asks)), loop)
+            return generate_latest(cast(Any, _Ready(asked.result(REQUEST_S))))
+
+        try:
+            self._server = _Server(host.strip("[]"), port, written, self._tls)
+        except OSError as error:
+            raise self._wrong(str(error)) from None
+        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
+        return f"{host}:{self._server.server_address[1]}"
+
+    def _wrong(self, why: str) -> ReplogError:
+        return ReplogError(ErrorCode.INVALID_CONFIG, f"metrics.listener={self._address}: {why}")
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await asyncio.to_thread(self._server.shutdown)
+            self._server.server_close()
+
+
+class _Ready:
+    """What `generate_latest` takes for a registry."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+class _Server(ThreadingMixIn, HTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, port: int, written: Callable[[Peer], bytes], tls: Tls | None) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), BaseHTTPRequestHandler)
+        self.written = written
+        self._tls = tls
+        self._places = threading.BoundedSemaphore(AT_ONCE)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        too_late = threading.Timer(REQUEST_S, _cut, (request,))
+        too_late.daemon = True
+        too_late.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            too_late.cancel()
+            self._places.release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        host = client_address[0]
+        if self._tls is None:
+            _Handler(request, client_address, self, anonymous(host))
+            return
+        self._tls.look()
+        with self._tls.server.wrap_socket(request, server_side=True) as secured:
+            certificate: Any = secured.getpeercert() or {}
+            uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
+            asks = self._tls.accepted(uris, host) if certificate else unproved(host)
+            _Handler(secured, client_address, self, asks)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who breaks off, or is refused by TLS, hears it from the connection."""
+
+
+def _cut(request: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = REQUEST_S
+    server: _Server
+
+    def __init__(self, request: socket.socket, client_address: Any, server: _Server, asks: Peer) -> None:
+        self._asks = asks
+        super().__init__(request, client_address, server)
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(HTTPStatus.NOT_FOUND, "look at /metrics")
+            return
+        try:
+            text = self.server.written(self._asks)
+        except ReplogError as error:
+            self.send_error(HTTPStatus.FORBIDDEN, explain=str(error))
+            return
+        except TimeoutError:
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, explain="the event loop is busy; try again")
+            return
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def version_string(self) -> str:
+        return "replog"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: who looks every few seconds needs no log."""
