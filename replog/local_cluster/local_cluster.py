@@ -362,7 +362,11 @@ class LocalCluster:
         """What the member's file held before stays, except what the supervisor decides; `log.dirs` may be longer."""
         before = load_properties(path) if path.exists() else {}
         guard = GUARD if self.client_config.exists() else {}
-        address = {"listeners": f"{HOST}:{member.port}", **self._keystore(member)}
+        address = {
+            "listeners": f"{HOST}:{member.port}",
+            "metrics.listener": self._metrics_address(state, before.get("metrics.listener", "")),
+            **self._keystore(member),
+        }
         if member.name == CONTROLLER:
             defaults = {
                 **CONTROLLER_SETTINGS,
@@ -379,6 +383,17 @@ class LocalCluster:
         if before.get("log.dirs", "").split(",")[0] != str(path.parent / "data"):  # of this directory, not of a copy's
             decided["log.dirs"] = str(path.parent / "data")
         return {**BROKER_SETTINGS, **guard, **before, **self._broker_settings, **decided}
+
+    @staticmethod
+    def _metrics_address(state: ClusterFile, before: str) -> str:
+        """The one that it had, if nobody else has taken it meanwhile."""
+        port = int(before.rpartition(":")[2] or 0)
+        return before if port and is_free(port) else f"{HOST}:{free_port(member.port for member in state.members)}"
+
+    def metrics_address(self, member: LocalMember) -> str:
+        """Where it shows `/metrics`."""
+        kind = "controller" if member.name == CONTROLLER else "broker"
+        return load_properties(self.directory / member.name / f"{kind}.properties")["metrics.listener"]
 
     def _wait_until_serving(self, members: list[LocalMember], wait: Wait) -> None:
         waiting = list(members)
