@@ -16,7 +16,7 @@ log = structlog.get_logger()
 SLOW_S = 0.1
 FRESH_S = 0.005
 WINDOW_S = 60.0
-MAX_NAMES = 100  # of slow steps that are counted apart
+NAMES = 100  # of slow steps that are counted apart
 
 
 class SlowSteps:
@@ -71,7 +71,7 @@ class SlowSteps:
 
     def _tell(self, handle: asyncio.Handle, took_s: float) -> None:
         name = _name(handle)
-        known = name if name in self.slow or len(self.slow) < MAX_NAMES else "others"
+        known = name if name in self.slow or len(self.slow) < NAMES else "others"
         self.slow[known] = self.slow.get(known, 0) + 1
         log.warning(
             "slow step",

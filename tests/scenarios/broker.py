@@ -34,6 +34,9 @@ class ScenarioClock:
     def monotonic_ms(self) -> int:
         return NOW_MS + self.now_ms
 
+    def monotonic_s(self) -> float:
+        return self.monotonic_ms() / 1000
+
     def wall_ms(self) -> int:
         return NOW_MS + self.now_ms
 

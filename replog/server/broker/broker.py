@@ -352,8 +352,7 @@ class Broker:
     async def metrics(self, asks: Peer) -> list[Metric]:
         """What `/metrics` shows. Raises CLUSTER_AUTHORIZATION_FAILED for who may not describe the cluster."""
         self.manager.authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
-        now_s = asyncio.get_running_loop().time()
-        return await broker_metrics(self.manager, self._lifecycle.standing.state, now_s)
+        return await broker_metrics(self.manager, self._lifecycle.standing.state)
 
     @property
     def address(self) -> str:

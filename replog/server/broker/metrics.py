@@ -89,8 +89,7 @@ class Replicas:
         self.per_partition[name].add_metric(labels, value)
 
 
-async def broker_metrics(manager: ReplicaManager, state: BrokerState, now_s: float) -> list[Metric]:
-    """`now_s`: the loop's time."""
+async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Metric]:
     replicas = Replicas()
     reassigning = 0
     async for tp, hosted in in_slices(list(manager.hosted.items())):
@@ -107,7 +106,7 @@ async def broker_metrics(manager: ReplicaManager, state: BrokerState, now_s: flo
             "How long requests took to be answered, their waits included",
             "request",
             manager.traffic.requests,
-            now_s,
+            manager.clock.monotonic_s(),
         ),
         *_waiting(manager),
         GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "3 is running (KIP-631)", value=_STATES[state]),

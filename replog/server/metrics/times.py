@@ -38,13 +38,13 @@ class Times:
         self._turn(now_s)
         counts = [now + before for now, before in zip(self._now, self._before, strict=True)]
         total, reached, bucket = sum(counts), 0, 0
-        found = []
+        values = []
         for quantile in QUANTILES:
             while reached < quantile * total:
                 reached += counts[bucket]
                 bucket += 1
-            found.append(LEAST_MS * STEP ** (bucket - 1) if total else 0.0)
-        return found
+            values.append(LEAST_MS * STEP ** (bucket - 1) if total else 0.0)
+        return values
 
 
 def shown(name: str, help_text: str, label: str, times: dict[str, Times], now_s: float) -> list[Metric]:

@@ -17,6 +17,9 @@ class ProcessClock:
     def monotonic_ms(self) -> int:
         return self._offset_ms + int(self._loop.time() * 1000 * self._rate)
 
+    def monotonic_s(self) -> float:
+        return self._offset_ms / 1000 + self._loop.time() * self._rate
+
     def wall_ms(self) -> int:
         return WALL_START_MS + self._skew_ms + int(self._loop.time() * 1000 * self._rate)
 

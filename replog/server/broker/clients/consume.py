@@ -44,7 +44,7 @@ class ConsumerStream:
         Without room in time it comes without records. If nothing is due there is nothing to read, and no room is asked
         for. A request that does not go on from the last one names everything that it wants.
         """
-        begun_s = asyncio.get_running_loop().time()
+        begun_s = self._manager.clock.monotonic_s()
         if not goes_on:
             self.close()
             self._session = self._new_session()

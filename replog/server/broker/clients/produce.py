@@ -1,6 +1,5 @@
 """Producing: append to every partition, then answer or wait for the in-sync replicas (§3)."""
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from leader.delayed_produce import DelayedProduce, PendingProduce
@@ -30,7 +29,7 @@ class Produce:
         self._timeout_ms = max(0, min(head.timeout_ms, manager.config.request_timeout_ms))
         self._done = done
         self._held = 0
-        self._begun_s = asyncio.get_running_loop().time()
+        self._begun_s = manager.clock.monotonic_s()
 
     def append(self, batches: Iterable[tuple[TopicPartition, Buffer]], permits: Permits) -> None:
         """`permits`: which topics may be written to."""

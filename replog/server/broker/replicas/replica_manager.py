@@ -63,7 +63,7 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
-        self.traffic = Traffic()
+        self.traffic = Traffic(clock)
         self.pace = Pace(clock)
         self.authorizer = Authorizer(config, image.acls, clock)
         self.cold_reads = ColdReads(self._tell)

@@ -1,9 +1,9 @@
 """What passes through a broker: counted by batch and request, never by record."""
 
-import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from replog.server.clock import Clock
 from replog.server.metrics.times import Times
 
 REQUESTS = ("Produce", "FetchConsumer", "FetchFollower")
@@ -23,6 +23,7 @@ class TopicTraffic:
 
 @dataclass(slots=True)
 class Traffic:
+    clock: Clock
     topics: dict[str, TopicTraffic] = field(default_factory=dict)
     gone: TopicTraffic = field(default_factory=TopicTraffic)  # of topics that are deleted
     requests: dict[str, Times] = field(default_factory=lambda: {name: Times() for name in REQUESTS})
@@ -36,8 +37,8 @@ class Traffic:
         return known
 
     def answered(self, request: str, begun_s: float) -> None:
-        """`begun_s`: the loop's time."""
-        now_s = asyncio.get_running_loop().time()
+        """`begun_s`: the clock's time."""
+        now_s = self.clock.monotonic_s()
         self.requests[request].add((now_s - begun_s) * 1000, now_s)
 
     def forget(self, existing: Collection[str]) -> None:

@@ -1,6 +1,5 @@
 """The leader's side of replication on the wire: each follower's stream is its fetch session (§4, divergence 11)."""
 
-import asyncio
 from collections.abc import Callable
 
 from leader.follower_session import FollowerSession
@@ -31,7 +30,7 @@ class ReplicaStream:
         )
 
     def on_request(self, request: pb.ReplicaFetchRequest) -> None:
-        self._asked_s = asyncio.get_running_loop().time()
+        self._asked_s = self._manager.clock.monotonic_s()
         now_ms = self._manager.clock.monotonic_ms()
         self._manager.hearing.heard(request.replica_id, now_ms)
         self.session.on_request(_session_request(request, now_ms), now_ms)

@@ -35,6 +35,9 @@ class TinyClock:
     def monotonic_ms(self) -> int:
         return self.now_ms
 
+    def monotonic_s(self) -> float:
+        return self.now_ms / 1000
+
     def wall_ms(self) -> int:
         return self.now_ms
 
