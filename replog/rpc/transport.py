@@ -93,8 +93,8 @@ class Server(Protocol):
         Raises INVALID_CONFIG when the address cannot be bound.
         """
 
-    async def set_serving(self, serving: bool) -> None:
-        """What a health check answers."""
+    async def set_serving(self, serving: bool, *services: str) -> None:
+        """What a health check answers, for these services; else for the whole server and each one."""
 
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, and end what still runs after `grace_s`."""

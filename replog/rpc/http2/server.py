@@ -115,9 +115,9 @@ class H2Server:
             for place in self._places.idle(loop.time()):
                 self._dismiss(place, "it had no call for connections.max.idle.ms")
 
-    async def set_serving(self, serving: bool) -> None:
-        """What health.v1 answers, for the whole server and each service."""
-        self._health.set_serving(("", *self._names), serving)
+    async def set_serving(self, serving: bool, *services: str) -> None:
+        """What health.v1 answers, for these services; else for the whole server and each one."""
+        self._health.set_serving(services or ("", *self._names), serving)
 
     async def stop(self, grace_s: float) -> None:
         await self.set_serving(False)

@@ -61,7 +61,7 @@ class ControllerServer:
             self._only = new_controller()
         else:
             assert isinstance(store, EtcdStore)
-            self._terms = Terms(store, election, new_controller)
+            self._terms = Terms(store, election, new_controller, self._tell_whether_it_decides)
         self._server = transport.listen(config.listeners)
         self._server.add(methods.CONTROLLER, OfOneTerm(config, clock, lambda: self.controller))
 
@@ -100,11 +100,18 @@ class ControllerServer:
             await self.controller.start()
         else:
             await self._terms.begin()
-            self._running = asyncio.create_task(self._terms.run(), name="terms")
         self.address = await self._server.start()
         await self._server.set_serving(True)
+        if self._terms is not None:
+            await self._tell_whether_it_decides(False)
+            self._running = asyncio.create_task(self._terms.run(), name="terms")
         self._telling = asyncio.create_task(self._tell_when_behind(), name="tell when behind")
         log.info("controller listening", address=self.address)
+
+    async def _tell_whether_it_decides(self, decides: bool) -> None:
+        """A standby is well as a whole, so that nobody stops it or waits for it in vain; its service serves nobody."""
+        if not self._is_behind.is_set():
+            await self._server.set_serving(decides, methods.CONTROLLER.full_name)
 
     async def _tell_when_behind(self) -> None:
         await self._is_behind.wait()

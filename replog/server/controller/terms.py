@@ -2,7 +2,7 @@
 decides until its lease is lost, and follows again."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -21,11 +21,19 @@ FOLLOW_S = 0.25  # between two looks at the store and at the leader's key
 class Terms:
     """`begin`, then `run`. Each term has a `controller` of its own, which follows before it leads."""
 
-    def __init__(self, store: EtcdStore, election: Election, new_controller: Callable[[], ActiveController]) -> None:
+    def __init__(
+        self,
+        store: EtcdStore,
+        election: Election,
+        new_controller: Callable[[], ActiveController],
+        on_change: Callable[[bool], Awaitable[None]],
+    ) -> None:
+        """`on_change` hears whether the controller decides from now on."""
         self.controller = new_controller()
         self._store = store
         self._election = election
         self._new_controller = new_controller
+        self._on_change = on_change
 
     async def begin(self) -> None:
         """Take in the store, as soon as an etcd answers. Raises KAFKA_STORAGE_ERROR if there is none, or damage."""
@@ -72,11 +80,13 @@ class Terms:
         holding = asyncio.create_task(self._election.hold(), name="hold the lease")
         try:
             await controller.start()
+            await self._on_change(True)
             either: set[asyncio.Future[Any]] = {holding, controller.failure}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except (ReplogError, LeadershipLostError) as error:
             log.warning("cannot lead", reason=str(error))
         finally:
+            await self._on_change(False)
             holding.cancel()
             await asyncio.gather(holding, return_exceptions=True)
             await self._next_term()

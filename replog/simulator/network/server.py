@@ -38,8 +38,9 @@ class SimulatedServer:
         self.accepting = True
         return address
 
-    async def set_serving(self, serving: bool) -> None:
-        self.serving = serving
+    async def set_serving(self, serving: bool, *services: str) -> None:
+        if not services:
+            self.serving = serving
 
     async def stop(self, grace_s: float) -> None:
         self.accepting = False

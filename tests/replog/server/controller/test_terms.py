@@ -5,11 +5,13 @@ import random
 from contextlib import asynccontextmanager
 
 import pytest
+from grpc_health.v1 import health_pb2
 
 from replog.config import ControllerConfig
 from replog.controller.configs import ConfigChange
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
+from replog.rpc.health import SERVICE as health_service  # noqa: N811
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.control.controller_link import ControllerLink
@@ -22,6 +24,7 @@ from replog.simulator.etcd.state import EtcdState
 from tests.replog.server.controller.stores import records
 
 LEASE_S = 2
+CONTROLLER, SERVING = methods.CONTROLLER.full_name, health_pb2.HealthCheckResponse.SERVING
 RATE = ConfigChange({"leader.replication.throttled.rate": "7"}, [], False)
 
 
@@ -109,6 +112,41 @@ async def test_one_decides_and_the_others_say_that_they_do_not_and_who_does():
             finally:
                 await channel.close()
             assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+
+async def health(server, service):
+    channel = H2Transport().connect(server.address)
+    try:
+        request = health_pb2.HealthCheckRequest(service=service)
+        return (await channel.call(methods.methods_of(health_service)["check"], request, 2.0)).status
+    finally:
+        await channel.close()
+
+
+async def the_one_that_serves(among):
+    async with asyncio.timeout(2 * LEASE_S + 10):
+        while True:
+            leader = await among.the_one()
+            if [await health(server, CONTROLLER) == SERVING for server in among.servers] == [
+                server is leader for server in among.servers
+            ]:
+                return leader
+            await asyncio.sleep(0.02)
+
+
+async def test_all_are_well_and_the_service_of_the_one_that_decides_serves():
+    """A rolling restart would wait for ever for a standby that is not ready."""
+    async with controllers() as among:
+        await the_one_that_serves(among)
+        assert [await health(server, "") for server in among.servers] == [SERVING] * 3
+        among.revoke()
+        leader = await the_one_that_serves(among)
+        leader._is_behind.set()
+        async with asyncio.timeout(5):
+            while SERVING in (await health(leader, ""), await health(leader, CONTROLLER)):
+                await asyncio.sleep(0.02)
+        await leader._tell_whether_it_decides(True)
+        assert await health(leader, CONTROLLER) != SERVING, "whatever it is elected to"
 
 
 async def test_a_call_finds_the_one_that_decides_through_those_that_do_not():
