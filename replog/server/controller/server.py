@@ -114,8 +114,9 @@ class ControllerServer:
             await self._server.set_serving(decides, methods.CONTROLLER.full_name)
 
     async def _tell_when_behind(self) -> None:
+        """The process is alive all the same, as its health service says: to start it again mends nothing."""
         await self._is_behind.wait()
-        await self._server.set_serving(False)
+        await self._server.set_serving(False, "", methods.CONTROLLER.full_name)
 
     async def wait(self) -> None:
         """Raises NOT_CONTROLLER once the controller must not go on: another has taken over its store.

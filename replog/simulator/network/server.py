@@ -39,7 +39,7 @@ class SimulatedServer:
         return address
 
     async def set_serving(self, serving: bool, *services: str) -> None:
-        if not services:
+        if not services or "" in services:
             self.serving = serving
 
     async def stop(self, grace_s: float) -> None:

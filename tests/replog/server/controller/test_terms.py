@@ -147,6 +147,7 @@ async def test_all_are_well_and_the_service_of_the_one_that_decides_serves():
                 await asyncio.sleep(0.02)
         await leader._tell_whether_it_decides(True)
         assert await health(leader, CONTROLLER) != SERVING, "whatever it is elected to"
+        assert await health(leader, "grpc.health.v1.Health") == SERVING, "it is alive"
 
 
 async def test_a_call_finds_the_one_that_decides_through_those_that_do_not():
