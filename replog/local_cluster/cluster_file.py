@@ -9,22 +9,28 @@ from replog.local_cluster.processes import ProcessId, ProcessState, state_of
 from replog.log.files.replacing import write_atomically
 
 STATE_FILE = "cluster.json"
-CONTROLLER = "controller"
+CONTROLLER, BROKER, ETCD = "controller", "broker", "etcd"
 TLS_DIRECTORY = "tls"  # of a cluster whose processes know each other by certificates
+ETCD_TLS_DIRECTORY = "etcd-tls"  # of its etcds, and of the controllers that may reach them
 CA_CERTIFICATE = "ca.pem"  # there: the authority's
 CLIENT_FILE = "client.properties"  # there: how its clients reach it
 
 
 class LocalMember(BaseModel):
-    """The controller or a broker."""
+    """A controller, a broker or an etcd."""
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str  # "controller", "broker-1"
-    node_id: int = Field(ge=0)  # 0 for the controller
+    name: str  # "controller", or "controller-1" where there are several; "broker-1", "etcd-1"
+    node_id: int = Field(ge=0)  # a broker's; 0 for the others
     port: int = Field(ge=1, le=65535)
     pid: int | None = Field(default=None, gt=0)
     start_time: int = 0
+
+    @property
+    def kind(self) -> str:
+        """CONTROLLER, BROKER or ETCD."""
+        return self.name.partition("-")[0]
 
     @property
     def address(self) -> str:
@@ -44,6 +50,12 @@ class LocalMember(BaseModel):
         return state_of(self.process) if self.process else ProcessState.STOPPED
 
 
+class EtcdMember(LocalMember):
+    """Its `port` is for controllers."""
+
+    peer_port: int = Field(ge=1, le=65535)  # for the other etcds, which keep it
+
+
 class ClusterFile(BaseModel):
     """`cluster.json`."""
 
@@ -51,11 +63,22 @@ class ClusterFile(BaseModel):
 
     version: int = Field(default=1, ge=1, le=1)
     controller: LocalMember
+    other_controllers: list[LocalMember] = []
+    etcds: list[EtcdMember] = []  # where the metadata are if there are several controllers
+    formatted: bool = False  # whether they are there
     brokers: list[LocalMember]
 
     @property
+    def controllers(self) -> list[LocalMember]:
+        return [self.controller, *self.other_controllers]
+
+    @property
     def members(self) -> list[LocalMember]:
-        return [self.controller, *self.brokers]
+        return [*self.etcds, *self.controllers, *self.brokers]
+
+    @property
+    def ports(self) -> list[int]:
+        return [member.port for member in self.members] + [etcd.peer_port for etcd in self.etcds]
 
     @property
     def bootstrap(self) -> str:
@@ -69,6 +92,16 @@ class ClusterFile(BaseModel):
                 return member
         known = ", ".join(str(member.node_id) for member in self.brokers)
         raise ReplogError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} is not in this cluster; it has {known}")
+
+    def member(self, name: str) -> LocalMember:
+        """By its name, or a broker by its id. Raises INVALID_REQUEST naming those that there are."""
+        if name.isdecimal():
+            return self.broker(int(name))
+        for member in self.members:
+            if member.name == name:
+                return member
+        known = ", ".join(member.name for member in self.members)
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{name} is not in this cluster; it has {known}")
 
     def save(self, directory: Path) -> None:
         write_atomically(directory / STATE_FILE, self.model_dump_json(indent=2).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""`LocalCluster`: a controller and brokers as operating-system processes under one directory.
+"""`LocalCluster`: controllers, brokers and etcds as operating-system processes under one directory.
 
 The directory holds everything: `cluster.json`, and per process its properties file, its data and its log file
 (`controller/controller.properties`, `broker-1/broker.properties`, `broker-1/data`, `broker-1/broker.log`). Processes
@@ -10,22 +10,17 @@ import fcntl
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, Self
 
+from replog.controller.cluster_state import new_cluster_id
 from replog.errors import ErrorCode, ReplogError
-from replog.local_cluster import probe
-from replog.local_cluster.cluster_file import (
-    CA_CERTIFICATE,
-    CLIENT_FILE,
-    CONTROLLER,
-    TLS_DIRECTORY,
-    ClusterFile,
-    LocalMember,
-)
-from replog.local_cluster.ports import HOST, free_port, is_free
+from replog.local_cluster import etcds, probe
+from replog.local_cluster.cluster_file import BROKER, CONTROLLER, ETCD, ClusterFile, EtcdMember, LocalMember
+from replog.local_cluster.ports import free_port, is_free
 from replog.local_cluster.processes import (
     ProcessId,
     ProcessState,
@@ -35,11 +30,11 @@ from replog.local_cluster.processes import (
     terminate,
     wait_until_stopped,
 )
+from replog.local_cluster.settings import LocalSettings
 from replog.local_cluster.status import MemberStatus, member_status, out_of_sync
 from replog.local_cluster.waiting import PATIENCE_S, Progress, wait_for
 from replog.log.files.replacing import write_atomically
 from replog.properties import load_properties
-from replog.rpc.peer import Role
 from replog.rpc.tls import Tls
 from replog.rpc.transports import client_tls
 from replog.server.controller.formatting import format_cluster, is_formatted
@@ -48,21 +43,9 @@ STOP_TIMEOUT_S = 40.0
 SIGNAL_TIMEOUT_S = 5.0
 POLL_S = 0.1
 TOPICS_S = 10.0  # for one answer that lists all partitions: a busy broker takes seconds for thousands
-MAX_BROKERS = 100
-CLIENT_NAME = "admin"  # whose certificate the commands show
-GUARD = {  # of a secure cluster
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": f"User:{CLIENT_NAME}",
-}
+MAX_BROKERS, MAX_CONTROLLERS = 100, 9
 LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
 
-# A local cluster notices a dead process within seconds: it has no slow network to be patient with.
-CONTROLLER_SETTINGS = {"broker.session.timeout.ms": "3000"}
-BROKER_SETTINGS = {
-    "broker.heartbeat.interval.ms": "500",
-    "replica.fetch.backoff.ms": "200",
-    "replica.lag.time.max.ms": "10000",
-}
 _FILE_HEAD = "# Settings here are kept, except addresses and the first of log.dirs. It holds from the next start on."
 
 _LOADING = re.compile(r'"progress": "([^"]*)", "event": "loading logs"')
@@ -82,9 +65,12 @@ class LocalCluster:
         brokers: int | None = None,
         broker_settings: Mapping[str, str] | None = None,
         *,
+        controllers: int | None = None,
         secure: bool = False,
     ) -> None:
         """`brokers`: as many as the directory already has, else 3. `broker_settings` go into every broker's file.
+
+        `controllers`: as many as it has, else one, on SQLite; several share three etcds.
 
         `secure`: a new cluster has an authority of its own, all its connections TLS, and an authorizer, to which the
         commands are a super user; a cluster keeps what it has.
@@ -92,7 +78,8 @@ class LocalCluster:
         self._secure = secure
         self.directory = directory.absolute()
         self._wanted = brokers
-        self._broker_settings = dict(broker_settings or {})
+        self._controllers = controllers
+        self._settings = LocalSettings(self.directory, dict(broker_settings or {}))
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -120,7 +107,7 @@ class LocalCluster:
     @property
     def client_config(self) -> Path:
         """How clients reach a secure cluster."""
-        return self.directory / TLS_DIRECTORY / CLIENT_FILE
+        return self._settings.client_config
 
     def home(self, member: LocalMember) -> Path:
         return self.directory / member.name
@@ -128,8 +115,12 @@ class LocalCluster:
     def data_directory(self, broker_id: int) -> Path:
         return self.home(self.state.broker(broker_id)) / "data"
 
+    def metrics_address(self, member: LocalMember) -> str:
+        """Where a controller or broker shows `/metrics`."""
+        return load_properties(self.home(member) / f"{member.kind}.properties")["metrics.listener"]
+
     def log_file(self, member: LocalMember) -> Path:
-        return self.home(member) / ("controller.log" if member.name == CONTROLLER else "broker.log")
+        return self.home(member) / f"{member.kind}.log"
 
     # -- up and down ---------------------------------------------------------------------------------------------
 
@@ -145,20 +136,22 @@ class LocalCluster:
         with self._locked():
             state = self._plan()
             try:
-                if state.controller.state is ProcessState.STOPPED:
-                    progress(f"starting the controller on {state.controller.address}")
-                    self._start(state, state.controller, started)
-                self._wait_until_serving([state.controller], wait)
-                for broker in state.brokers:
-                    if broker.state is ProcessState.STOPPED:
-                        progress(f"starting {broker.name} on {broker.address}")
-                        self._start(state, broker, started)
-                self._wait_until_serving(state.brokers, wait)
+                lost = self._lost(state)
+                whole = [etcd for etcd in state.etcds if etcd not in lost]
+                for kind in (whole, lost, state.controllers, state.brokers):
+                    for member in kind:
+                        if isinstance(member, EtcdMember) and member in lost:
+                            self._replace(member, whole, wait)
+                        if member.state is ProcessState.STOPPED:
+                            progress(f"starting {member.name} on {member.address}")
+                            self._start(state, member, started)
+                    self._wait_until_serving(kind, wait)
+                    if kind is whole:
+                        self._format(state)
                 progress("waiting until every broker is unfenced")
                 self._wait_until_unfenced(state, wait)
             except BaseException:
-                _stop(state, started, 5.0)
-                state.save(self.directory)
+                self._stop(state, started, 5.0, progress)
                 raise
         return self
 
@@ -174,18 +167,13 @@ class LocalCluster:
             self._wait_until_unfenced(state, wait)
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S, progress: Progress = lambda _: None) -> list[str]:
-        """Stop the brokers together, then the controller, all cleanly (SIGTERM).
+        """Stop the brokers together, then the controllers, then etcds, all cleanly (SIGTERM).
 
         What still runs after `timeout_s` is killed; the names of those processes are returned.
         """
         with self._locked():
             state = self.state
-            progress("stopping the brokers")
-            killed = _stop(state, state.brokers, timeout_s)
-            progress("stopping the controller")
-            killed += _stop(state, [state.controller], timeout_s)
-            state.save(self.directory)
-        return killed
+            return self._stop(state, state.members, timeout_s, progress)
 
     def __enter__(self) -> Self:
         return self.up()
@@ -195,26 +183,26 @@ class LocalCluster:
 
     # -- faults --------------------------------------------------------------------------------------------------
 
-    def kill(self, broker_id: int) -> None:
-        """SIGKILL: as a crash of the process. Returns once it is gone."""
+    def kill(self, name: int | str) -> None:
+        """SIGKILL a broker by its id, or any process by its name: as a crash. Returns once it is gone."""
         with self._locked():
             state = self.state
-            broker = state.broker(broker_id)
-            process = self._signal(broker, signal.SIGKILL)
+            member = state.member(str(name))
+            process = self._signal(member, signal.SIGKILL)
             wait_until_stopped([process], 10.0)
-            broker.process = None
+            member.process = None
             state.save(self.directory)
 
-    def pause(self, broker_id: int) -> None:
+    def pause(self, name: int | str) -> None:
         """SIGSTOP: the process lives and says nothing, as a very long garbage collection would. Back once it stands."""
-        process = self._signal(self.state.broker(broker_id), signal.SIGSTOP)
+        process = self._signal(self.state.member(str(name)), signal.SIGSTOP)
         deadline = time.monotonic() + SIGNAL_TIMEOUT_S
         while state_of(process) is ProcessState.RUNNING and time.monotonic() < deadline:
             time.sleep(POLL_S)
 
-    def resume(self, broker_id: int) -> None:
+    def resume(self, name: int | str) -> None:
         """SIGCONT."""
-        self._signal(self.state.broker(broker_id), signal.SIGCONT)
+        self._signal(self.state.member(str(name)), signal.SIGCONT)
 
     def _signal(self, member: LocalMember, number: signal.Signals) -> ProcessId:
         process = member.process
@@ -291,117 +279,137 @@ class LocalCluster:
         state = ClusterFile.load(self.directory)
         count = self._wanted or (len(state.brokers) if state else 3)
         if not 1 <= count <= MAX_BROKERS:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"brokers={count}: choose from 1 to {MAX_BROKERS}")
+            raise _refused(f"brokers={count}: choose from 1 to {MAX_BROKERS}")
         if state is not None and count < len(state.brokers):
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
+            raise _refused(
                 f"{self.directory} holds a cluster of {len(state.brokers)} brokers, more than {count}; "
-                f"use another directory or say --brokers {len(state.brokers)}",
+                f"use another directory or say --brokers {len(state.brokers)}"
             )
-        taken = [member.port for member in state.members] if state else []
         if state is None:
-            taken.append(free_port(taken))
-            state = ClusterFile(controller=LocalMember(name=CONTROLLER, node_id=0, port=taken[0]), brokers=[])
-            metadata = self.home(state.controller) / "data"
-            if not is_formatted(metadata):
-                cluster_id = format_cluster(metadata)
-                if self._secure:
-                    self._make_authority(cluster_id)
-        if self._secure and not self.client_config.exists():
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
-                f"the cluster in {self.directory} was made without TLS; say --secure when a new one is made",
+            state = self._new_state()
+        elif self._controllers not in (None, len(state.controllers)):
+            raise _refused(
+                f"{self.directory} holds a cluster of {len(state.controllers)} controllers, and keeps that number; "
+                f"use another directory to have {self._controllers}"
             )
+        if self._secure and not self._settings.secure:
+            raise _refused(f"the cluster in {self.directory} was made without TLS; say --secure when a new one is made")
         for node_id in range(len(state.brokers) + 1, count + 1):
-            taken.append(free_port(taken))
-            state.brokers.append(LocalMember(name=f"broker-{node_id}", node_id=node_id, port=taken[-1]))
+            port = free_port(state.ports)
+            state.brokers.append(LocalMember(name=f"{BROKER}-{node_id}", node_id=node_id, port=port))
         for member in state.members:
             if member.state is ProcessState.STOPPED:
                 member.process = None
                 if not is_free(member.port):
-                    member.port = free_port(taken)
-                    taken.append(member.port)
+                    member.port = free_port(state.ports)
+                if isinstance(member, EtcdMember) and not is_free(member.peer_port):
+                    raise _refused(f"{member.name} needs port {member.peer_port}, which another process uses; end that")
         state.save(self.directory)
+        return state
+
+    def _new_state(self) -> ClusterFile:
+        """Without brokers. A store on SQLite is made here, and the certificates."""
+        count = self._controllers or 1
+        if not 1 <= count <= MAX_CONTROLLERS:
+            raise _refused(f"controllers={count}: choose from 1 to {MAX_CONTROLLERS}")
+        state = ClusterFile(controller=LocalMember(name=CONTROLLER, node_id=0, port=free_port([])), brokers=[])
+        if count == 1:
+            store = self.home(state.controller) / "data"
+            if not is_formatted(store):
+                cluster_id = format_cluster(store)
+                if self._secure:
+                    self._settings.make_secure(cluster_id, etcds=False)
+            return state
+        etcds.find_program()
+        state.controller.name = f"{CONTROLLER}-1"
+        for number in range(2, count + 1):
+            port = free_port(state.ports)
+            state.other_controllers.append(LocalMember(name=f"{CONTROLLER}-{number}", node_id=0, port=port))
+        for number in range(1, etcds.ETCDS + 1):
+            port = free_port(state.ports)
+            peer_port = free_port([*state.ports, port])
+            state.etcds.append(EtcdMember(name=f"{ETCD}-{number}", node_id=0, port=port, peer_port=peer_port))
+        if self._secure and not self._settings.secure:
+            self._settings.make_secure(new_cluster_id(SystemRandom()), etcds=True)
         return state
 
     def _start(self, state: ClusterFile, member: LocalMember, started: list[LocalMember]) -> None:
         """Write the member's properties and spawn it; noted in `cluster.json` before anything is waited for."""
-        home = self.home(member)
-        (home / "data").mkdir(parents=True, exist_ok=True)
-        kind = "controller" if member.name == CONTROLLER else "broker"
-        path = home / f"{kind}.properties"
-        settings = [f"{name}={value}" for name, value in self._properties(state, member, path).items()]
-        write_atomically(path, "\n".join([_FILE_HEAD, *settings, ""]).encode())
-        member.process = spawn(["-m", "replog.cli", kind, "--config", str(path)], self.log_file(member))
+        data = self.home(member) / "data"
+        if isinstance(member, EtcdMember):
+            data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            files = self._settings.etcd_files(member)
+            joins = state.formatted and not etcds.has_data(data)
+            program = etcds.command(member, state.etcds, data, files, joins=joins)
+            member.process = spawn([], self.log_file(member), program)
+        else:
+            data.mkdir(parents=True, exist_ok=True)
+            path = self._write_settings(state, member)
+            member.process = spawn(["-m", "replog.cli", member.kind, "--config", str(path)], self.log_file(member))
         started.append(member)
         state.save(self.directory)
 
-    def _make_authority(self, cluster_id: str) -> None:
-        from replog.local_cluster import authority  # which takes a while to load
+    def _write_settings(self, state: ClusterFile, member: LocalMember) -> Path:
+        path = self.home(member) / f"{member.kind}.properties"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        settings = [f"{name}={value}" for name, value in self._settings.of(state, member, path).items()]
+        write_atomically(path, "\n".join([_FILE_HEAD, *settings, ""]).encode())
+        return path
 
-        tls = self.directory / TLS_DIRECTORY
-        authority.init(tls, cluster_id)
-        keystore = authority.issue(tls, Role.CLIENT, CLIENT_NAME)
-        settings = _security(tls, keystore)
-        write_atomically(self.client_config, "".join(f"{name}={value}\n" for name, value in settings.items()).encode())
+    def _format(self, state: ClusterFile) -> None:
+        """The metadata in the etcds, once."""
+        if state.etcds and not state.formatted:
+            path = self._write_settings(state, state.controller)
+            etcds.format_once(load_properties(path), str(path), self._settings.cluster_id())
+            state.formatted = True
+            state.save(self.directory)
 
-    def _keystore(self, member: LocalMember) -> dict[str, str]:
-        """Nothing without TLS."""
-        tls = self.directory / TLS_DIRECTORY
-        if not self.client_config.exists():
-            return {}
-        role, name = (Role.CONTROLLER, CONTROLLER) if member.name == CONTROLLER else (Role.BROKER, str(member.node_id))
-        path = tls / f"{role}-{name}.pem"
-        if not path.exists():
-            from replog.local_cluster import authority
+    def _lost(self, state: ClusterFile) -> list[EtcdMember]:
+        """Etcds that had data, and have none. Raises INVALID_REQUEST if these are too many."""
+        if not state.formatted:
+            return []
+        lost = [etcd for etcd in state.etcds if not etcds.has_data(self.home(etcd) / "data")]
+        if len(lost) > len(state.etcds) // 2:
+            raise _refused(
+                f"most etcds in {self.directory} have lost their data, and with them the metadata; docs/controllers.md "
+                "says how to make these from the brokers' disks"
+            )
+        return lost
 
-            authority.issue(tls, role, name)
-        return _security(tls, path)
+    def _replace(self, lost: EtcdMember, whole: list[EtcdMember], wait: Wait) -> None:
+        """An etcd whose data are gone becomes another one at its place."""
+        if lost.process is not None:  # it runs on files that are gone
+            send_signal(lost.process, signal.SIGKILL)
+            wait_until_stopped([lost.process], 10.0)
+            lost.process = None
 
-    def _properties(self, state: ClusterFile, member: LocalMember, path: Path) -> dict[str, str]:
-        """What the member's file held before stays, except what the supervisor decides; `log.dirs` may be longer."""
-        before = load_properties(path) if path.exists() else {}
-        guard = GUARD if self.client_config.exists() else {}
-        address = {
-            "listeners": f"{HOST}:{member.port}",
-            "metrics.listener": self._metrics_address(state, before.get("metrics.listener", "")),
-            **self._keystore(member),
-        }
-        if member.name == CONTROLLER:
-            defaults = {
-                **CONTROLLER_SETTINGS,
-                **guard,
-                "default.replication.factor": str(min(3, len(state.brokers))),
-                "min.insync.replicas": str(min(2, len(state.brokers))),
-            }
-            return {**defaults, **before, **address, "metadata.log.dir": str(path.parent / "data")}
-        decided = {
-            "node.id": str(member.node_id),
-            **address,
-            "controller.listener": state.controller.address,
-        }
-        if before.get("log.dirs", "").split(",")[0] != str(path.parent / "data"):  # of this directory, not of a copy's
-            decided["log.dirs"] = str(path.parent / "data")
-        return {**BROKER_SETTINGS, **guard, **before, **self._broker_settings, **decided}
+        def refusal() -> str:
+            try:
+                etcds.replace(lost, whole[0], self._settings.etcd_tls(whole[0]))
+            except ReplogError as error:  # for some seconds after a start: unhealthy cluster
+                return error.message
+            return ""
 
-    @staticmethod
-    def _metrics_address(state: ClusterFile, before: str) -> str:
-        """The one that it had, if nobody else has taken it meanwhile."""
-        port = int(before.rpartition(":")[2] or 0)
-        return before if port and is_free(port) else f"{HOST}:{free_port(member.port for member in state.members)}"
+        wait(refusal, f"{lost.name} has no data, and the other etcds take no new one in its place")
 
-    def metrics_address(self, member: LocalMember) -> str:
-        """Where it shows `/metrics`."""
-        kind = "controller" if member.name == CONTROLLER else "broker"
-        return load_properties(self.directory / member.name / f"{kind}.properties")["metrics.listener"]
+    def _stop(self, state: ClusterFile, members: list[LocalMember], timeout_s: float, progress: Progress) -> list[str]:
+        """Brokers first, then what they need; names of those that had to be killed."""
+        killed: list[str] = []
+        for kind, words in ((BROKER, "the brokers"), (CONTROLLER, "the controller"), (ETCD, "the etcds")):
+            if chosen := [member for member in members if member.kind == kind]:
+                progress(f"stopping {words}" + "s" * (kind == CONTROLLER and len(chosen) > 1))
+                killed += _stop(chosen, timeout_s)
+        state.save(self.directory)
+        return killed
 
-    def _wait_until_serving(self, members: list[LocalMember], wait: Wait) -> None:
+    def _wait_until_serving(self, members: Sequence[LocalMember], wait: Wait) -> None:
         waiting = list(members)
 
         def missing() -> str:
             for member in list(waiting):
                 self._check_alive(member)
-                if probe.is_serving(member.address, self.tls):
+                tls = self._settings.etcd_tls(member) if member.kind == ETCD else self.tls
+                if probe.is_serving(member.address, tls):
                     waiting.remove(member)
             return ", ".join(f"{member.name} ({member.address}{self._loading(member)})" for member in waiting)
 
@@ -436,15 +444,11 @@ class LocalCluster:
             )
 
 
-def _security(tls: Path, keystore: Path) -> dict[str, str]:
-    return {
-        "security.protocol": "SSL",
-        "ssl.keystore.location": str(keystore),
-        "ssl.truststore.location": str(tls / CA_CERTIFICATE),
-    }
+def _refused(message: str) -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _stop(state: ClusterFile, members: list[LocalMember], timeout_s: float) -> list[str]:
+def _stop(members: list[LocalMember], timeout_s: float) -> list[str]:
     """SIGTERM all, SIGKILL what is left after `timeout_s` (at once if 0); names of the killed."""
     running = [(member, process) for member in members if (process := member.process) is not None]
     if timeout_s > 0:

@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 POLL_S = 0.02
+PYTHON = (sys.executable, "-P")
 
 
 class ProcessState(Enum):
@@ -29,13 +30,13 @@ class ProcessId:
     start_time: int  # clock ticks since boot, field 22 of /proc/PID/stat
 
 
-def spawn(arguments: Sequence[str], log: Path) -> ProcessId:
-    """Start `python -P ARGUMENTS` in a session of its own, with its output appended to `log`. Raises OSError."""
+def spawn(arguments: Sequence[str], log: Path, program: Sequence[str] = PYTHON) -> ProcessId:
+    """Start `PROGRAM ARGUMENTS` in a session of its own, with its output appended to `log`. Raises OSError."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         pid = os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-P", *arguments],
+            program[0],
+            [*program, *arguments],
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from replog.local_cluster.cluster_file import CONTROLLER, LocalMember
+from replog.local_cluster.cluster_file import BROKER, LocalMember
 from replog.local_cluster.processes import ProcessState
 
 
@@ -35,7 +35,7 @@ def out_of_sync(metadata: Any, topic: str | None) -> list[str]:
 def member_status(member: LocalMember, metadata: Any) -> MemberStatus:
     """`metadata` is a GetMetadataResponse, or None when no broker answers."""
     state, broker_id = member.state.value, member.node_id
-    if member.name == CONTROLLER or metadata is None:
+    if member.kind != BROKER or metadata is None:
         return MemberStatus(member.name, member.pid, member.address, state, -1, -1, -1)
     known = {broker.broker_id: broker for broker in metadata.brokers}
     if member.state is ProcessState.RUNNING and (broker_id not in known or known[broker_id].fenced):

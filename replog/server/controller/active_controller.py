@@ -293,7 +293,8 @@ class ActiveController:
                 ErrorCode.NOT_CONTROLLER,
                 f"this controller does not decide: {leader} does"
                 if leader
-                else "this controller is starting or stopping; try again",
+                else "this controller does not decide, and knows of no other that does: it is starting or stopping, "
+                "or etcd does not answer; try again",
                 instead=leader,
             )
 

@@ -81,24 +81,28 @@ async def run_controller(
         take_together()
     metrics: MetricsEndpoint | None = None
     server = controller_server(config, transport, SystemClock(), random.SystemRandom())
-    stopping = asyncio.create_task(stopped.wait())
-    failing = asyncio.create_task(server.wait())
-    try:
-        await server.start()
+
+    async def run() -> None:
+        nonlocal metrics
+        await server.start()  # it waits as long as no etcd answers
         if tls is not None:
             tls.check_cluster(server.controller.state.image.cluster_id)
         metrics = await shown_at(config, server.metrics, steps, tls)
         if on_listening is not None:
             on_listening(server.address)
-        await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if failing.done():
-            failing.result()
+        await server.wait()
+
+    stopping, running = asyncio.create_task(stopped.wait()), asyncio.create_task(run())
+    try:
+        await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
     finally:
+        running.cancel()
+        stopping.cancel()
+        await asyncio.gather(running, stopping, return_exceptions=True)
         if metrics is not None:
             await metrics.stop()
-        failing.cancel()
-        stopping.cancel()
-        await asyncio.gather(failing, stopping, return_exceptions=True)
         await server.stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)

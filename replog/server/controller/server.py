@@ -119,7 +119,7 @@ class ControllerServer:
         await self._server.set_serving(False, "", methods.CONTROLLER.full_name)
 
     async def wait(self) -> None:
-        """Raises NOT_CONTROLLER once the controller must not go on: another has taken over its store.
+        """After `start`. Raises NOT_CONTROLLER once the controller must not go on: another has taken over its store.
 
         KAFKA_STORAGE_ERROR if a store that it shares is gone or damaged.
         """

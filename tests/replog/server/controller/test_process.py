@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from replog.errors import ReplogError
+from replog.local_cluster.ports import free_port
 from replog.rpc import methods
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.v1 import controller_pb2 as pb
@@ -31,6 +32,15 @@ try:
 except ReplogError as error:
     sys.exit(str(error))
 """
+
+
+def test_a_controller_that_waits_for_its_etcd_can_be_stopped(tmp_path):
+    command = [sys.executable, "-m", "replog.cli", "controller", "--override", "metadata.store=etcd"]
+    command += ["--override", f"metadata.etcd.endpoints=127.0.0.1:{free_port([])}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert "cannot follow the metadata in etcd" in process.stdout.readline()
+        process.terminate()
+        assert process.wait(60) == 0, process.stdout.read()
 
 
 @pytest.fixture

