@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from replog.log.files.open_files import OPEN_FILES
 from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
@@ -90,6 +91,7 @@ class Replicas:
 
 
 async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Metric]:
+    now_s = manager.clock.monotonic_s()
     replicas = Replicas()
     reassigning = 0
     async for tp, hosted in in_slices(list(manager.hosted.items())):
@@ -104,10 +106,18 @@ async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Me
         *shown(
             "kafka_network_requestmetrics_totaltimems",
             "How long requests took to be answered, their waits included",
-            "request",
-            manager.traffic.requests,
-            manager.clock.monotonic_s(),
+            {(request,): times for request, times in manager.traffic.requests.items()},
+            now_s,
+            ("request",),
         ),
+        *shown(
+            "kafka_log_logflushstats_logflushrateandtimems",
+            "How long flushes of logs took, those of a disk together",
+            {(): manager.traffic.flushes},
+            now_s,
+        ),
+        GaugeMetricFamily("replog_open_log_files", "Files of logs that are open", value=len(OPEN_FILES.get())),
+        GaugeMetricFamily("replog_open_log_files_limit", "… at most", value=OPEN_FILES.get().limit),
         *_waiting(manager),
         GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "3 is running (KIP-631)", value=_STATES[state]),
     ]

@@ -1,5 +1,6 @@
 """How long something took: quantiles of the last one to two minutes, within 5 %, in fixed memory."""
 
+from collections.abc import Mapping
 from math import ceil, log
 from typing import Final
 
@@ -47,12 +48,14 @@ class Times:
         return values
 
 
-def shown(name: str, help_text: str, label: str, times: dict[str, Times], now_s: float) -> list[Metric]:
-    """One family of quantiles and one of counts, with a value of `label` for each of `times`."""
-    quantiles = GaugeMetricFamily(name, f"{help_text}, ms", labels=(label, "quantile"))
-    counts = UnknownMetricFamily(f"{name}_count", f"{help_text}, how often", labels=(label,))
-    for value, measured in times.items():
+def shown(
+    name: str, help_text: str, times: Mapping[tuple[str, ...], Times], now_s: float, labels: tuple[str, ...] = ()
+) -> list[Metric]:
+    """One family of quantiles and one of counts; `times` by the values of `labels`."""
+    quantiles = GaugeMetricFamily(name, f"{help_text}, ms", labels=(*labels, "quantile"))
+    counts = UnknownMetricFamily(f"{name}_count", f"{help_text}, how often", labels=labels)
+    for values_of_labels, measured in times.items():
         for quantile, ms in zip(QUANTILES, measured.quantiles(now_s), strict=True):
-            quantiles.add_metric((value, str(quantile)), ms)
-        counts.add_metric((value,), measured.count)
+            quantiles.add_metric((*values_of_labels, str(quantile)), ms)
+        counts.add_metric(values_of_labels, measured.count)
     return [quantiles, counts]

@@ -78,9 +78,12 @@ class LogFlusher:
         self, disk: _Disk, tasks: dict[TopicPartition, FlushTask], logs: dict[TopicPartition, Log]
     ) -> None:
         checkpoint = disk.directory.checkpoint_truncated
+        clock, begun_s = self._manager.clock, self._manager.clock.monotonic_s()
         failures = await in_thread(
             partial(run_all, tasks, lambda settled: checkpoint({tp: logs[tp] for tp in settled}))
         )
+        ended_s = clock.monotonic_s()
+        self._manager.traffic.flushes.add((ended_s - begun_s) * 1000, ended_s)
         later: list[dict[str, object]] = []
         for tp, task in tasks.items():
             flushed, error = logs[tp], failures.get(tp)

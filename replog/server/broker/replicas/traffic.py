@@ -27,6 +27,7 @@ class Traffic:
     topics: dict[str, TopicTraffic] = field(default_factory=dict)
     gone: TopicTraffic = field(default_factory=TopicTraffic)  # of topics that are deleted
     requests: dict[str, Times] = field(default_factory=lambda: {name: Times() for name in REQUESTS})
+    flushes: Times = field(default_factory=Times)  # of logs, those of a disk together
     isr_shrinks: int = 0
     isr_expands: int = 0
 

@@ -120,3 +120,12 @@ async def test_each_replica_has_its_size_and_its_ends(cluster, name):
         "log_logendoffset": 1,
     }[name]
     assert now[f"kafka_log_{name},partition=0,topic=t"] == expected
+
+
+async def test_flushes_are_timed(cluster):
+    await cluster.begin(1, **{"flush.messages": "1"})
+    await cluster.produce(TP, batch(b"x"))
+    now = await shown(cluster, 1)
+    assert now["kafka_log_logflushstats_logflushrateandtimems_count"] >= 1
+    assert now["kafka_log_logflushstats_logflushrateandtimems,quantile=0.99"] > 0
+    assert 0 < now["replog_open_log_files"] <= now["replog_open_log_files_limit"]
