@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-tls bench-partitions bench-attacks bench-cancelled soak bench-storage bench-purgatory bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-partitions bench-attacks bench-cancelled soak bench-storage bench-purgatory bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -87,8 +87,8 @@ bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has d
 bench-inside: $(SETUP_DONE)  ## What a record costs inside: calls of functions, turns of the event loop, where the time goes, into docs/performance.md (half a minute)
 	$(PYTHON) -m benchmarks.inside --report docs/performance.md
 
-bench-tls: $(SETUP_DONE)  ## What TLS costs: two clusters side by side, one of them secure, into docs/performance.md (a minute)
-	$(PYTHON) -m benchmarks.tls_cost --report docs/performance.md
+bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: three clusters side by side, into docs/performance.md (two minutes)
+	$(PYTHON) -m benchmarks.extras --report docs/performance.md
 
 bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: each size twice, with a minute until files are removed)
 	$(PYTHON) -m benchmarks.partitions --report docs/performance.md

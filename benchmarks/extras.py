@@ -1,10 +1,12 @@
-"""What TLS costs: the same work on two clusters of three brokers on this machine, one of them secure.
+"""What TLS and metrics cost: the same work on three clusters of three brokers on this machine.
+
+One is plain, one has all of its processes asked for their metrics each second, and one is secure.
 
 Records of 1 KiB with acks=all to a topic of six partitions with three replicas each: as many as go through, what was
 written is then read, and one at a time. The clusters take turns, so that a machine that changes its mind does so to
 both. The middle of all rounds is shown.
 
-`python -m benchmarks.tls_cost`; takes about a minute.
+`python -m benchmarks.extras`; takes about two minutes.
 """
 
 import asyncio
@@ -12,6 +14,9 @@ import os
 import statistics
 import tempfile
 import time
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 from benchmarks.report import benchmark_parser, publish, table
@@ -20,7 +25,7 @@ from replog.local_cluster.local_cluster import LocalCluster
 from replog.rpc.http2.transport import H2Transport
 from replog.topic import TopicPartition
 
-KINDS = ("plaintext", "TLS")
+KINDS = ("plain", "scraped", "TLS")
 RECORD = os.urandom(1024)
 TOPIC, PARTITIONS, BROKERS = "cost", 6, 3
 RECORDS = 100_000  # of a round, as many as go through
@@ -72,6 +77,31 @@ async def _one(producer: Producer, partition: int) -> float:
     return (time.perf_counter() - begin) * 1000
 
 
+@asynccontextmanager
+async def scraped(cluster: LocalCluster) -> AsyncIterator[None]:
+    """All processes, each second."""
+    addresses = [cluster.metrics_address(member) for member in cluster.state.members]
+
+    def scrape() -> None:
+        for address in addresses:
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+                answer.read()
+
+    async def again_and_again() -> None:
+        while True:
+            await asyncio.to_thread(scrape)
+            await asyncio.sleep(1)
+
+    scraping = asyncio.create_task(again_and_again())
+    try:
+        yield
+        if scraping.done():
+            scraping.result()
+    finally:
+        scraping.cancel()
+        await asyncio.gather(scraping, return_exceptions=True)
+
+
 async def compare(clusters: dict[str, LocalCluster], rounds: int) -> dict[str, Figures]:
     for cluster in clusters.values():
         async with Admin(cluster.bootstrap, transport=H2Transport(cluster.tls)) as admin:
@@ -80,7 +110,8 @@ async def compare(clusters: dict[str, LocalCluster], rounds: int) -> dict[str, F
     all_figures: dict[str, list[Figures]] = {kind: [] for kind in clusters}
     for _ in range(rounds):
         for kind, cluster in clusters.items():
-            all_figures[kind].append(await measured(cluster))
+            async with scraped(cluster) if kind == "scraped" else nullcontext():
+                all_figures[kind].append(await measured(cluster))
     return {
         kind: {name: statistics.median(round_[name] for round_ in figures) for name in figures[0]}
         for kind, figures in all_figures.items()
@@ -93,16 +124,17 @@ def main() -> None:
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as directory,
-        LocalCluster(Path(directory, "plaintext"), BROKERS) as plain,
+        LocalCluster(Path(directory, "plain"), BROKERS) as plain,
+        LocalCluster(Path(directory, "scraped"), BROKERS) as asked,
         LocalCluster(Path(directory, "tls"), BROKERS, NO_AUTHORIZER, secure=True) as secure,
     ):
-        figures = asyncio.run(compare(dict(zip(KINDS, (plain, secure), strict=True)), options.rounds))
-    plaintext, tls = (figures[kind] for kind in KINDS)
+        figures = asyncio.run(compare(dict(zip(KINDS, (plain, asked, secure), strict=True)), options.rounds))
+    plain_figures, *others = (figures[kind] for kind in KINDS)
     rows = [
-        [name, f"{value:.2f}", f"{tls[name]:.2f}", f"{(tls[name] / value - 1) * 100:+.0f} %"]
-        for name, value in plaintext.items()
+        [name, f"{value:.2f}", *(f"{other[name]:.2f} ({(other[name] / value - 1) * 100:+.0f} %)" for other in others)]
+        for name, value in plain_figures.items()
     ]
-    publish("tls_cost", table(["", *KINDS, "difference"], rows), {"figures": figures}, options)
+    publish("extras", table(["", *KINDS], rows), {"figures": figures}, options)
 
 
 if __name__ == "__main__":
