@@ -1,30 +1,15 @@
 """The README's first five minutes, and what continues them in docs/, run as they stand."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.tree import ROOT
+from tests.docs.tree import ROOT, blocks
 
 TOUR = "/tmp/replog-tour"
-
-
-def blocks(path: str, section: str = "") -> list[str]:
-    """Shell lines: every command and every piece of Python in a document, or in one section of it."""
-    text = (ROOT / path).read_text()
-    if section:
-        text = text.partition(f"## {section}\n")[2].partition("\n## ")[0]
-    lines: list[str] = []
-    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
-        if language == "python":
-            lines.append(f"python - <<'END'\n{block}END")
-        else:
-            lines += re.findall(r"^\$ (.*)", block, re.M)
-    return lines
 
 
 def tour() -> str:

@@ -41,3 +41,17 @@ def registered_rules() -> list[str]:
 def quoted(text: str) -> tuple[set[str], set[str]]:
     """The identifiers of rules and of worked cases in `text`."""
     return set(_RULE.findall(text)), set(_CASE.findall(text))
+
+
+def blocks(path: str, section: str = "") -> list[str]:
+    """Shell lines: every command and every piece of Python in a document, or in one section of it."""
+    text = (ROOT / path).read_text()
+    if section:
+        text = text.partition(f"## {section}\n")[2].partition("\n## ")[0]
+    lines: list[str] = []
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S):
+        if language == "python":
+            lines.append(f"python - <<'END'\n{block}END")
+        else:
+            lines += re.findall(r"^\$ (.*)", block, re.M)
+    return lines
