@@ -147,6 +147,12 @@ class _Restoration:
         wanted = some if known is None and not held else known.replicas if known is not None else ()
         replicas = self._placed(wanted, holders)
         unread = tuple(broker_id for broker_id in replicas if broker_id not in self._read)
+        without = {*known.isr, *known.elr} & self._read - holders if known is not None else set()
+        if without:
+            self.remarks.append(
+                f"{tp}: by the copy {_brokers(without)} had all of it, and there is none in the directories named: if "
+                "one of theirs was left out, name it, too"
+            )
         best = max(((replica.last_epoch, replica.log_end_offset) for replica in held), default=None)
         if best is not None:
             heirs = {r.broker_id for r in held if (r.last_epoch, r.log_end_offset) == best}

@@ -29,7 +29,7 @@ from replog.log.offsets import NO_EPOCH
 from replog.log.producers.snapshot import read_snapshot
 from replog.log.tools.verify.names import is_partition_name, segment_bases, snapshot_files
 from replog.properties import load_properties
-from replog.topic import TopicPartition, parse_directory_name
+from replog.topic import STRAY_SUFFIX, TopicPartition, parse_directory_name
 
 
 class SurveyedReplica(NamedTuple):
@@ -59,6 +59,8 @@ def survey(directory: Path) -> Survey:
         is_clean = (directory / CLEAN_SHUTDOWN).exists()
         recovery_points = {} if is_clean else _recovery_points(directory)
         for path in sorted(directory.iterdir()):
+            if path.name.endswith(STRAY_SUFFIX) and path.is_dir():
+                passed_over.append(f"{path} was set aside (docs/backup.md) and does not count")
             if not path.is_dir() or not is_partition_name(path.name):
                 continue
             tp = parse_directory_name(path.name)

@@ -165,6 +165,11 @@ def test_a_replica_that_moved_since_is_where_it_is_and_one_that_was_lost_comes_b
     lost = restored(copy(state(1, 2)), [held(1, 5)], {1, 2, 3})
     assert image_of(lost).partitions[TP].replicas == (1, 2)
     assert image_of(lost).partitions[TP].elr == (1,)
+    for result in (moved, lost):
+        (remark,) = result.remarks
+        assert remark.startswith("t-0: by the copy broker 2 had all of it, and there is none in the directories named")
+    out_of_sync = restored(copy(state(1, 2, isr=(1,))), [held(1, 5)], {1, 2})
+    assert out_of_sync.remarks == []
 
 
 def test_producer_ids_go_on_far_above_all_that_were_given():

@@ -117,6 +117,14 @@ def test_what_names_no_topic_id_is_passed_over_and_said(directory):
     ]
 
 
+def test_a_replica_that_was_set_aside_does_not_count_and_is_named(directory):
+    (directory / "t-0").rename(directory / f"t-0.{'0' * 32}-stray")
+    told = survey(directory)
+    assert told.replicas == []
+    (remark,) = told.passed_over
+    assert "-stray was set aside" in remark
+
+
 def test_the_directory_of_a_running_broker_and_what_is_none_are_refused(directory, tmp_path):
     held = lock(directory)
     with pytest.raises(LogStorageError, match="stop the broker"):
