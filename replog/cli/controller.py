@@ -49,7 +49,8 @@ def format_store(
     config: ConfigFile = None,
     override: Overrides = None,
     cluster_id: Annotated[
-        str | None, typer.Option("--cluster-id", metavar="ID", help="The new cluster's id; else a random one.")
+        str | None,
+        typer.Option("--cluster-id", metavar="ID", help="A new cluster's id; else its certificate's, or a random one."),
     ] = None,
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Leave a store that is there as it is, and exit with 0.")
@@ -71,6 +72,8 @@ def format_store(
     from replog.server.controller.formatting import format_cluster, format_etcd, is_formatted
 
     parsed = _parsed(config, override)
+    if parsed.security_protocol == "SSL" and moved is None:
+        cluster_id = _id_of_certificate(parsed, cluster_id)
     if parsed.metadata_store == "etcd":
         where = f"{parsed.metadata_etcd_prefix} of the etcd at {parsed.metadata_etcd_endpoints}"
         try:
@@ -89,6 +92,19 @@ def format_store(
         return
     print(format_cluster(directory, cluster_id))
     note(f"made the metadata store of a new cluster in {directory}")
+
+
+def _id_of_certificate(config: "ControllerConfig", wanted: str | None) -> str:
+    """Raises INCONSISTENT_CLUSTER_ID if another one is wanted."""
+    from replog.rpc.peer import Role
+    from replog.rpc.transports import server_tls
+
+    tls = server_tls(config, (config.bound,), Role.CONTROLLER)
+    assert tls is not None, "it speaks TLS"
+    identity = tls.material.identity
+    assert identity is not None, "a server has a certificate"
+    tls.check_cluster(wanted or identity.cluster_id)
+    return identity.cluster_id
 
 
 Replicas = Annotated[

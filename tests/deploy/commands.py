@@ -34,13 +34,13 @@ class Command(NamedTuple):
         return re.findall(rf"--{option}[= ](\S+)", joined)
 
 
-def compose() -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+def compose(file: str = "compose.yaml") -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load((DEPLOY / file).read_text())
     return document
 
 
-def kubernetes() -> Iterator[tuple[str, dict[str, Any]]]:
-    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
+def kubernetes(directory: str = "kubernetes") -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted((DEPLOY / directory).glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
             yield path.name, document
 
@@ -69,18 +69,18 @@ def systemd_command(name: str, environment: dict[str, str] | None = None, instan
     return Command(name, program, arguments)
 
 
-def compose_commands() -> list[Command]:
+def compose_commands(file: str = "compose.yaml") -> list[Command]:
     commands = []
-    for name, service in compose()["services"].items():
+    for name, service in compose(file)["services"].items():
         (program,) = service.get("entrypoint", ["replog"])
-        commands.append(Command(f"compose.yaml: {name}", program, service["command"]))
+        commands.append(Command(f"{file}: {name}", program, service["command"]))
     return commands
 
 
-def kubernetes_commands() -> list[Command]:
+def kubernetes_commands(directory: str = "kubernetes") -> list[Command]:
     values = {"POD_NAME": "replog-broker-0", "POD_INDEX": "0", "NODE_NAME": "node-a"}
     commands = []
-    for path, document in kubernetes():
+    for path, document in kubernetes(directory):
         if document["kind"] not in ("StatefulSet", "Job"):
             continue
         for container in document["spec"]["template"]["spec"]["containers"]:
@@ -88,7 +88,8 @@ def kubernetes_commands() -> list[Command]:
             arguments = container["args"]
             for name, value in given.items():
                 arguments = [argument.replace(f"$({name})", value) for argument in arguments]
-            commands.append(Command(f"{path}: {container['name']}", "replog", arguments))
+            (program,) = container.get("command", ["replog"])
+            commands.append(Command(f"{path}: {container['name']}", program, arguments))
     return commands
 
 

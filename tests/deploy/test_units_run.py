@@ -44,7 +44,8 @@ def local(command: Command, tmp_path: Path) -> list[str]:
 
 
 def test_the_units_bring_up_a_controller_and_a_broker(tmp_path):
-    environment = {"REPLOG_CONTROLLER": f"127.0.0.1:{free_port([])}", "REPLOG_HOST": "127.0.0.1"}
+    controller = f"127.0.0.1:{free_port([])}"
+    environment = {"REPLOG_CONTROLLER": controller, "REPLOG_CONTROLLERS": controller, "REPLOG_HOST": "127.0.0.1"}
     commands = [
         systemd_command("replog-controller.service", environment),
         systemd_command("replog-broker@.service", environment, free_instance("1909")),

@@ -8,7 +8,7 @@ import pytest
 from tests.deploy.commands import parse
 from tests.docs.tree import DOCUMENTS, ROOT
 
-FILES = [*DOCUMENTS, "deploy/compose.yaml"]
+FILES = [*DOCUMENTS, "deploy/compose.yaml", "deploy/compose-secured.yaml"]
 _GROUP = re.compile(r"(audit|cluster|log|topic)?( --help)?")
 
 
