@@ -103,14 +103,14 @@ async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Me
         *_of_replicas(replicas, len(manager.hosted), reassigning),
         *replicas.per_partition.values(),
         *_traffic(manager.traffic),
-        *shown(
+        shown(
             "kafka_network_requestmetrics_totaltimems",
             "How long requests took to be answered, their waits included",
             {(request,): times for request, times in manager.traffic.requests.items()},
             now_s,
             ("request",),
         ),
-        *shown(
+        shown(
             "kafka_log_logflushstats_logflushrateandtimems",
             "How long flushes of logs took, those of a disk together",
             {(): manager.traffic.flushes},

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import ceil, log
 from typing import Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric, UnknownMetricFamily
+from prometheus_client.core import Metric
 
 WINDOW_S = 60.0
 STEP = 1.05  # from one bucket to the next
@@ -16,7 +16,7 @@ _PER_STEP: Final = 1 / log(STEP)
 
 class Times:
     def __init__(self) -> None:
-        self.count = 0  # since the start
+        self.count, self.sum_ms = 0, 0.0  # since the start
         self._now = [0] * BUCKETS
         self._before = self._now
         self._until_s = 0.0  # when `_now` becomes `_before`
@@ -25,6 +25,7 @@ class Times:
         """`now_s`: monotonic."""
         self._turn(now_s)
         self.count += 1
+        self.sum_ms += ms
         self._now[min(BUCKETS - 1, ceil(log(ms / LEAST_MS) * _PER_STEP)) if ms > LEAST_MS else 0] += 1
 
     def _turn(self, now_s: float) -> None:
@@ -50,12 +51,13 @@ class Times:
 
 def shown(
     name: str, help_text: str, times: Mapping[tuple[str, ...], Times], now_s: float, labels: tuple[str, ...] = ()
-) -> list[Metric]:
-    """One family of quantiles and one of counts; `times` by the values of `labels`."""
-    quantiles = GaugeMetricFamily(name, f"{help_text}, ms", labels=(*labels, "quantile"))
-    counts = UnknownMetricFamily(f"{name}_count", f"{help_text}, how often", labels=labels)
+) -> Metric:
+    """A summary; `times` by the values of `labels`."""
+    family = Metric(name, f"{help_text}, ms", "summary")
     for values_of_labels, measured in times.items():
+        known = dict(zip(labels, values_of_labels, strict=True))
         for quantile, ms in zip(QUANTILES, measured.quantiles(now_s), strict=True):
-            quantiles.add_metric((*values_of_labels, str(quantile)), ms)
-        counts.add_metric(values_of_labels, measured.count)
-    return [quantiles, counts]
+            family.add_sample(name, known | {"quantile": str(quantile)}, ms)
+        family.add_sample(f"{name}_count", known, measured.count)
+        family.add_sample(f"{name}_sum", known, measured.sum_ms)
+    return family

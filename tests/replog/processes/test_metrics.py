@@ -1,6 +1,8 @@
 """`/metrics` of real processes, over HTTP."""
 
 import re
+import shutil
+import subprocess
 import urllib.request
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from replog.local_cluster.local_cluster import LocalCluster
 from tests.replog.waiting import until
 
+PROMTOOL = shutil.which("promtool")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 NAME = re.compile(r"\b(?:kafka|replog)_\w+")
 
@@ -30,3 +33,6 @@ def test_every_process_of_a_local_cluster_shows_its_metrics(tmp_path):
             assert set(NAME.findall(text)) <= set(NAME.findall(DOCUMENT.read_text()))
             assert "process_resident_memory_bytes" in text
             assert "replog_event_loop_longest_step_seconds" in text
+            if PROMTOOL is not None:
+                done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True)
+                assert not [line for line in done.stderr.splitlines() if "camelCase" not in line]  # as Kafka's labels
