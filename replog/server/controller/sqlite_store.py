@@ -21,7 +21,7 @@ LOCK_NAME = ".lock"
 APPLICATION_ID = 0x52504C47  # "RPLG", in the file's header
 FORMAT = 2  # from 2 on a store is in WAL mode only while it is open
 WAL_SUFFIX = "-wal"
-_WAL_MODE = 2  # in byte 18 of the file
+_WAL_MODE, _WHOLE = 2, 1  # in byte 18 of the file
 
 _CREATE = """CREATE TABLE metadata (
     key TEXT PRIMARY KEY, version INTEGER NOT NULL UNIQUE, record BLOB NOT NULL, crc INTEGER NOT NULL
@@ -75,9 +75,16 @@ class SqliteStore:
             )
 
     def _check_sound(self) -> None:
-        lacks_wal = not self.path.with_name(DATABASE_NAME + WAL_SUFFIX).exists()  # before SQLite makes one
+        wal = self.path.with_name(DATABASE_NAME + WAL_SUFFIX)
+        lacks_wal = not wal.exists()  # before SQLite makes one
         with self.path.open("rb") as file:
-            in_wal_mode = file.read(19)[18:] == bytes([_WAL_MODE])
+            mode = file.read(19)[18:]
+        in_wal_mode = mode == bytes([_WAL_MODE])
+        if mode == bytes([_WHOLE]) and not lacks_wal and wal.stat().st_size:
+            raise self._error(
+                f"is whole by itself, and so {wal.name} beside it is another store's, whose changes would be put upon "
+                "it; find out which of them you want, and move the other away"
+            )
         (application_id,) = self._db.execute("PRAGMA application_id").fetchone()
         (file_format,) = self._db.execute("PRAGMA user_version").fetchone()
         if application_id != APPLICATION_ID:

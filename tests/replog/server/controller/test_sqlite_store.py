@@ -225,6 +225,24 @@ def test_a_store_is_not_made_beside_what_another_left_which_would_count_as_its_c
     create_store(store.path.parent, records("new"))
 
 
+def test_a_copy_put_beside_what_a_killed_controller_left_is_refused(store, tmp_path, refused):
+    store.commit(0, records("of the old store", 1, 2))
+    left = store.path.with_name("metadata.sqlite-wal")
+    kept = left.read_bytes()
+    store.close()
+    create_store(tmp_path / "copy", records("of the copy"))
+    shutil.copy(tmp_path / "copy" / "metadata.sqlite", store.path)
+    left.write_bytes(kept)
+    for read_only in (False, True):
+        with refused(STORAGE, "whole by itself", "metadata.sqlite-wal"):
+            SqliteStore(store.path.parent, read_only=read_only)
+    assert left.read_bytes() == kept
+    left.unlink()
+    opened = SqliteStore(store.path.parent)
+    assert opened.load() == records("of the copy")
+    opened.close()
+
+
 def test_a_copy_of_an_open_store_without_its_newest_changes_is_refused(store, tmp_path, refused):
     store.commit(0, records("c", 1, 2))
     part = copied(store, tmp_path / "part", "")
