@@ -211,6 +211,13 @@ def _topic_config(topic: str, configs: frozenset[tuple[str, str]]) -> TopicConfi
 RpcTransport = Literal["", "grpcio", "h2"]  # if nothing is said, that of `replog.rpc.transports`
 
 
+class LogConfig(Settings):
+    """What a process logs, on stderr. SIGHUP has it read again."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["", "console", "json"] = ""  # console on a terminal, else json
+
+
 class MetricsConfig(Settings):
     """Where Prometheus asks."""
 
@@ -274,7 +281,7 @@ class AlterableBrokerConfig(DynamicBrokerConfig):
     cordoned_log_dirs: Literal["", "*"] = ""  # *: it is not (KIP-1066, which also has single directories)
 
 
-class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig):
+class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig, LogConfig):
     """One broker process."""
 
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
@@ -351,7 +358,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
         return AlterableBrokerConfig.parse(started_with | dict(altered), f"broker {self.node_id}")
 
 
-class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig):
+class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig, LogConfig):
     """The controller process."""
 
     listeners: Address = "127.0.0.1:9093"

@@ -26,6 +26,7 @@ def broker(context: typer.Context, config: ConfigFile = None, override: Override
     """Run one broker in the foreground until SIGTERM or SIGINT, which stop it cleanly; or forget one.
 
     Needs `node.id` and `log.dirs`; the others have defaults. Logs go to stderr: JSON lines, or colours on a terminal.
+    After SIGHUP it goes by `log.level` and `log.format` as the file has them then, and by certificates that are new.
 
     Example: `replog broker --override node.id=1 --override log.dirs=/var/lib/replog
     --override listeners=127.0.0.1:9092 --override controller.listener=127.0.0.1:9093`
@@ -38,9 +39,12 @@ def broker(context: typer.Context, config: ConfigFile = None, override: Override
     from replog.server import logging
     from replog.server.broker.process import main
 
-    parsed = BrokerConfig.parse(settings(config, override), str(config or "--override"))
-    logging.configure()
-    raise typer.Exit(main(parsed))
+    def read() -> BrokerConfig:
+        return BrokerConfig.parse(settings(config, override), str(config or "--override"))
+
+    parsed = read()
+    logging.configure_process(parsed)
+    raise typer.Exit(main(parsed, read))
 
 
 @app.command()

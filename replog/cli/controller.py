@@ -29,6 +29,8 @@ def controller(context: typer.Context, config: ConfigFile = None, override: Over
     Needs `metadata.log.dir`, where `replog controller format` has made a metadata store; or `metadata.store=etcd` and
     `metadata.etcd.endpoints`, where other controllers may run, too.
 
+    After SIGHUP it goes by `log.level` and `log.format` as the file has them then, and by certificates that are new.
+
     Example: `replog controller --override metadata.log.dir=/var/lib/replog-controller
     --override listeners=127.0.0.1:9093`
     """
@@ -40,8 +42,8 @@ def controller(context: typer.Context, config: ConfigFile = None, override: Over
     from replog.server.controller.process import main
 
     parsed = _parsed(config, override)
-    logging.configure()
-    raise typer.Exit(main(parsed))
+    logging.configure_process(parsed)
+    raise typer.Exit(main(parsed, lambda: _parsed(config, override)))
 
 
 @app.command("format")

@@ -6,8 +6,11 @@ The processes log through structlog, the library through `logging`; both come ou
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import structlog
+
+from replog.config import LogConfig
 
 LINES = 10  # of one event, at most, when it happens to many at once: a line costs more than most of what it tells of
 
@@ -28,6 +31,18 @@ def _sentence(_logger: object, _name: str, event: structlog.typing.EventDict) ->
     return " ".join([f"{event['level']}: {event['event']}", *more])
 
 
+def configure_process(config: LogConfig) -> None:
+    """As its settings say."""
+    renderer = {"": None, "console": structlog.dev.ConsoleRenderer(), "json": _json}[config.log_format]
+    configure(logging.getLevelNamesMapping()[config.log_level], renderer)
+
+
+def _json(logger: Any, name: str, event: structlog.typing.EventDict) -> str | bytes:
+    return structlog.processors.JSONRenderer(default=str)(
+        logger, name, structlog.processors.format_exc_info(logger, name, event)
+    )
+
+
 def configure(level: int = logging.INFO, renderer: structlog.typing.Processor | None = None) -> None:
     """Set logging up, once per process, before the first event. Data belongs on stdout, so logs never go there."""
     render: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
@@ -36,7 +51,7 @@ def configure(level: int = logging.INFO, renderer: structlog.typing.Processor | 
     elif sys.stderr.isatty():
         render.append(structlog.dev.ConsoleRenderer())
     else:
-        render += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+        render.append(_json)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

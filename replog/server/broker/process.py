@@ -3,6 +3,7 @@
 import asyncio
 import random
 import signal
+from collections.abc import Callable
 
 import structlog
 
@@ -17,6 +18,7 @@ from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.clock import SystemClock
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
+from replog.server.hang_up import answer_hang_up, survive_hang_up
 from replog.server.metrics.process import shown_at
 from replog.server.slow_steps import SlowSteps
 from replog.server.threads import start_workers
@@ -24,23 +26,28 @@ from replog.server.threads import start_workers
 log = structlog.get_logger()
 
 
-def main(config: BrokerConfig) -> int:
-    """Run until SIGTERM or SIGINT (0) or until the broker fails (1). Raises ReplogError when it cannot start."""
+def main(config: BrokerConfig, read: Callable[[], BrokerConfig]) -> int:
+    """Run until SIGTERM or SIGINT (0) or until the broker fails (1). `read` has the settings as they are by now.
+
+    Raises ReplogError when it cannot start.
+    """
+    survive_hang_up()
     tune_allocator()
     raise_limit()
     steps = SlowSteps()
     steps.watch()
     search_what_is_new()
-    return asyncio.run(_run(config, steps))
+    return asyncio.run(_run(config, read, steps))
 
 
-async def _run(config: BrokerConfig, steps: SlowSteps) -> int:
+async def _run(config: BrokerConfig, read: Callable[[], BrokerConfig], steps: SlowSteps) -> int:
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     start_workers()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
     tls = server_tls(config, config.bound, Role.BROKER, str(config.node_id))
+    answering = answer_hang_up(read, tls)
     transports = {
         protocol: transport_named(config.rpc_transport, tls if protocol == "SSL" else None, config)
         for protocol in {listener.protocol for listener in config.bound}
@@ -63,7 +70,7 @@ async def _run(config: BrokerConfig, steps: SlowSteps) -> int:
     if metrics is not None:
         await metrics.stop()
     await broker.stop()
-    for task in (failing, stopping):
+    for task in (failing, stopping, answering):
         task.cancel()
     await asyncio.gather(failing, stopping, return_exceptions=True)
     return 1 if broker.failed else 0

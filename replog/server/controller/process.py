@@ -22,6 +22,7 @@ from replog.server.controller.sqlite_store import SqliteStore
 from replog.server.controller.store import StoreInThread, VersionConflictError
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
+from replog.server.hang_up import answer_hang_up, survive_hang_up
 from replog.server.metrics.endpoint import MetricsEndpoint
 from replog.server.metrics.process import shown_at
 from replog.server.slow_steps import SlowSteps
@@ -29,17 +30,19 @@ from replog.server.slow_steps import SlowSteps
 log = structlog.get_logger()
 
 
-def main(config: ControllerConfig) -> int:
-    """Run until SIGTERM or SIGINT (0), or until another controller takes its store (1).
+def main(config: ControllerConfig, read: Callable[[], ControllerConfig]) -> int:
+    """Run until SIGTERM or SIGINT (0), or until another controller takes its store (1). `read` has the settings as they
+    are by now.
 
     Raises ReplogError when it cannot start.
     """
+    survive_hang_up()
     raise_limit()
     steps = SlowSteps()
     steps.watch()
     search_what_is_new()
     try:
-        asyncio.run(run_controller(config, steps))
+        asyncio.run(run_controller(config, read, steps))
     except VersionConflictError as error:
         log.error("stopped", reason=str(error))
         return 1
@@ -65,7 +68,10 @@ def controller_server(
 
 
 async def run_controller(
-    config: ControllerConfig, steps: SlowSteps, on_listening: Callable[[str], None] | None = None
+    config: ControllerConfig,
+    read: Callable[[], ControllerConfig],
+    steps: SlowSteps,
+    on_listening: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; `on_listening` is told the bound address.
 
@@ -76,6 +82,7 @@ async def run_controller(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     tls = server_tls(config, (config.bound,), Role.CONTROLLER)
+    answering = answer_hang_up(read, tls)
     transport = transport_named(config.rpc_transport, tls, config)
     if isinstance(transport, GrpcTransport):
         take_together()
@@ -100,6 +107,7 @@ async def run_controller(
     finally:
         running.cancel()
         stopping.cancel()
+        answering.cancel()
         await asyncio.gather(running, stopping, return_exceptions=True)
         if metrics is not None:
             await metrics.stop()

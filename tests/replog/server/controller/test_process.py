@@ -28,7 +28,7 @@ from replog.errors import ReplogError
 from replog.server.slow_steps import SlowSteps
 config = ControllerConfig.parse({"metadata.log.dir": sys.argv[1], "listeners": sys.argv[2]}, "test")
 try:
-    asyncio.run(run_controller(config, SlowSteps(), lambda address: print(address, flush=True)))
+    asyncio.run(run_controller(config, lambda: config, SlowSteps(), lambda address: print(address, flush=True)))
 except ReplogError as error:
     sys.exit(str(error))
 """

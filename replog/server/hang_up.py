@@ -1,0 +1,47 @@
+"""SIGHUP: a process reads its settings again, goes by those of its log, and looks at its certificates."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable
+
+import structlog
+
+from replog.config import LogConfig
+from replog.errors import ReplogError
+from replog.rpc.tls import Tls
+from replog.server import logging
+
+log = structlog.get_logger()
+
+
+def survive_hang_up() -> None:
+    """Until `answer_hang_up`: a process that starts has nothing to read again."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.Task[None]":
+    """From now on, on this event loop; keep what is returned. `read` raises what is wrong with the settings: then the
+    old ones stay."""
+    hung_up = asyncio.Event()
+
+    async def answer() -> None:
+        while await hung_up.wait():
+            hung_up.clear()
+            await _read_again(read, tls)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
+    return asyncio.create_task(answer(), name="SIGHUP")
+
+
+async def _read_again(read: Callable[[], LogConfig], tls: Tls | None) -> None:
+    try:
+        config = await asyncio.to_thread(read)
+    except (ReplogError, OSError) as error:
+        log.error("SIGHUP: the settings stay as they are", reason=str(error))
+    else:
+        logging.configure_process(config)
+        log.warning("SIGHUP: settings read again", log_level=config.log_level)
+    if tls is not None:
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(tls.look)
