@@ -121,6 +121,7 @@ class SyncAdmin(_Blocking):
     delete_topic = _blocking(Admin.delete_topic)
     alter_topic_configs = _blocking(Admin.alter_topic_configs)
     alter_broker_configs = _blocking(Admin.alter_broker_configs)
+    unregister_broker = _blocking(Admin.unregister_broker)
     alter_client_quotas = _blocking(Admin.alter_client_quotas)
     describe_client_quotas = _blocking(Admin.describe_client_quotas)
     list_topics = _blocking(Admin.list_topics)

@@ -1,9 +1,10 @@
 """The blocking clients, called from a thread beside the cluster's loop as a script would."""
 
 import asyncio
+import inspect
 import threading
 
-from replog.client import ElectionType, SyncAdmin, SyncConsumer, SyncProducer
+from replog.client import Admin, ElectionType, SyncAdmin, SyncConsumer, SyncProducer
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 
@@ -49,6 +50,11 @@ async def test_a_script_moves_a_partition_and_elects_its_leader(cluster):
             return elected.leader
 
     assert await asyncio.to_thread(script) == 2
+
+
+def test_a_script_can_ask_for_all_that_an_admin_can():
+    asked = {name for name, of in inspect.getmembers(Admin, inspect.iscoroutinefunction) if not name.startswith("_")}
+    assert asked == {name for name in dir(SyncAdmin) if not name.startswith("_")}
 
 
 def test_closing_ends_the_thread_and_can_be_repeated():

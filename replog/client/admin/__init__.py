@@ -1,0 +1,19 @@
+"""The admin client: topics, partitions, brokers, settings and permissions.
+
+| File | |
+|---|---|
+| `calls.py` | how it asks: with a deadline, again after what may pass, and whom |
+| `topics.py` | make, change, delete and describe topics |
+| `partitions.py` | offsets, elections, moves to other brokers, and what became of partitions |
+| `brokers.py` | the cluster and its brokers: settings, log directories, replicas |
+| `access.py` | what users may do, and how much |
+"""
+
+from replog.client.admin.access import Access
+from replog.client.admin.brokers import Brokers
+from replog.client.admin.partitions import Partitions
+from replog.client.admin.topics import Topics
+
+
+class Admin(Topics, Partitions, Brokers, Access):
+    """Every call has a deadline, `timeout_ms`, and retries what may pass until then."""

@@ -1,0 +1,118 @@
+"""What an admin does with the cluster and its brokers: settings, log directories and replicas."""
+
+from collections.abc import Mapping, Sequence
+
+from replog.client.admin.calls import Calls, error_of, partition_of
+from replog.client.descriptions import (
+    BrokerDescription,
+    ClusterDescription,
+    LogDirDescription,
+    ReplicaDescription,
+    ReplicaInfo,
+)
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.limits import MAX_ANSWER_BYTES
+from replog.rpc.methods import Controller, Inspection, LogDirs
+from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2
+from replog.topic import TopicPartition
+
+
+class Brokers(Calls):
+    async def describe_cluster(self) -> ClusterDescription:
+        response = await self._retry(self._metadata.fetch)
+        brokers = (
+            BrokerDescription(
+                broker_id=b.broker_id,
+                address=b.address,
+                rack=b.rack,
+                fenced=b.fenced,
+                configs=dict(b.configs),
+                broker_epoch=b.broker_epoch,
+                in_controlled_shutdown=b.in_controlled_shutdown,
+            )
+            for b in response.brokers
+        )
+        return ClusterDescription(
+            cluster_id=response.cluster_id,
+            controller=response.controller,
+            brokers=tuple(sorted(brokers, key=lambda broker: broker.broker_id)),
+            controllers=tuple(response.controllers) or (response.controller,),
+            metadata_version=response.metadata_version,
+            controller_heard_ms_ago=response.controller_heard_ms_ago,
+        )
+
+    async def alter_broker_configs(
+        self, broker_id: int, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
+    ) -> dict[str, str]:
+        """The same for a broker's settings; `delete` puts back what it was started with. It need not run.
+
+        Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
+        """
+        request = controller_pb2.AlterBrokerConfigsRequest(
+            broker_id=broker_id, set=configs, delete=delete, validate_only=validate_only
+        )
+        response = await self._ask_controller(Controller["alter_broker_configs"], request)
+        return dict(response.configs)
+
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Have the cluster forget a broker that will not come back; its id may be used again.
+
+        Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST while it is unfenced or has replicas.
+        """
+        request = controller_pb2.UnregisterBrokerRequest(broker_id=broker_id)
+        await self._ask_controller(Controller["unregister_broker"], request)
+
+    async def alter_replica_log_dirs(
+        self, broker_id: int, moves: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, ReplogError | None]:
+        """Have this broker's replicas of these partitions move to these of its log directories.
+
+        Data is copied in the background (see `describe_log_dirs`); naming the directory where a replica is calls its
+        move off. Each replica's error, if it was refused: LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if it is not
+        there yet: it will then be created in that directory.
+        """
+        request = log_dirs_pb2.AlterReplicaLogDirsRequest()
+        for tp, log_dir in moves.items():
+            request.replicas.add(topic=tp.topic, partition=tp.partition, log_dir=log_dir)
+        response = await self._ask_broker(broker_id, LogDirs["alter_replica_log_dirs"], request)
+        return {partition_of(result): error_of(result) for result in response.replicas}
+
+    async def describe_log_dirs(
+        self, broker_ids: Sequence[int], topics: Sequence[str] = ()
+    ) -> dict[int, tuple[LogDirDescription, ...]]:
+        """Each broker's log directories and their replicas, those of `topics` only if any is named."""
+        request = log_dirs_pb2.DescribeLogDirsRequest(topics=topics, max_bytes=MAX_ANSWER_BYTES)
+        described = {}
+        for broker_id in broker_ids:
+            response = await self._ask_broker(broker_id, LogDirs["describe_log_dirs"], request)
+            described[broker_id] = tuple(map(_log_dir, response.log_dirs))
+        return described
+
+    async def describe_replicas(self, broker_id: int) -> dict[TopicPartition, ReplicaDescription]:
+        """This broker's replicas of what this client may describe, as it has them itself."""
+        request = inspection_pb2.DescribeReplicasRequest(without_segments=True, max_bytes=MAX_ANSWER_BYTES)
+        response = await self._ask_broker(broker_id, Inspection["describe_replicas"], request)
+        return {partition_of(replica): _replica(replica) for replica in response.replicas}
+
+
+def _replica(told: inspection_pb2.ReplicaDescription) -> ReplicaDescription:
+    return ReplicaDescription(
+        is_leader=told.is_leader,
+        leader_epoch=told.leader_epoch,
+        log_start_offset=told.log_start_offset,
+        high_watermark=told.high_watermark,
+        log_end_offset=told.log_end_offset,
+        size=told.size,
+        epochs=tuple((entry.epoch, entry.start_offset) for entry in told.epochs),
+    )
+
+
+def _log_dir(described: log_dirs_pb2.LogDirDescription) -> LogDirDescription:
+    replicas = [(partition_of(r), ReplicaInfo(r.size, r.offset_lag, r.is_future)) for r in described.replicas]
+    return LogDirDescription(
+        described.log_dir,
+        ErrorCode(described.error_code),
+        described.total_bytes,
+        described.usable_bytes,
+        tuple(sorted(replicas, key=lambda replica: replica[0])),
+    )

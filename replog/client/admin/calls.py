@@ -1,0 +1,130 @@
+"""How an admin asks: with a deadline, again after what may pass, and whom."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Self, TypeVar
+
+from replog.backoff import Backoff
+from replog.client.metadata import Metadata
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Method
+from replog.rpc.transport import Transport
+from replog.rpc.transports import client_transport
+from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.topic import TopicPartition
+
+T = TypeVar("T")
+
+LOOKED_AFTER_S = 1.0  # a call to a controller that does not answer: whether another one decides now
+
+
+class Calls:
+    """Every call has a deadline, `timeout_ms`, and retries what may pass until then."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        timeout_ms: int = 30_000,
+        transport: Transport | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        if timeout_ms <= 0:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"timeout_ms={timeout_ms} is not greater than 0")
+        self._timeout_s = timeout_ms / 1000
+        self._rng = rng or random.Random()
+        self._backoff = Backoff(self._rng)
+        self._metadata = Metadata(bootstrap, transport or client_transport(), self._rng)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._metadata.close()
+
+    async def _ask_controller(self, method: Method, request: Any) -> Any:
+        """Call the active controller, whose address the brokers know; look for it again when it has moved."""
+
+        async def call() -> Any:
+            return await self._call_controller(await self._metadata.fetch(), method, request)
+
+        return await self._retry(call, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def _call_controller(self, metadata: log_pb2.GetMetadataResponse, method: Method, request: Any) -> Any:
+        if not metadata.controller:
+            raise ReplogError(ErrorCode.NOT_CONTROLLER, "the brokers know of no controller; is it running?")
+        calling = asyncio.ensure_future(self._call("the controller", metadata.controller, method, request))
+        try:
+            while not calling.done():
+                await asyncio.wait({calling}, timeout=LOOKED_AFTER_S)
+                if not calling.done() and await self._has_moved(metadata.controller):
+                    raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "another controller decides now")
+            return calling.result()
+        finally:
+            calling.cancel()
+
+    async def _has_moved(self, controller: str) -> bool:
+        """Whether a broker has found another one, as while that one is paused."""
+        try:
+            return bool((await self._metadata.fetch()).controller != controller)
+        except ReplogError:
+            return False
+
+    async def _ask_broker(self, broker_id: int, method: Method, request: Any) -> Any:
+        """Call this broker and no other. Raises BROKER_ID_NOT_REGISTERED."""
+
+        async def call() -> Any:
+            brokers = {broker.broker_id: broker.address for broker in (await self._metadata.fetch()).brokers}
+            if broker_id not in brokers:
+                known = ", ".join(map(str, sorted(brokers)))
+                raise ReplogError(
+                    ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}; there are {known}"
+                )
+            return await self._call(f"broker {broker_id}", brokers[broker_id], method, request)
+
+        return await self._retry(call)
+
+    async def _call(self, who: str, address: str, method: Method, request: Any) -> Any:
+        try:
+            return await self._metadata.channel(address).call(method, request, self._timeout_s)
+        except ReplogError as error:
+            if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                raise
+            raise ReplogError(error.code, f"{who} does not answer; is it running? ({error.message})") from None
+
+    async def _retry(self, call: Callable[[], Awaitable[T]], not_retried: ErrorCode | None = None) -> T:
+        """Until the deadline, then raise the last error."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
+        failures = 0
+        last: ReplogError | None = None
+        while True:
+            try:
+                async with asyncio.timeout_at(max(deadline, loop.time() + 0.1)):
+                    return await call()
+            except TimeoutError:
+                raise last or ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"no answer in {self._timeout_s:g} s") from None
+            except ReplogError as error:
+                last = error
+                failures += 1
+                delay_s = self._backoff.delay_s(failures)
+                if not error.retriable or error.code is not_retried or loop.time() + delay_s >= deadline:
+                    raise
+                self._metadata.ask_another()
+                await asyncio.sleep(delay_s)
+
+
+def names_of(partitions: Iterable[TopicPartition]) -> list[controller_pb2.PartitionName]:
+    return [controller_pb2.PartitionName(topic=tp.topic, partition=tp.partition) for tp in partitions]
+
+
+def partition_of(result: Any) -> TopicPartition:
+    return TopicPartition(result.topic, result.partition)
+
+
+def error_of(result: Any) -> ReplogError | None:
+    return ReplogError(ErrorCode(result.error_code), result.error_message) if result.error_code else None

@@ -1,0 +1,110 @@
+"""What an admin does with partitions: offsets, elections, moves to other brokers, and what became of them."""
+
+from collections.abc import Mapping, Sequence
+
+from replog.client.admin.calls import Calls, error_of, names_of, partition_of
+from replog.client.descriptions import (
+    ElectionResult,
+    ElectionType,
+    PartitionChange,
+    PartitionChanges,
+    PartitionReassignment,
+)
+from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
+from replog.errors import ReplogError
+from replog.metadata.records import partition_from_record
+from replog.rpc.limits import MAX_ANSWER_BYTES
+from replog.rpc.methods import Controller, Log
+from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.topic import TopicPartition
+
+
+class Partitions(Calls):
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int], read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """For each partition the first offset at or after its timestamp (ms, offsets.LATEST or offsets.EARLIEST)."""
+        return await list_offsets(
+            self._metadata, self._backoff, timestamps, read_committed=read_committed, timeout_s=self._timeout_s
+        )
+
+    async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Delete what is before each offset (-1: the high watermark); the new low watermark of each partition.
+
+        The high watermark is the leader's at that moment. A request whose answer is lost is sent again, and deletes
+        then what was committed meanwhile, too; or the retry's answer names less than the first try deleted.
+        """
+
+        def request(partitions: list[TopicPartition]) -> log_pb2.DeleteRecordsRequest:
+            return log_pb2.DeleteRecordsRequest(
+                timeout_ms=int(self._timeout_s * 1000),
+                partitions=[
+                    log_pb2.DeleteRecordsPartition(topic=p.topic, partition=p.partition, offset=offsets[p])
+                    for p in partitions
+                ],
+            )
+
+        method = Log["delete_records"]
+        results = await ask_leaders(self._metadata, self._backoff, list(offsets), method, request, self._timeout_s)
+        return {partition: result.low_watermark for partition, result in results.items()}
+
+    async def elect_leaders(
+        self, kind: ElectionType, partitions: Sequence[TopicPartition] | None = None
+    ) -> dict[TopicPartition, ElectionResult]:
+        """Hold an election in each partition; None: in all of the cluster; only those that needed one are returned.
+
+        UNCLEAN where there is no leader makes any live replica the leader, and may lose committed records for good.
+        The results' errors are ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and
+        UNKNOWN_TOPIC_OR_PARTITION (CT-11).
+        """
+        request = controller_pb2.ElectLeadersRequest(
+            election_type=kind.name, all_partitions=partitions is None, partitions=names_of(partitions or ())
+        )
+        response = await self._ask_controller(Controller["elect_leaders"], request)
+        return {partition_of(result): ElectionResult(result.leader, error_of(result)) for result in response.partitions}
+
+    async def alter_partition_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, ReplogError | None]:
+        """Begin to move each partition to these brokers, in preference order; None: take back what is under way.
+
+        Data is copied in the background (see `list_partition_reassignments`). Each partition's error, if it was
+        refused: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION (CT-14, CT-16).
+        """
+        request = controller_pb2.AlterPartitionReassignmentsRequest()
+        for tp, target in targets.items():
+            replicas = None if target is None else controller_pb2.ReplicaAssignment(broker_ids=target)
+            request.partitions.add(topic=tp.topic, partition=tp.partition, target=replicas)
+        response = await self._ask_controller(Controller["alter_partition_reassignments"], request)
+        return {partition_of(result): error_of(result) for result in response.partitions}
+
+    async def list_partition_reassignments(
+        self, partitions: Sequence[TopicPartition] = ()
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Those of `partitions`, of all if none is named, that are being reassigned, as the controller knows it."""
+        request = controller_pb2.ListPartitionReassignmentsRequest(
+            partitions=names_of(partitions), max_bytes=MAX_ANSWER_BYTES
+        )
+        response = await self._ask_controller(Controller["list_partition_reassignments"], request)
+        return {
+            partition_of(result): PartitionReassignment(
+                tuple(result.replicas), tuple(result.adding_replicas), tuple(result.removing_replicas)
+            )
+            for result in response.partitions
+        }
+
+    async def describe_partition_changes(self, after_version: int = 0) -> PartitionChanges:
+        """What became of partitions after that version of the metadata, and why, as far as the controller keeps it."""
+        changes: list[PartitionChange] = []
+        while True:
+            request = controller_pb2.DescribePartitionChangesRequest(after_version=after_version)
+            response = await self._ask_controller(Controller["describe_partition_changes"], request)
+            changes += map(_change, response.changes)
+            if not response.changes:
+                return PartitionChanges(response.kept_since_ms, tuple(changes))
+            after_version = response.changes[-1].version
+
+
+def _change(told: controller_pb2.PartitionChange) -> PartitionChange:
+    states = partition_from_record(told.before), partition_from_record(told.after)
+    return PartitionChange(told.version, told.at_ms, partition_of(told.after), told.reason, *states)

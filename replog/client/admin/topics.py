@@ -1,0 +1,210 @@
+"""What an admin does with topics: make, change, delete and describe them."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+from replog.client.admin.calls import Calls
+from replog.client.descriptions import (
+    PartitionDescription,
+    TopicDescription,
+)
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Controller
+from replog.rpc.v1 import controller_pb2, log_pb2
+from replog.topic import validate_topic_name
+
+_UNKNOWN_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+class Topics(Calls):
+    async def create_topic(
+        self,
+        topic: str,
+        partitions: int = 0,
+        replication_factor: int = 0,
+        configs: Mapping[str, str] | None = None,
+        assignment: Sequence[Sequence[int]] = (),
+        validate_only: bool = False,
+    ) -> None:
+        """Create it (0: the controller's defaults) and wait until a broker knows all of its leaders.
+
+        Raises TOPIC_ALREADY_EXISTS, INVALID_* or, at the deadline, the last obstacle. While too few brokers are up that
+        is INVALID_REPLICATION_FACTOR, at once: nobody waits for brokers, as in Kafka.
+        """
+        request = controller_pb2.CreateTopicRequest(
+            topic=validate_topic_name(topic),
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs or {},
+            assignment=[controller_pb2.ReplicaAssignment(broker_ids=brokers) for brokers in assignment],
+            validate_only=validate_only,
+            topic_id=self._rng.randbytes(16),  # by which the controller knows this request when it comes again
+        )
+        response: controller_pb2.CreateTopicResponse = await self._ask_controller(Controller["create_topic"], request)
+        if validate_only:
+            return
+
+        async def visible() -> None:
+            known = (await self._metadata.fetch((topic,))).topics
+            made = [
+                partition
+                for described in known
+                if described.topic_id == response.topic_id
+                for partition in described.partitions
+            ]
+            led = sum(partition.leader >= 0 for partition in made)
+            if led < response.partitions:
+                raise ReplogError(
+                    ErrorCode.LEADER_NOT_AVAILABLE,
+                    f"topic {topic!r} is created, but the brokers know of leaders of only {led} of its "
+                    f"{response.partitions} partitions so far; describe it until they know all",
+                )
+
+        await self._retry(visible)
+
+    async def create_partitions(
+        self,
+        topic: str,
+        total: int,
+        assignment: Sequence[Sequence[int]] = (),
+        validate_only: bool = False,
+    ) -> None:
+        """Add partitions until the topic has `total`, and wait until a broker knows them.
+
+        `assignment`: the brokers of each new one. A request whose answer is lost is sent again; that there are so many
+        then says that they were made. Raises INVALID_PARTITIONS unless there will be more than there are.
+        """
+        request = controller_pb2.CreatePartitionsRequest(
+            topic=validate_topic_name(topic),
+            total_count=total,
+            assignment=[controller_pb2.ReplicaAssignment(broker_ids=brokers) for brokers in assignment],
+            validate_only=validate_only,
+        )
+        lost = False
+
+        async def count() -> int:
+            return len((await self._describe(topic)).partitions)
+
+        async def create() -> None:
+            nonlocal lost
+            try:
+                await self._call_controller(await self._metadata.fetch(), Controller["create_partitions"], request)
+            except ReplogError as error:
+                if lost and error.code is ErrorCode.INVALID_PARTITIONS and await count() == total:
+                    return
+                lost = lost or error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+                raise
+
+        async def visible() -> None:
+            if (known := await count()) < total:
+                raise ReplogError(
+                    ErrorCode.LEADER_NOT_AVAILABLE,
+                    f"topic {topic!r} has {total} partitions now, but the brokers know of {known} so far",
+                )
+
+        await self._retry(create, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not validate_only:
+            await self._retry(visible)
+
+    async def delete_topic(self, topic: str) -> None:
+        """Delete it and wait until a broker no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION.
+
+        A request whose answer is lost is sent again for the same topic, not for a new one of its name; that this is
+        unknown then says that it was deleted.
+        """
+        request = controller_pb2.DeleteTopicRequest(topic=validate_topic_name(topic))
+        lost = False
+
+        async def delete() -> None:
+            nonlocal lost
+            metadata = await self._metadata.fetch((topic,))
+            if not lost:
+                request.topic_id = next((known.topic_id for known in metadata.topics if not known.error_code), b"")
+            try:
+                await self._call_controller(metadata, Controller["delete_topic"], request)
+            except ReplogError as error:
+                if lost and request.topic_id and error.code in _UNKNOWN_TOPIC:
+                    return
+                lost = lost or error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+                raise
+
+        async def gone() -> None:
+            response = await self._metadata.fetch((topic,))
+            if any(not known.error_code and request.topic_id in (known.topic_id, b"") for known in response.topics):
+                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is deleted, but still known")
+
+        await self._retry(delete, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await self._retry(gone)
+
+    async def alter_topic_configs(
+        self, topic: str, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
+    ) -> dict[str, str]:
+        """Set `configs`, put those named by `delete` back to their defaults, keep the others; all that are set now.
+
+        Waits until a broker uses them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
+        """
+        request = controller_pb2.AlterTopicConfigsRequest(
+            topic=validate_topic_name(topic), set=configs, delete=delete, validate_only=validate_only
+        )
+        response = await self._ask_controller(Controller["alter_topic_configs"], request)
+        altered = dict(response.configs)
+
+        async def known() -> None:
+            current = (await self._describe(topic)).configs
+            if any(current.get(name) != altered.get(name) for name in (*configs, *delete)):
+                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is altered, but not yet known to be")
+
+        if not validate_only:
+            await self._retry(known, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return altered
+
+    async def list_topics(self) -> list[str]:
+        response = await self._retry(lambda: self._metadata.fetch(()))
+        return sorted(topic.topic for topic in response.topics if not topic.error_code)
+
+    async def describe_topic(self, topic: str) -> TopicDescription:
+        """As the brokers know it. Raises UNKNOWN_TOPIC_OR_PARTITION, with names that are alike."""
+        validate_topic_name(topic)
+        try:
+            return await self._retry(lambda: self._describe(topic), not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        except ReplogError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            alike = difflib.get_close_matches(topic, await self.list_topics())
+            meant = f"; did you mean {' or '.join(map(repr, alike))}?" if alike else "; see the list of topics"
+            raise ReplogError(error.code, error.message + meant) from None
+
+    async def describe_topics(self) -> list[TopicDescription]:
+        """All that this client may describe, by name. One answer has them all: a cluster has 20,000 partitions at most,
+        which take half a MiB."""
+        response = await self._retry(lambda: self._metadata.fetch(()))
+        return sorted((_topic(t) for t in response.topics if not t.error_code), key=lambda described: described.topic)
+
+    async def _describe(self, topic: str) -> TopicDescription:
+        response = await self._metadata.fetch((topic,))
+        described = next((known for known in response.topics if known.topic == topic), None)
+        if described is None or described.error_code:
+            code = ErrorCode(described.error_code) if described is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            denied = code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            why = "is not for this client; an administrator can allow it: replog acl add" if denied else "is not known"
+            raise ReplogError(code, f"topic {topic!r} {why}")
+        return _topic(described)
+
+
+def _topic(described: log_pb2.TopicMetadata) -> TopicDescription:
+    partitions = (
+        PartitionDescription(
+            partition=p.partition,
+            leader=p.leader,
+            leader_epoch=p.leader_epoch,
+            replicas=tuple(p.replicas),
+            isr=tuple(p.isr),
+            elr=tuple(p.elr),
+            partition_epoch=p.partition_epoch,
+            adding_replicas=tuple(p.adding_replicas),
+            removing_replicas=tuple(p.removing_replicas),
+        )
+        for p in described.partitions
+    )
+    ordered = tuple(sorted(partitions, key=lambda partition: partition.partition))
+    return TopicDescription(described.topic, described.topic_id, ordered, dict(described.configs))
