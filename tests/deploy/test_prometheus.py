@@ -1,5 +1,6 @@
 """The alert rules: they are sound, fire when they should, and go by metrics that there are and pages that there are."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 RULES = ROOT / "deploy" / "prometheus" / "replog.rules.yml"
 DOCUMENT = ROOT / "docs" / "metrics.md"
 ALERTS = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
-NAME = re.compile(r"\b(?:kafka|replog)_\w+")
+DASHBOARD = ROOT / "deploy" / "grafana" / "replog.json"
+NAME = re.compile(r"\b(?:kafka|replog|process)_\w+")
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (Debian's prometheus) is not installed")
@@ -20,6 +22,18 @@ NAME = re.compile(r"\b(?:kafka|replog)_\w+")
 def test_the_rules_are_sound_and_fire_when_they_should(words):
     done = subprocess.run(["promtool", *words], cwd=RULES.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_picture_of_the_dashboard_goes_by_documented_metrics_and_has_a_place_of_its_own():
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+    assert len(set(places)) == len({panel["id"] for panel in panels}) == len(panels) > 10
+    text = DOCUMENT.read_text()
+    for panel in panels:
+        for target in panel["targets"]:
+            names = NAME.findall(target["expr"])
+            assert names, target
+            assert all(f"`{name}" in text for name in names), target
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
