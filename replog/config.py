@@ -212,10 +212,11 @@ RpcTransport = Literal["", "grpcio", "h2"]  # if nothing is said, that of `replo
 
 
 class LogConfig(Settings):
-    """What a process logs, on stderr. SIGHUP has it read again."""
+    """What a process logs, and where. SIGHUP has it read again."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["", "console", "json"] = ""  # console on a terminal, else json
+    log_file: Path | None = None  # instead of stderr; renamed when it is large, and the oldest of them removed
 
 
 class MetricsConfig(Settings):

@@ -84,6 +84,7 @@ class LocalSettings:
         guard = GUARD if self.secure else {}
         address = {
             "listeners": f"{HOST}:{member.port}",
+            "log.file": str(path.with_suffix(".log")),  # where it is started with its output going, too
             "metrics.listener": _metrics_address(state, before.get("metrics.listener", "")),
             **self._keystore(member),
         }

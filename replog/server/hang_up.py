@@ -37,10 +37,10 @@ def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.T
 async def _read_again(read: Callable[[], LogConfig], tls: Tls | None) -> None:
     try:
         config = await asyncio.to_thread(read)
+        logging.configure_process(config)
     except (ReplogError, OSError) as error:
         log.error("SIGHUP: the settings stay as they are", reason=str(error))
     else:
-        logging.configure_process(config)
         log.warning("SIGHUP: settings read again", log_level=config.log_level)
     if tls is not None:
         with contextlib.suppress(OSError):

@@ -6,11 +6,13 @@ The processes log through structlog, the library through `logging`; both come ou
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import structlog
 
 from replog.config import LogConfig
+from replog.server.log_file import LogFile
 
 LINES = 10  # of one event, at most, when it happens to many at once: a line costs more than most of what it tells of
 
@@ -34,7 +36,7 @@ def _sentence(_logger: object, _name: str, event: structlog.typing.EventDict) ->
 def configure_process(config: LogConfig) -> None:
     """As its settings say."""
     renderer = {"": None, "console": structlog.dev.ConsoleRenderer(), "json": _json}[config.log_format]
-    configure(logging.getLevelNamesMapping()[config.log_level], renderer)
+    configure(logging.getLevelNamesMapping()[config.log_level], renderer, config.log_file)
 
 
 def _json(logger: Any, name: str, event: structlog.typing.EventDict) -> str | bytes:
@@ -43,7 +45,9 @@ def _json(logger: Any, name: str, event: structlog.typing.EventDict) -> str | by
     )
 
 
-def configure(level: int = logging.INFO, renderer: structlog.typing.Processor | None = None) -> None:
+def configure(
+    level: int = logging.INFO, renderer: structlog.typing.Processor | None = None, file: Path | None = None
+) -> None:
     """Set logging up, once per process, before the first event. Data belongs on stdout, so logs never go there."""
     render: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if renderer is not None:
@@ -52,7 +56,7 @@ def configure(level: int = logging.INFO, renderer: structlog.typing.Processor | 
         render.append(structlog.dev.ConsoleRenderer())
     else:
         render.append(_json)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(sys.stderr) if file is None else LogFile(file)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder()], processors=render
