@@ -92,8 +92,11 @@ class LogFlusher:
             if flushed.directory != task.directory:  # a copy that took its log's place: files were looked for in vain
                 self.ask(tp, flushed, task.up_to)
             elif error is None:
+                stable_before = flushed.last_stable_offset
                 flushed.flushed(task)
                 self.flushed(tp, flushed)
+                if flushed.last_stable_offset != stable_before:  # a truncation is settled: transactions are known again
+                    self._manager.touched(tp, high_watermark_advanced=False)
             elif isinstance(error, LogStorageError):
                 flushed.flush_failed(error)
             else:
