@@ -26,6 +26,7 @@ SCHEME = "replog"
 LOOK_S = 1.0  # between looks at the files
 SOON = timedelta(days=30)  # before a certificate ends: every start, and every exchange, warns
 MAX_PEM_BYTES = 1 << 20
+NAME_LENGTH = 250  # characters: with its kind before it, what an ACL may name
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all sane
 _PRINCIPALS = {Role.BROKER: "Broker", Role.CONTROLLER: "Controller", Role.CLIENT: "User"}
 
@@ -53,7 +54,12 @@ def identity_of(uris: Iterable[str]) -> Identity:
     cluster_id, *path = ours[0].removeprefix(f"{SCHEME}://").split("/")
     if len(path) != 2 or path[0] not in _PRINCIPALS or not path[1] or not cluster_id:
         raise ValueError(f"its certificate says {ours[0][:200]!r}, which is not replog://<cluster-id>/<role>/<name>")
-    return Identity(cluster_id, Role(path[0]), unquote(path[1]))
+    name = unquote(path[1])
+    if not name.isprintable() or len(name) > NAME_LENGTH:
+        raise ValueError(
+            f"its certificate says {ours[0][:200]!r}: a name has printable characters, {NAME_LENGTH} at most"
+        )
+    return Identity(cluster_id, Role(path[0]), name)
 
 
 @dataclass(frozen=True, slots=True)

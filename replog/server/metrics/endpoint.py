@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
@@ -90,22 +90,22 @@ class _Server(ThreadingMixIn, HTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        too_late = threading.Timer(REQUEST_S, _cut, (request,))
-        too_late.daemon = True
-        too_late.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
-            too_late.cancel()
             self._places.release()
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         host = client_address[0]
         if self._tls is None:
-            _Handler(request, client_address, self, anonymous(host))
+            with _in_time(request):
+                _Handler(request, client_address, self, anonymous(host))
             return
         self._tls.look()
-        with self._tls.server.wrap_socket(request, server_side=True) as secured:
+        context = self._tls.server
+        secured = context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+        with secured, _in_time(secured):
+            secured.do_handshake()
             certificate: Any = secured.getpeercert() or {}
             uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
             asks = self._tls.accepted(uris, host) if certificate else unproved(host)
@@ -115,9 +115,21 @@ class _Server(ThreadingMixIn, HTTPServer):
         """Who breaks off, or is refused by TLS, hears it from the connection."""
 
 
-def _cut(request: socket.socket) -> None:
+@contextlib.contextmanager
+def _in_time(connection: socket.socket) -> Iterator[None]:
+    """Cut the connection off if what is done with it takes too long, its TLS handshake included."""
+    too_late = threading.Timer(REQUEST_S, _cut, (connection,))
+    too_late.daemon = True
+    too_late.start()
+    try:
+        yield
+    finally:
+        too_late.cancel()
+
+
+def _cut(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)  # that of TLS would change what another thread uses
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -20,7 +20,7 @@ from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2 import handshakes
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.peer import Peer, Role
-from replog.rpc.tls import Identity, Tls, TlsFiles, identity_of
+from replog.rpc.tls import NAME_LENGTH, Identity, Tls, TlsFiles, identity_of
 from replog.rpc.v1 import controller_pb2, presence_pb2, replica_pb2
 from replog.server.descriptors import raise_limit
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, serving
@@ -405,3 +405,10 @@ def test_a_certificate_says_one_name_of_three_parts():
     for uri in ("replog://c", "replog://c/broker", "replog://c/broker/1/2", "replog://c/any/1", "replog:///client/a"):
         with pytest.raises(ValueError, match="which is not replog://"):
             identity_of([uri])
+
+
+@pytest.mark.parametrize("name", ["ann\nadmin", "a\x1b[2J", "a" * (NAME_LENGTH + 1)])
+def test_a_name_in_a_certificate_can_be_logged_as_it_is(name):
+    with pytest.raises(ValueError, match="a name has printable characters") as refused:
+        identity_of([Identity(CLUSTER, Role.CLIENT, name).uri])
+    assert str(refused.value).isprintable()

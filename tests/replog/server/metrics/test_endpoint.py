@@ -83,15 +83,22 @@ async def test_a_port_that_is_taken_is_an_error_that_names_the_setting():
             await MetricsEndpoint(address, families, None, allow_plaintext=False).start()
 
 
-async def test_those_who_say_nothing_take_no_more_than_their_places_and_not_for_long(monkeypatch):
+@pytest.mark.parametrize("secure", [False, True], ids=["plaintext", "TLS"])
+async def test_those_who_say_nothing_take_no_more_than_their_places_and_not_for_long(monkeypatch, tmp_path, secure):
     monkeypatch.setattr(endpoint, "REQUEST_S", 1.0)
-    async with listening() as address:
+    authority, context, tls = Authority(tmp_path / "tls"), None, None
+    if secure:
+        tls = authority.tls(Role.BROKER, "1")
+        context = ssl.create_default_context(cafile=str(authority.truststore))
+        context.load_cert_chain(authority.keystore(Role.CLIENT, "ann"))
+    async with listening(tls) as address:
         host, port = address.split(":")
+        url = f"https://localhost:{port}/metrics" if secure else f"http://{address}/metrics"
         silent = [socket.create_connection((host, int(port))) for _ in range(AT_ONCE)]
         begun = time.monotonic()
         while True:
             try:
-                assert "replog_test" in await asked(f"http://{address}/metrics")
+                assert "replog_test" in await asked(url, context)
                 break
             except OSError:
                 assert time.monotonic() - begun < 60
