@@ -32,8 +32,8 @@ def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TA
 
     Of several controllers one is active. The others are standby, or silent if they do not answer from here.
 
-    Exit status 1 if a broker is fenced or stopping, a log directory has failed, or a partition has no leader or a
-    replica out of sync: `replog topic describe --under-replicated-partitions` lists them.
+    Exit status 1 if a broker is fenced or stopping, no controller is active, a log directory has failed, or a partition
+    has no leader or a replica out of sync: `replog topic describe --under-replicated-partitions` lists them.
 
     Example: `replog cluster describe --bootstrap-server broker-1:9092 --format json`
     """
@@ -71,6 +71,7 @@ class ClusterFacts:
     def sound(self) -> bool:
         return (
             all(broker["state"] in ("active", "cordoned") for broker in self.brokers)
+            and any(controller["state"] == "active" for controller in self.controllers)
             and all(directory["error"] == ErrorCode.NONE.name for directory in self.log_dirs)
             and not any(count for name, count in self.partitions.items() if name != "all")
         )

@@ -33,8 +33,7 @@ async def decommission(admin: Admin, broker_id: int, timeout_s: float, say: Call
             f"broker {broker_id} still has replicas of {len(targets)} partitions, such as {min(targets)}: their moves "
             "were cancelled or changed; see replog partition list-reassignments, and run this again",
         )
-    await _wait_until_stopped(admin, broker_id, timeout_s, say)
-    await admin.unregister_broker(broker_id)
+    await forget_when_stopped(admin, broker_id, timeout_s, say)
 
 
 async def targets_without(admin: Admin, broker_id: int) -> Assignment:
@@ -46,9 +45,15 @@ async def targets_without(admin: Admin, broker_id: int) -> Assignment:
     return {tp: targets[tp] for tp in (TopicPartition(*each) for each in held)}
 
 
-async def _wait_until_stopped(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None]) -> None:
+async def forget_when_stopped(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None]) -> None:
+    """Only the controller knows that there is no replica left: this user may not be allowed to describe every topic."""
     deadline, asked = asyncio.get_running_loop().time() + timeout_s, False
-    while any(b.broker_id == broker_id and not b.fenced for b in (await admin.describe_cluster()).brokers):
+    while True:
+        try:
+            return await admin.unregister_broker(broker_id)
+        except ReplogError as error:
+            if error.code is not ErrorCode.INVALID_REQUEST:  # that it is unfenced
+                raise
         if not asked:
             say(f"broker {broker_id} has no replicas any more; stop its process now, and for good")
             asked = True

@@ -9,6 +9,7 @@ import typer
 
 from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, OutputFormat
+from replog.cli.reassignment_plan import is_number
 from replog.command.output import Format, print_rows
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
@@ -120,11 +121,16 @@ def offsets_of(text: str, source: str) -> dict[TopicPartition, int]:
             (TopicPartition(row["topic"], row["partition"]), row["offset"]) for row in json.loads(text)["partitions"]
         ]
         for tp, offset in rows:
-            if not isinstance(tp.topic, str) or type(tp.partition) is not int or type(offset) is not int:
+            if (
+                not isinstance(tp.topic, str)
+                or not is_number(tp.partition)
+                or type(offset) is not int
+                or not -1 <= offset < 2**63
+            ):
                 raise ValueError(f"{tp} before {offset!r} is no partition with its offset")
         if len(offsets := dict(rows)) != len(rows):
             raise ValueError("a partition is named twice")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST,
             f'{source} names no offsets ({error}); it looks like {{"partitions": [{{"topic": "t", "partition": 0, '

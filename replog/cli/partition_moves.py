@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from replog.cli.asking import replica_offsets
+from replog.cli.reassignment_plan import assignment_of
 from replog.client import Admin, ReplicaInfo
 from replog.command.progress import status
 from replog.errors import ErrorCode, ReplogError
@@ -15,10 +16,13 @@ AT_ONCE = 20  # partitions of a plan that move: each broker copies a few, and wh
 
 
 async def order(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """Have all of these partitions move. Raises what the controller says of the first that it refuses."""
-    for error in (await admin.alter_partition_reassignments(plan)).values():
-        if error is not None:
-            raise error
+    """Have all of these partitions move. Raises what the controller says of the first that it refuses, and how many
+    of the others move."""
+    errors = (await admin.alter_partition_reassignments(plan)).values()
+    refused = [error for error in errors if error is not None]
+    if refused:
+        others = f" (refused: {len(refused)} of {len(plan)} partitions; the others move)" if len(plan) > 1 else ""
+        raise ReplogError(refused[0].code, refused[0].message + others)
 
 
 async def carry_out(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> None:
@@ -50,6 +54,23 @@ async def carry_out(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], 
                 await asyncio.sleep(LOOK_EVERY_S)
             left = len(waiting) + len(under_way)
             show(f"{len(plan) - left} of {len(plan)} partitions have moved, {len(under_way)} are under way")
+
+
+async def wait_until_known(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """Until brokers know of the moves that have ended. Raises INVALID_REQUEST when somebody has changed one."""
+    deadline = asyncio.get_running_loop().time() + SEEN_WITHIN_S
+    while True:
+        there = assignment_of(await admin.describe_topics())
+        elsewhere = [tp for tp, replicas in plan.items() if there.get(tp) != tuple(replicas)]
+        if not elsewhere:
+            return
+        if asyncio.get_running_loop().time() > deadline:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST,
+                f"{len(elsewhere)} of {len(plan)} partitions, such as {min(elsewhere)}, are not on the brokers of the "
+                "plan and do not move any more: their moves were cancelled or changed",
+            )
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def wait_for_brokers(admin: Admin, tp: TopicPartition, target: Sequence[int], timeout_s: float) -> None:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def reassign(
     topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="One partition: its topic.")] = None,
-    partition: Annotated[int | None, typer.Option(metavar="N", min=0, help="Which of its partitions.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(metavar="N", min=0, max=MAX_INT, help="Which of its partitions.")
+    ] = None,
     replicas: Annotated[
         str | None,
         typer.Option(metavar="ID,ID,…", help="The brokers it moves to; the first one is preferred leader."),
@@ -106,13 +108,14 @@ async def generated(admin: "Admin", from_broker: int | None) -> Assignment:
 
 
 def _move(wanted: Assignment, wait: bool, timeout: float, bootstrap: str | None) -> None:
-    from replog.cli.partition_moves import carry_out, order
+    from replog.cli.partition_moves import carry_out, order, wait_until_known
 
     async def moved(admin: Any) -> None:
         there = assignment_of(await admin.describe_topics())
         print(to_json({tp: there[tp] for tp in wanted if tp in there}))
         if wait:
             await carry_out(admin, wanted, timeout)
+            await wait_until_known(admin, wanted)
         else:
             await order(admin, wanted)
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT
 from replog.topic import TopicPartition
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def from_json(text: str, source: str) -> Assignment:
         rows = [_row(row) for row in document["partitions"]]
         if len(plan := dict(rows)) != len(rows):
             raise ValueError("a partition is named twice")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST,
             f'{source} is no plan ({error}); it looks like {{"version": 1, "partitions": [{{"topic": "t", '
@@ -137,10 +138,15 @@ def from_json(text: str, source: str) -> Assignment:
     return plan
 
 
+def is_number(value: Any) -> bool:
+    """Whether JSON has an id or a partition there."""
+    return type(value) is int and 0 <= value <= MAX_INT
+
+
 def _row(row: Any) -> tuple[TopicPartition, tuple[int, ...]]:
     if any(directory != "any" for directory in row.get("log_dirs", ())):
         raise ValueError("log_dirs other than any: use replog partition move for those")
     numbers = row["partition"], *row["replicas"]
-    if not isinstance(row["topic"], str) or not all(type(number) is int for number in numbers):
+    if not isinstance(row["topic"], str) or not all(map(is_number, numbers)):
         raise ValueError(f"{str(row)[:100]} is no partition with its replicas")
     return TopicPartition(row["topic"], row["partition"]), tuple(row["replicas"])

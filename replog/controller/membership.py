@@ -36,18 +36,19 @@ def has_joined(image: MetadataImage, broker: BrokerRegistration) -> bool:
 def unregister(image: MetadataImage, broker_id: int) -> Decision[int]:
     """Forget a broker that will not come back, and its settings. Answers the version at which it is forgotten.
 
-    Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST while it is unfenced or has replicas.
+    Raises BROKER_ID_NOT_REGISTERED, INVALID_REPLICA_ASSIGNMENT while it has replicas, and then INVALID_REQUEST while it
+    is unfenced.
     """
     broker = image.broker(broker_id)
     if broker is None:
         raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
-    if not broker.fenced:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"cannot forget broker {broker_id}: it is unfenced; stop it first")
     if held := image.index.on_broker(broker_id):
         raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"cannot forget broker {broker_id}: it has replicas, such as that of {next(iter(held))}; "
             "move them to other brokers first",
         )
+    if not broker.fenced:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"cannot forget broker {broker_id}: it is unfenced; stop it first")
     settings = [Change("broker_config", broker_id, {})] if image.broker_configs.get(broker_id) else []
     return Decision([*settings, Change("broker", broker_id, None)], image.version + len(settings) + 1)

@@ -117,7 +117,9 @@ def create_partitions(image: MetadataImage, request: NewPartitions, chance: Chan
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"topic {name}: {added} partitions are added, and replicas are assigned to {len(request.assignment)}",
             )
-        assignment: Iterable[tuple[int, ...]] = _manual(image, [tuple(r) for r in request.assignment], factor)
+        assignment: Iterable[tuple[int, ...]] = _manual(
+            image, [tuple(r) for r in request.assignment], factor, len(there)
+        )
     else:
         assignment = _placed(image, added, factor, chance)
     if request.validate_only:
@@ -218,8 +220,10 @@ def _check_partition_count(image: MetadataImage, partitions: int, added: int) ->
         )
 
 
-def _manual(image: MetadataImage, assignment: list[tuple[int, ...]], factor: int) -> list[tuple[int, ...]]:
-    for partition, replicas in enumerate(assignment):
+def _manual(
+    image: MetadataImage, assignment: list[tuple[int, ...]], factor: int, first: int = 0
+) -> list[tuple[int, ...]]:
+    for partition, replicas in enumerate(assignment, first):
         if fault := _fault(image, replicas, factor):
             shown = ", ".join(map(str, replicas[:10])) + (", ..." if len(replicas) > 10 else "")
             raise ReplogError(

@@ -57,10 +57,19 @@ class Brokers(Calls):
     async def unregister_broker(self, broker_id: int) -> None:
         """Have the cluster forget a broker that will not come back; its id may be used again.
 
-        Raises BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST while it is unfenced or has replicas.
+        A request whose answer is lost is sent again; that there is no such broker then says that it was forgotten.
+        Raises BROKER_ID_NOT_REGISTERED, INVALID_REPLICA_ASSIGNMENT while it has replicas, and INVALID_REQUEST while it
+        is unfenced.
         """
         request = controller_pb2.UnregisterBrokerRequest(broker_id=broker_id)
-        await self._ask_controller(Controller["unregister_broker"], request)
+
+        async def unregister(_: bool) -> None:
+            await self._call_controller(await self._metadata.fetch(), Controller["unregister_broker"], request)
+
+        async def is_made(error: ReplogError) -> bool:
+            return error.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+        await self._change(unregister, is_made)
 
     async def alter_replica_log_dirs(
         self, broker_id: int, moves: Mapping[TopicPartition, str]

@@ -54,6 +54,26 @@ class Calls:
 
         return await self._retry(call, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
+    async def _change(
+        self, change: Callable[[bool], Awaitable[T]], is_made: Callable[[ReplogError], Awaitable[bool]]
+    ) -> T | None:
+        """What `change` answers. It is told whether an answer was lost: the change may be made already. None where
+        `is_made` says so of the error that a later try gets.
+        """
+        lost = False
+
+        async def tried() -> T | None:
+            nonlocal lost
+            try:
+                return await change(lost)
+            except ReplogError as error:
+                if lost and await is_made(error):
+                    return None
+                lost = lost or error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+                raise
+
+        return await self._retry(tried, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
     async def _call_controller(self, metadata: log_pb2.GetMetadataResponse, method: Method, request: Any) -> Any:
         if not metadata.controller:
             raise ReplogError(ErrorCode.NOT_CONTROLLER, "the brokers know of no controller; is it running?")

@@ -80,20 +80,15 @@ class Topics(Calls):
             assignment=[controller_pb2.ReplicaAssignment(broker_ids=brokers) for brokers in assignment],
             validate_only=validate_only,
         )
-        lost = False
 
         async def count() -> int:
             return len((await self._describe(topic)).partitions)
 
-        async def create() -> None:
-            nonlocal lost
-            try:
-                await self._call_controller(await self._metadata.fetch(), Controller["create_partitions"], request)
-            except ReplogError as error:
-                if lost and error.code is ErrorCode.INVALID_PARTITIONS and await count() == total:
-                    return
-                lost = lost or error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
-                raise
+        async def create(_: bool) -> None:
+            await self._call_controller(await self._metadata.fetch(), Controller["create_partitions"], request)
+
+        async def is_made(error: ReplogError) -> bool:
+            return error.code is ErrorCode.INVALID_PARTITIONS and await count() == total
 
         async def visible() -> None:
             if (known := await count()) < total:
@@ -102,7 +97,7 @@ class Topics(Calls):
                     f"topic {topic!r} has {total} partitions now, but the brokers know of {known} so far",
                 )
 
-        await self._retry(create, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await self._change(create, is_made)
         if not validate_only:
             await self._retry(visible)
 
@@ -113,27 +108,22 @@ class Topics(Calls):
         unknown then says that it was deleted.
         """
         request = controller_pb2.DeleteTopicRequest(topic=validate_topic_name(topic))
-        lost = False
 
-        async def delete() -> None:
-            nonlocal lost
+        async def delete(lost: bool) -> None:
             metadata = await self._metadata.fetch((topic,))
             if not lost:
                 request.topic_id = next((known.topic_id for known in metadata.topics if not known.error_code), b"")
-            try:
-                await self._call_controller(metadata, Controller["delete_topic"], request)
-            except ReplogError as error:
-                if lost and request.topic_id and error.code in _UNKNOWN_TOPIC:
-                    return
-                lost = lost or error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
-                raise
+            await self._call_controller(metadata, Controller["delete_topic"], request)
+
+        async def is_made(error: ReplogError) -> bool:
+            return bool(request.topic_id) and error.code in _UNKNOWN_TOPIC
 
         async def gone() -> None:
             response = await self._metadata.fetch((topic,))
             if any(not known.error_code and request.topic_id in (known.topic_id, b"") for known in response.topics):
                 raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is deleted, but still known")
 
-        await self._retry(delete, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        await self._change(delete, is_made)
         await self._retry(gone)
 
     async def alter_topic_configs(

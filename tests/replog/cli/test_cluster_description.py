@@ -1,5 +1,7 @@
 """What `replog cluster describe` says of a healthy cluster, and of one that is not."""
 
+from dataclasses import replace
+
 from replog.cli.cluster_description import cluster_facts
 from tests.replog.client.conftest import cluster
 from tests.replog.server.broker.conftest import InProcessCluster, eventually
@@ -13,6 +15,8 @@ async def test_a_cluster_is_described_with_its_disks_and_its_controller(cluster:
         facts = await cluster_facts(admin)
     image = cluster.controller.state.image
     assert facts.sound
+    silent = [{**controller, "state": "silent"} for controller in facts.controllers]
+    assert not replace(facts, controllers=silent).sound
     assert (facts.cluster_id, facts.faults) == (image.cluster_id, [])
     assert facts.summary().endswith(": 3 partitions, all in sync")
     assert facts.controllers == [{"controller": cluster.controller_address, "state": "active"}]

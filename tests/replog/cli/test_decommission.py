@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from replog.cli.decommission import decommission, targets_without
-from replog.cli.partition_moves import carry_out, order
+from replog.cli import partition_moves
+from replog.cli.decommission import decommission, forget_when_stopped, targets_without
+from replog.cli.partition_moves import carry_out, order, wait_until_known
 from replog.cli.reassign import generated, progress_of
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
@@ -62,6 +63,39 @@ async def test_a_broker_that_nobody_can_stand_in_for_stays(cluster: InProcessClu
             await decommission(admin, 1, TIMEOUT_S, lambda _: None)
     assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert 1 in cluster.controller.state.image.brokers
+
+
+async def test_nobody_is_asked_to_stop_a_broker_that_has_replicas_of_topics_unknown_to_the_user(
+    cluster: InProcessCluster,
+):
+    await cluster.begin(1)
+    said: list[str] = []
+    async with cluster.admin() as admin:
+        with pytest.raises(ReplogError, match="it has replicas, such as that of t-0") as refused:
+            await forget_when_stopped(admin, 1, TIMEOUT_S, said.append)
+    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert said == []
+
+
+async def test_a_plan_that_is_refused_in_part_says_how_much_of_it_moves(cluster: InProcessCluster):
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", partitions=2, replication_factor=1)
+    plan = {TopicPartition("t", 0): (1, 2), TopicPartition("t", 1): (9,)}
+    async with cluster.admin() as admin:
+        with pytest.raises(ReplogError, match=r"broker 9 .* \(refused: 1 of 2 partitions; the others move\)"):
+            await order(admin, plan)
+
+
+async def test_a_move_that_somebody_cancelled_is_not_taken_for_done(cluster: InProcessCluster, monkeypatch):
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", partitions=1, replication_factor=1)
+    monkeypatch.setattr(partition_moves, "SEEN_WITHIN_S", 0.1)
+    async with cluster.admin() as admin:
+        with pytest.raises(ReplogError, match="1 of 1 partitions, such as t-0, are not on the brokers of the plan"):
+            await wait_until_known(admin, {TopicPartition("t", 0): (1, 2)})
+        await carry_out(admin, {TopicPartition("t", 0): (1, 2)}, TIMEOUT_S)
+        monkeypatch.setattr(partition_moves, "SEEN_WITHIN_S", TIMEOUT_S)
+        await wait_until_known(admin, {TopicPartition("t", 0): (1, 2)})
 
 
 async def test_a_plan_is_made_carried_out_and_verified(cluster: InProcessCluster):

@@ -76,6 +76,9 @@ async def test_records_are_copied_with_their_timestamps_and_shown_with_them(
     [
         ("x", "no offsets"),
         ("[]", "no offsets"),
+        ("[" * 100_000, "no offsets"),
+        ('{"partitions": [{"topic": "t", "partition": 4294967296, "offset": 1}]}', "no partition with its offset"),
+        ('{"partitions": [{"topic": "t", "partition": 0, "offset": -2}]}', "no partition with its offset"),
         ('{"partitions": [{"topic": "t", "partition": 0}]}', "offset"),
         ('{"partitions": [{"topic": "t", "partition": 0, "offset": "1"}]}', "no partition with its offset"),
         (

@@ -88,6 +88,8 @@ def test_a_plan_is_read_as_it_was_written_and_as_kafkas_tools_write_it():
         ('{"version": 1}', "partitions"),
         ('{"version": 1, "partitions": [{"topic": "t", "partition": "0", "replicas": [1]}]}', "no partition with its"),
         ('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [true]}]}', "no partition with its"),
+        ('{"version": 1, "partitions": [{"topic": "t", "partition": 4294967296, "replicas": [1]}]}', "no partition"),
+        ("[" * 100_000, "no plan"),
         (to_json(assignment((1,)))[:-2] + ', {"topic": "t", "partition": 0, "replicas": [1]}]}', "named twice"),
         ('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/a"]}]}', "move"),
     ],

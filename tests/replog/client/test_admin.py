@@ -93,6 +93,18 @@ async def test_a_topic_whose_deletion_was_answered_to_nobody_is_deleted(cluster)
         assert await admin.list_topics() == []
 
 
+async def test_a_broker_whose_forgetting_was_answered_to_nobody_is_forgotten(cluster):
+    await cluster.start_brokers(1, 2)
+    await cluster.stop_broker(2)
+    transport = loses_first(Controller["unregister_broker"])
+    async with Admin(bootstrap(cluster), transport=transport) as admin:
+        await admin.unregister_broker(2)
+        assert transport.lost == 1
+        with pytest.raises(ReplogError) as refused:
+            await admin.unregister_broker(2)
+    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
 async def test_partitions_are_added_once_though_the_answer_is_lost(cluster):
     await cluster.start_brokers(1, 2)
     transport = loses_first(Controller["create_partitions"])

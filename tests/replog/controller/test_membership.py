@@ -110,11 +110,13 @@ def test_who_was_in_the_way_of_others_and_lives_registers_again(cluster, refused
     ("broker_id", "code", "words"),
     [
         (99, ErrorCode.BROKER_ID_NOT_REGISTERED, "broker 99 is not registered"),
-        (11, ErrorCode.INVALID_REQUEST, "it is unfenced; stop it first"),
-        (13, ErrorCode.INVALID_REQUEST, "it has replicas, such as that of t-0; move them"),
+        (14, ErrorCode.INVALID_REQUEST, "it is unfenced; stop it first"),
+        (12, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "it has replicas, such as that of t-0; move them"),
+        (13, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "it has replicas, such as that of t-0; move them"),
     ],
 )
 def test_a_broker_that_serves_or_has_replicas_is_not_forgotten(three, refused, broker_id, code, words):
+    three.start(14)
     three.expire(13)
     before = three.image.version
     with refused(code, f"broker {broker_id}", words):

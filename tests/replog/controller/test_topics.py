@@ -145,6 +145,12 @@ def more(cluster, total, *assignment, topic="new", validate_only=False):
     return cluster.do(cluster.state.create_partitions(NewPartitions(topic, total, assignment, validate_only)))
 
 
+def test_an_added_partition_that_is_refused_is_named_by_its_number(three, refused):
+    three.create("new", partitions=2, replication_factor=2)
+    with refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partition 3, assigned to [11]"):
+        more(three, 4, [11, 12], [11])
+
+
 def test_ct_18_added_partitions_are_placed_and_led_as_those_of_a_new_topic(three):
     """CT-18."""
     three.create("new", partitions=2, replication_factor=2)
