@@ -128,7 +128,10 @@ def test_kubernetes_asks_the_port_that_the_process_listens_on():
                 assert asked.pop("service", "") in ("", HEALTH.full_name if probe == "livenessProbe" else "")
                 assert asked == {"port": port}
                 probed += 1
-            assert [p["containerPort"] for p in container["ports"]] == [port]
+            metrics = int(command.overrides()["metrics.listener"].rpartition(":")[2])
+            assert [p["containerPort"] for p in container["ports"]] == [port, metrics]
+            annotations = document["spec"]["template"]["metadata"]["annotations"]
+            assert annotations["prometheus.io/port"] == str(metrics)
     assert probed == 6
 
 
