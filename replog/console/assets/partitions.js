@@ -92,13 +92,15 @@ function showLines(shown) {
     line.body.remove();
     lines.delete(key);
   }
+  const focused = document.activeElement;
   let after = table.tHead;
   for (const row of shown) {
     const line = lines.get(row.key) ?? newLine(row);
-    if (after.nextElementSibling !== line.body) after.after(line.body); // the others keep their place, and their focus
+    if (after.nextElementSibling !== line.body) after.after(line.body); // the others keep their place
     after = line.body;
     fill(line, row);
   }
+  if (table.contains(focused)) focused.focus({ preventScroll: true }); // a browser takes it from a line that moves
 }
 
 function newLine(row) {
