@@ -8,35 +8,42 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
 from replog.rpc.transport import Channel, Stream, Transport
 
-AVOIDED_S = 5.0  # an address after it did not answer, as long as there are others
+AVOIDED_S = 5.0  # an address after it did not answer, or has other metadata, as long as there are others
+_SAYS_NOTHING = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+_HAS_OTHERS = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.INCONSISTENT_CLUSTER_ID)  # metadata than this broker (CT-24)
 
 
 class ControllerLink:
     """A `replog.rpc.transport.Channel` to all of them: calls go to the one that was last found to decide.
 
-    One that does not decide is left for the one that it names, or for the next; a call that it refused for that is
-    made there. Any other failure is the caller's, who tries again; the next try goes elsewhere.
+    One that does not decide is left for the one that it names, or for the next, and one that has other metadata for
+    the next; a call that they refused for that is made there. Any other failure is the caller's, who tries again; if
+    nobody answered, the next try goes elsewhere.
     """
 
     def __init__(self, transport: Transport, addresses: str) -> None:
         self._channels: dict[str, Channel] = {
             address: transport.connect(address) for address in dict.fromkeys(addresses.split(","))
         }
-        self._silent: dict[str, float] = {}  # by address: until when others are preferred
+        self._avoided: dict[str, float] = {}  # by address: until when others are preferred
         self.address = next(iter(self._channels))
         self._left_it: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # done when that is another one
 
     async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
         deadline = asyncio.get_running_loop().time() + timeout_s
-        for left in reversed(range(len(self._channels))):
+        refusal: ReplogError | None = None
+        for _ in self._channels:
             address = self.address
             try:
                 left_s = deadline - asyncio.get_running_loop().time()
                 return await self._call(address, method, request, max(left_s, 0.001))
             except ReplogError as error:
-                if not self._left_for_another(address, error) or not left:
+                if not self._left_for_another(address, error):
                     raise
-        raise AssertionError("there is an address")
+                if refusal is None or error.code is ErrorCode.NOT_CONTROLLER:  # it may decide soon
+                    refusal = error
+        assert refusal is not None, "there is an address"
+        raise refusal
 
     async def _call(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
         """No longer than this address is the one to ask."""
@@ -71,18 +78,17 @@ class ControllerLink:
             await channel.close()
 
     def _avoid(self, address: str) -> None:
-        """It says nothing, or not in time: the next call goes to another one."""
-        self._silent[address] = asyncio.get_running_loop().time() + AVOIDED_S
+        """The next call goes to another one."""
+        self._avoided[address] = asyncio.get_running_loop().time() + AVOIDED_S
         self._move_on(address, "")
 
     def _left_for_another(self, address: str, error: ReplogError) -> bool:
         """Whether this call may be made again at once: it was not carried out."""
-        if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
-            self._avoid(address)
-        elif error.code is ErrorCode.NOT_CONTROLLER:
+        if error.code is ErrorCode.NOT_CONTROLLER:
             self._move_on(address, error.instead)
-            return True
-        return False
+        elif error.code in (*_SAYS_NOTHING, *_HAS_OTHERS):
+            self._avoid(address)
+        return error.code is ErrorCode.NOT_CONTROLLER or error.code in _HAS_OTHERS
 
     def _move_on(self, address: str, instead: str) -> None:
         if address != self.address:
@@ -90,7 +96,7 @@ class ControllerLink:
         if instead not in self._channels:
             now = asyncio.get_running_loop().time()
             others = _after(address, list(self._channels))
-            instead = next((other for other in others if self._silent.get(other, 0) <= now), others[0])
+            instead = next((other for other in others if self._avoided.get(other, 0) <= now), others[0])
         if instead != address:
             self.address = instead
             self._left_it.set_result(None)

@@ -22,6 +22,7 @@ class Controller:
         self.decides = False
         self.leader = ""
         self.silent = False
+        self.refuses: ErrorCode | None = None
         self.asked = 0
         self.address = ""
         self.stepped_down = asyncio.Event()
@@ -35,6 +36,8 @@ class Controller:
         self.asked += 1
         if self.silent:
             await asyncio.sleep(60)
+        if self.refuses is not None:
+            raise ReplogError(self.refuses, "not of this cluster, or no longer")
         if not self.decides:
             raise ReplogError(ErrorCode.NOT_CONTROLLER, "not me", instead=self.leader)
         return pb.HeartbeatResponse()
@@ -109,6 +112,50 @@ async def test_one_that_was_silent_is_passed_over_for_a_while(three):
             await link.call(HEARTBEAT, pb.HeartbeatRequest(), CALL_S)
     assert first.asked == asked
     assert second.asked > 1 < third.asked
+
+
+@pytest.mark.parametrize("code", [ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.INCONSISTENT_CLUSTER_ID])
+async def test_one_with_other_metadata_is_left_for_one_that_is_right_and_passed_over_for_a_while(three, code):
+    link, first, second, third = three
+    first.refuses, third.decides = code, True
+    await link.call(HEARTBEAT, pb.HeartbeatRequest(), CALL_S)
+    third.decides = False
+    for _ in range(3):
+        with pytest.raises(ReplogError):
+            await link.call(HEARTBEAT, pb.HeartbeatRequest(), CALL_S)
+    assert first.asked == 1
+    assert second.asked > 1 < third.asked
+
+
+@pytest.mark.parametrize("code", [ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.INCONSISTENT_CLUSTER_ID])
+async def test_the_metadata_are_looked_for_elsewhere_when_one_has_others(three, code):
+    link, first, second, _ = three
+    first.refuses, second.decides = code, True
+    with pytest.raises(ReplogError) as refused:
+        await anext(link.watch(WATCH, pb.WatchMetadataRequest()))
+    assert refused.value.code is code
+    again = link.watch(WATCH, pb.WatchMetadataRequest())
+    assert (await anext(again)).version == 1
+    assert link.address == second.address
+    await again.aclose()
+
+
+async def test_a_refusal_by_all_of_them_is_the_callers(three):
+    link, *controllers = three
+    for controller in controllers:
+        controller.refuses = ErrorCode.STALE_CONTROLLER_EPOCH
+    with pytest.raises(ReplogError) as refused:
+        await link.call(HEARTBEAT, pb.HeartbeatRequest(), CALL_S)
+    assert refused.value.code is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert [controller.asked for controller in controllers] == [1, 1, 1]
+
+
+async def test_who_will_decide_soon_is_worth_another_try_whatever_others_say(three):
+    link, first, _, third = three
+    first.refuses = third.refuses = ErrorCode.INCONSISTENT_CLUSTER_ID
+    with pytest.raises(ReplogError) as refused:
+        await link.call(HEARTBEAT, pb.HeartbeatRequest(), CALL_S)
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
 async def test_a_stream_that_ends_is_looked_for_elsewhere(three):
