@@ -76,6 +76,7 @@ class FaultKind(StrEnum):
     STOP_ETCD = "restart etcd"
     PAUSE_ETCD = "pause etcd"
     LOSE_LEASE = "take the controller's lease away"
+    OTHER_CONTROLLER = "start a controller of another cluster beside the others, for good"
 
 
 def _kinds(names: str) -> tuple[FaultKind, ...]:
@@ -109,7 +110,7 @@ LASTING = _kinds(
     "CUT_LINK CUT_ONE_WAY ISOLATE_BROKER ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS ISOLATE_BYSTANDER SPLIT "
     "PAUSE SLOW_DISK STALL_DISK"
 )
-SEVERAL_CONTROLLERS = _from(FaultKind.CUT_FROM_ETCD, to=FaultKind.LOSE_LEASE)
+SEVERAL_CONTROLLERS = _from(FaultKind.CUT_FROM_ETCD, to=FaultKind.OTHER_CONTROLLER)
 STORES = _from(FaultKind.OLDER_STORE, to=FaultKind.LOSE_STORE)  # no disk is emptied then: it would know no other store
 CONTRIVED = (
     *STRAGGLERS,

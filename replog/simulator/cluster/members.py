@@ -28,6 +28,7 @@ from replog.simulator.runtime.process import DEAD, PAUSED, RUNNING, Killed, Simu
 from replog.topic import TopicPartition
 
 CONTROLLER = "controller"
+OTHER_CONTROLLER = "controller-of-others"
 ETCD = "etcd"
 ETCD_ADDRESS = f"{ETCD}:2379"
 

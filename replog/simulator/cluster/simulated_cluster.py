@@ -15,6 +15,7 @@ from replog.simulator.cluster.members import (
     CONTROLLER,
     ETCD,
     ETCD_ADDRESS,
+    OTHER_CONTROLLER,
     BrokerMember,
     ControllerMember,
     EtcdMember,
@@ -55,6 +56,10 @@ class SimulatedCluster:
             self.etcd = EtcdMember(kernel, self._clock(ETCD))
             format_at_once(self.etcd.state, kernel.stream("cluster id"))
         self.controller_members = [self._controller(name) for name in _controllers(plan)]
+        self.other_controller: ControllerMember | None = None  # brokers are given its address, too
+        if FaultKind.OTHER_CONTROLLER in plan.faults:
+            self.other_controller = self._controller(OTHER_CONTROLLER)
+            self.other_controller.held = True
         for member in self.everyone():
             member.on_end = self._ended
         kernel.loop.on_kill.append(self._on_kill)
@@ -62,7 +67,7 @@ class SimulatedCluster:
 
     def _controller(self, name: str) -> ControllerMember:
         where: dict[str, object] = {"metadata.log.dir": str(self.kernel.directory / name)}
-        if self.etcd is not None:
+        if self.etcd is not None and name != OTHER_CONTROLLER:
             where = {
                 "metadata.store": "etcd",
                 "metadata.etcd.endpoints": ETCD_ADDRESS,
@@ -73,12 +78,14 @@ class SimulatedCluster:
         return ControllerMember(self.kernel, config, self._clock(name), name)
 
     def _broker(self, broker_id: int, rack: str) -> BrokerMember:
-        name = f"broker-{broker_id}"
+        name, controllers = f"broker-{broker_id}", _controllers(self.plan)
+        if FaultKind.OTHER_CONTROLLER in self.plan.faults:
+            controllers.insert(1, OTHER_CONTROLLER)
         config = BrokerConfig.parse(
             {
                 "node.id": broker_id,
                 "listeners": f"{name}:9092",
-                "controller.listener": ",".join(f"{name}:9093" for name in _controllers(self.plan)),
+                "controller.listener": ",".join(f"{name}:9093" for name in controllers),
                 "log.dirs": ",".join(str(self.kernel.directory / name / disk) for disk in self.plan.disks),
                 "broker.rack": rack,
                 **self.plan.broker_settings,
@@ -141,6 +148,8 @@ class SimulatedCluster:
         if self.etcd is not None:
             yield self.etcd
         yield from self.controller_members
+        if self.other_controller is not None:
+            yield self.other_controller
         yield from self.members.values()
 
     @property
@@ -149,7 +158,8 @@ class SimulatedCluster:
 
     def start(self) -> None:
         for member in self.everyone():
-            member.start()
+            if not member.held:
+                member.start()
 
     def _on_kill(self, process: SimulatedProcess) -> None:
         for member in self.everyone():

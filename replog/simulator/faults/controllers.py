@@ -95,6 +95,16 @@ async def lose_lease(n: Nemesis, kind: FaultKind) -> None:
     etcd.state.revoke(leader.lease)
 
 
+@deed(FaultKind.OTHER_CONTROLLER)
+async def other_controller(n: Nemesis, kind: FaultKind) -> None:
+    """All brokers are of this cluster by now, and their settings name it. It stays: no broker may stay with it."""
+    other = n.cluster.other_controller
+    if other is None or not other.held:
+        raise NotNow
+    n.begin(kind)
+    n.cluster.release(other)
+
+
 @deed(FaultKind.STORE_FAILS)
 async def store_fails(n: Nemesis, kind: FaultKind) -> None:
     def fail(fails: bool) -> None:

@@ -2,6 +2,7 @@
 
 from replog.controller.leadership import Leadership
 from replog.rpc.v1.etcd_pb2 import Compare
+from replog.server.broker.control import controller_link
 from replog.server.controller.etcd import store
 from tests.replog.simulator.variants.variant import Variant
 
@@ -18,4 +19,5 @@ def _once_elected(self: Leadership, now_ms: int) -> int:
 VARIANTS = [
     Variant("commits-without-leading", "controllers", (store, "created_at", _of_nobody)),
     Variant("believes-past-its-lease", "controllers", (Leadership, "left_ms", _once_elected)),
+    Variant("stays-with-other-metadata", "controllers", (controller_link, "_HAS_OTHERS", ())),
 ]
