@@ -267,10 +267,11 @@ class EtcdStore:
                 raise LeadershipLostError(f"the metadata store {self._keys.prefix} is gone from etcd")
             if head is not None and stored.value == head.SerializeToString():
                 return stored.mod_revision
-            if stored.mod_revision == self._revision:
+            newest = self._parsed_head(stored.value)
+            if stored.mod_revision == self._revision or newest.epoch > self.epoch:
                 raise LeadershipLostError("another controller leads, or none")
             assert self._head is not None
-            raise VersionConflictError(self._head.version, self._parsed_head(stored.value).version)
+            raise VersionConflictError(self._head.version, newest.version)
         raise LeadershipLostError("the lease is over, and nobody knows whether the last commit counts")
 
     async def close(self) -> None:

@@ -185,6 +185,34 @@ async def test_who_loses_its_lease_commits_nothing_more_and_follows_the_next_one
                 await asyncio.sleep(0.02)
 
 
+async def test_who_commits_after_the_next_one_did_leads_no_longer_and_follows(monkeypatch):
+    """It did not hear that its lease is gone: it still believes."""
+    async with controllers(2) as among:
+        first = await among.the_one()
+        old = first.controller
+        await decided(among)
+        monkeypatch.setattr(old, "_leads", lambda: True)
+        monkeypatch.setattr(first._terms._store, "_leads", lambda: True)
+        among.revoke()
+        async with asyncio.timeout(LEASE_S + 5):
+            while not (second := [server for server in among.deciding() if server is not first]):
+                await asyncio.sleep(0.02)
+        with pytest.raises(ReplogError, match="must stop"):
+            await old.decide(lambda _: old.state.alter_broker_configs(1, RATE))
+        await follows(first, second[0])
+
+
+def version(server):
+    return server.controller.state.image.version
+
+
+async def follows(server, leader):
+    async with asyncio.timeout(5):
+        while server.controller.decides or version(server) < version(leader):
+            assert not server._running.done(), server._running.exception()
+            await asyncio.sleep(0.02)
+
+
 async def test_a_store_that_nobody_has_made_is_refused_at_the_start(refused):
     transport = H2Transport()
     etcd = transport.listen("127.0.0.1:0")

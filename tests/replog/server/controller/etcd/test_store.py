@@ -54,6 +54,8 @@ async def test_who_leads_no_longer_commits_nothing(stores):
     with pytest.raises(LeadershipLostError):
         await old.commit(1, named(*BIG, after=1))
     assert await new.commit(1, records(2, after=1)) == 2
+    with pytest.raises(LeadershipLostError, match="another controller leads"):
+        await old.commit(1, records(1, after=1))
     assert await keys_of(stores) == ["cluster", "broker/2"]
 
 
