@@ -7,10 +7,12 @@ import pytest
 from replog.config import MAX_BATCH_BYTES
 from replog.controller.topics import MAX_CLUSTER_PARTITIONS
 from replog.rpc.limits import LIMITS, MIB
+from replog.topic import MAX_PARTITIONS
 from tests.docs.tree import ROOT
 from tests.replog.processes.test_descriptors import DESCRIPTORS, PARTITIONS
 
 LIMITS_MD = (ROOT / "docs/limits.md").read_text()
+DIVERGENCES_MD = (ROOT / "docs/divergences.md").read_text()
 SERVERS = ("replog/controller/*.py", "replog/server/**/*.py", "leader/*.py", "replog/rpc/*.py", "replog/config.py")
 NOBODYS = {  # that no client, broker or operator can reach
     "MAX_PROPOSALS",  # of a leader's own requests
@@ -45,6 +47,13 @@ def test_no_bound_of_a_broker_or_a_controller_is_without_a_line():
     assert len(bounds) > 20
     told = {(path, name) for _, path, name, _, _ in ROWS}
     assert {bound for bound in bounds - told if bound[1] not in NOBODYS} == set()
+
+
+def test_a_limit_that_is_a_divergence_too_is_the_same_there():
+    (topics, cluster) = re.findall(
+        r"A topic has at most ([\d,]+) partitions, .+, and a cluster ([\d,]+)\.", DIVERGENCES_MD
+    )[0]
+    assert (topics, cluster) == (f"{MAX_PARTITIONS:,}", f"{MAX_CLUSTER_PARTITIONS:,}")
 
 
 def test_what_is_said_to_have_been_run_is_what_is_run():
