@@ -1,16 +1,20 @@
-"""What an acknowledged record costs inside: calls of functions, turns of the event loop, and where the time goes.
+"""What an acknowledged record costs inside: calls of functions, messages, writes, turns of the event loop.
 
 A controller, three brokers and a producer run in one process and on one event loop, over real sockets and files, so a
-profiler sees all of them. Records of 1 KiB with acks=all come one by one at a fixed rate, to six partitions with three
-replicas each. The CPU of a record and its latency are measured without the profiler, in a run before; all roles take
-turns on one core there, so both differ from those of processes of their own (`make bench`).
+profiler sees all of them. Records of 1 KiB with acks=all go to six partitions with three replicas each. What is counted
+are lone records: each is sent some milliseconds after the one before it was acknowledged, so no two share a request
+however slow the profiler makes them, and the counts hardly vary. The CPU of a record and its latency are measured
+before, at a fixed rate and without the profiler; all roles take turns on one core there, so both differ from those of
+processes of their own (`make bench`).
 
 Run it with `make bench-inside`.
 """
 
 import asyncio
 import cProfile
+import itertools
 import logging
+import os
 import pstats
 import random
 import sys
@@ -26,11 +30,12 @@ import structlog
 
 from benchmarks.contenders import Send
 from benchmarks.contenders.replog import producer
-from benchmarks.load import Load
+from benchmarks.load import RECORD_BYTES, Load
 from benchmarks.measure import Latency
 from benchmarks.report import benchmark_parser, publish, table
 from replog.client import Admin
 from replog.config import BrokerConfig, ControllerConfig
+from replog.rpc.http2.outgoing import Outgoing
 from replog.rpc.transports import transport_named
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
@@ -42,6 +47,7 @@ from replog.server.controller.store import StoreInThread
 
 TOPIC, PARTITIONS, BROKERS = "inside", 6, 3
 WARM_S = 1.0
+GAP_S = 0.005  # between a lone record's acknowledgement and the next record: all that it brought about is over
 ROOT = Path(__file__).parents[1]
 PARTS = (  # the first that a file lies in
     "replog/rpc/http2",
@@ -68,11 +74,10 @@ class TurnsLoop(asyncio.SelectorEventLoop):
 
 
 class Cost(NamedTuple):
-    """Of some records."""
+    """Of some records at a fixed rate."""
 
     latency: Latency
     cpu_s: float
-    turns: int
 
 
 @asynccontextmanager
@@ -106,12 +111,21 @@ async def cluster(directory: Path) -> AsyncIterator[list[str]]:
 
 
 async def cost_of(send: Send, per_second: float, seconds: float) -> Cost:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, TurnsLoop)
-    turns, cpu_s = loop.turns, time.process_time()
+    cpu_s = time.process_time()
     async with Load(send, TOPIC, PARTITIONS, per_second) as load:
         await asyncio.sleep(seconds)
-    return Cost(load.latency(), time.process_time() - cpu_s, loop.turns - turns)
+    return Cost(load.latency(), time.process_time() - cpu_s)
+
+
+async def send_alone(send: Send, seconds: float) -> int:
+    """How many lone records there were in so many seconds."""
+    record, end = os.urandom(RECORD_BYTES), time.perf_counter() + seconds
+    for number in itertools.count():
+        if time.perf_counter() >= end:
+            break
+        await (await send(TOPIC, number % PARTITIONS, record))
+        await asyncio.sleep(GAP_S)
+    return number
 
 
 def part_of(file: str, name: str) -> str:
@@ -137,8 +151,13 @@ def parts(profile: cProfile.Profile, records: int) -> list[dict[str, Any]]:
     ]
 
 
+def times(profile: cProfile.Profile, file: str, line: int, name: str) -> int:
+    """How often a function was called."""
+    return pstats.Stats(profile).stats[file, line, name][1]  # type: ignore[attr-defined,no-any-return]
+
+
 async def measure(per_second: float, seconds: float) -> dict[str, Any]:
-    profile = cProfile.Profile()
+    profile = cProfile.Profile(time.process_time)  # waiting costs nothing
     with tempfile.TemporaryDirectory() as directory:
         async with cluster(Path(directory)) as addresses:
             async with Admin(addresses) as admin:
@@ -146,15 +165,26 @@ async def measure(per_second: float, seconds: float) -> dict[str, Any]:
             async with producer(",".join(addresses)) as send:
                 await cost_of(send, per_second, WARM_S)
                 plain = await cost_of(send, per_second, seconds)
+                loop = asyncio.get_running_loop()
+                assert isinstance(loop, TurnsLoop)
+                turns = loop.turns
                 profile.enable()
-                profiled = await cost_of(send, per_second, seconds)
+                records = await send_alone(send, seconds)
                 profile.disable()
+                turns = loop.turns - turns
+    message = Outgoing.send_message.__code__
+    counts = {
+        "messages": times(profile, message.co_filename, message.co_firstlineno, message.co_name),
+        "socket_writes": times(profile, "~", 0, "<built-in method posix.writev>"),
+        "file_writes": times(profile, "~", 0, "<built-in method posix.pwritev>"),
+        "turns": turns,
+    }
     return {
         "cpu_us": plain.cpu_s / plain.latency.records * 1e6,
         "p50_ms": plain.latency.p50_ms,
         "p99_ms": plain.latency.p99_ms,
-        "turns": plain.turns / plain.latency.records,
-        "parts": parts(profile, profiled.latency.records),
+        "parts": parts(profile, records),
+        **{name: count / records for name, count in counts.items()},
     }
 
 
@@ -162,15 +192,17 @@ def shown(figures: dict[str, Any], per_second: float) -> str:
     rows = [[part["part"], f"{part['calls']:.0f}", f"{part['share']:.0%}"] for part in figures["parts"]]
     rows.append(["all", f"{sum(part['calls'] for part in figures['parts']):.0f}", ""])
     return (
-        table(["part", "calls a record", "of the profiled time"], rows)
-        + f"\n\nAt {per_second:g} records a second, without the profiler: {figures['cpu_us']:.0f} µs of CPU a record, "
-        f"{figures['turns']:.1f} turns of the loop, p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms."
+        table(["part", "calls a lone record", "of the profiled CPU time"], rows)
+        + f"\n\nA lone record takes {figures['messages']:.1f} messages, {figures['socket_writes']:.1f} writes to "
+        f"sockets, {figures['file_writes']:.1f} to files and {figures['turns']:.1f} turns of the loop. "
+        f"At {per_second:g} records a second, without the profiler: {figures['cpu_us']:.0f} µs of CPU a record, "
+        f"p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms."
     )
 
 
 def main() -> int:
     parser = benchmark_parser(__doc__)
-    parser.add_argument("--per-second", type=float, default=1000.0)
+    parser.add_argument("--per-second", type=float, default=1000.0, help="without the profiler")
     parser.add_argument("--seconds", type=float, default=5.0, help="without the profiler, and as long with it")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))

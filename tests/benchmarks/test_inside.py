@@ -20,5 +20,8 @@ def test_all_roles_are_counted():
     calls = {part["part"]: part["calls"] for part in figures["parts"]}
     assert {"replog/client", "replog/rpc/http2", "leader", "follower", "replog/log", "the kernel"} <= calls.keys()
     assert calls["follower"] > 2, calls  # each record is appended by two of them
+    assert figures["messages"] >= 4, figures  # to the leader, to each follower, and the answer
+    assert figures["file_writes"] >= 3, figures
+    assert figures["socket_writes"] > 1
     assert figures["turns"] > 1
     assert 0 < figures["p50_ms"] <= figures["p99_ms"]
