@@ -64,7 +64,7 @@ class ProduceStream:
         self._under_way -= 1
         if produced.acks != 0:
             if not self._answers:
-                asyncio.get_running_loop().call_soon(self._send)
+                self._manager.post_soon(self._send)
             self._answers.append(produced.answer)
         elif failed := [result for result in produced.answer.partitions if result.error_code]:
             # the end of the stream is the only signal that acks=0 leaves room for (PR-7)

@@ -80,6 +80,7 @@ class ReplicaManager:
         self._growth: dict[TopicPartition, int] = {}  # of the in-sync sets that are proposed
         self._consumed = 0  # partitions of consumers' sessions
         self._marked: dict[FetchSession[Any], None] = {}  # these will look at their partitions
+        self._posts: list[Callable[[], None]] = []  # of answers to produces
         self._woken = False  # a `_follow_up` is to come
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
         self._offline: dict[TopicPartition, None] = {}  # their disk failed, and perhaps they were deleted since
@@ -212,13 +213,25 @@ class ReplicaManager:
     def _follow_up_soon(self) -> None:
         asyncio.get_running_loop().call_soon(self._follow_up)
 
+    def post_soon(self, post: Callable[[], None]) -> None:
+        """Call `post` once this pass of the loop has completed what it can, before any fetch that waits is looked
+        at."""
+        self._posts.append(post)
+        self._wake()
+
     def _follow_up(self) -> None:
         """What this pass of the loop set off."""
-        self._woken = False
         self._drain()
+        posts, self._posts = self._posts, []
+        for post in posts:
+            try:
+                post()
+            except Exception:
+                log.exception("answering produces failed")
+        self._woken = False
         for session in tuple(islice(self._marked, TOLD_AT_ONCE)):
             self._tell(session)
-        if self._marked:
+        if self._marked or self._advanced:
             self._wake()
 
     def propose(self, tp: TopicPartition, leader: PartitionLeader) -> None:

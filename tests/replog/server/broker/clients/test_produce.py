@@ -2,22 +2,29 @@
 
 import asyncio
 import tracemalloc
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from leader.consumer_session import ConsumerSession
 from replog.errors import ErrorCode, ReplogError
+from replog.fetch import CONSUMER, FetchPartition, SessionRequest
+from replog.log.offsets import Isolation
+from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import log_pb2
 from replog.server.authorizer import everything
 from replog.server.broker.clients.produce import BATCH_BYTES, Produce
-from replog.server.broker.clients.produce_stream import MAX_PRODUCES_UNDER_WAY
+from replog.server.broker.clients.produce_stream import MAX_PRODUCES_UNDER_WAY, ProduceStream
+from replog.server.broker.clients.quotas import PRODUCED, Throttle
 from replog.server.broker.replicas.budget import Held
 from replog.topic import TopicPartition
-from tests.leader.replicas import record
+from tests.leader.replicas import ONE_MIB, record
 from tests.replog.log.eviction import forget_tails
 from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually, produce_request
-from tests.replog.server.broker.replication.test_replica_sessions import LED, Leader
+from tests.replog.server.broker.replication.test_replica_sessions import LED, Leader, named
 
 TP = TopicPartition("t", 0)
 HEAD = log_pb2.ProduceRequest(acks=-1, timeout_ms=1000)
@@ -46,6 +53,42 @@ async def test_a_batch_that_waits_takes_no_more_than_is_counted(tmp_path):
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (after - before) / 500 < BATCH_BYTES
+
+
+class OneClient:
+    """A stream that brings two produces; `happened` gets a word for each message to it."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self.happened = happened
+
+    async def each(self, handle: Callable[[Any], None], _ready: Callable[[], bool]) -> None:
+        for _ in range(2):
+            handle(produce_request(LED, record()))
+
+    def post(self, answer: log_pb2.ProduceResponse) -> None:
+        self.happened.append(f"{len(answer.answers)} acknowledged")
+
+    def go_on(self) -> None:
+        """There is no more."""
+
+
+async def test_acknowledgements_share_a_message_and_go_out_before_waiting_fetches_are_answered(tmp_path):
+    """Who waits for an acknowledgement does not wait for the reads of others, too."""
+    leader, happened = Leader(tmp_path), list[str]()
+    leader.ask(named(LED))
+    consumer = ConsumerSession(leader.manager, lambda: happened.append("read"), max_bytes=ONE_MIB, max_wait_ms=1000)
+    request = SessionRequest(
+        CONSUMER, NO_BROKER_EPOCH, 500, 1, ONE_MIB, {LED: FetchPartition(5, ONE_MIB)}, (), Isolation.HIGH_WATERMARK
+    )
+    consumer.on_request(request)
+    assert consumer.ask(request, 0, ONE_MIB) is None
+    throttle = Throttle("client", PRODUCED, {}, leader.manager.clock)
+    produces = asyncio.create_task(ProduceStream(leader.manager, OneClient(happened), everything, throttle).run())
+    await eventually(lambda: leader.log(LED).log_end_offset == 7)
+    assert happened == []
+    leader.ask(named(LED, 7))
+    await produces
+    assert happened == ["2 acknowledged", "read"]
 
 
 async def leader_without_fetches(cluster: InProcessCluster) -> int:
