@@ -13,10 +13,13 @@ class Headers(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One whole gRPC message, without its prefix. Every one has to be given back by `Connection.took`."""
+    """One whole gRPC message, without its prefix. Every one has to be given back by `Connection.took`.
+
+    Of more than 4 KiB it is a bytearray, which nobody else knows.
+    """
 
     stream: int
-    payload: bytes
+    payload: bytes | bytearray
 
 
 class Ended(NamedTuple):

@@ -26,6 +26,7 @@ from replog.rpc.http2.stream import Stream
 _new = tuple.__new__  # a named tuple's own takes two calls
 _MESSAGE = 64  # bytes that a message costs besides its own
 _PIECE = 64 << 10  # a shorter piece of a message grows; one that large is not copied until all are joined
+_LARGE = 4 << 10  # bytes of a message from which on its reader may change it: a log stamps its batches in place
 
 RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 8, 12, 13  # gRPC's numbers
 
@@ -106,7 +107,8 @@ class Incoming:
         stream.untaken_bytes += size
         stream.untaken += 1
         self._untaken += 1
-        self._emit(_new(Message, (stream.number, bytes(data[PREFIX_BYTES:]))))
+        payload = data[PREFIX_BYTES:]
+        self._emit(_new(Message, (stream.number, bytearray(payload) if size > _LARGE else bytes(payload))))
         return True
 
     def take_in(self, stream: Stream, data: Buffer) -> None:
@@ -128,7 +130,8 @@ class Incoming:
                 if flag or size > self._max_message:
                     self._refuse_prefix(stream, flag, size)
                 elif size <= end - position:
-                    self._complete(stream, bytes(data[position : position + size]))
+                    payload = data[position : position + size]
+                    self._complete(stream, bytearray(payload) if size > _LARGE else bytes(payload))
                     position += size
                 else:
                     stream.size = size
@@ -147,11 +150,11 @@ class Incoming:
                 if stream.admitted:
                     self._promised -= len(piece)
                 if not stream.lacks:
-                    payload = b"".join(stream.pieces)
+                    payload = bytearray().join(stream.pieces)
                     self._forget_partial(stream)
                     self._complete(stream, payload)
 
-    def _complete(self, stream: Stream, payload: bytes) -> None:
+    def _complete(self, stream: Stream, payload: bytes | bytearray) -> None:
         stream.untaken += 1
         stream.untaken_bytes += len(payload) + PREFIX_BYTES
         self._untaken += 1

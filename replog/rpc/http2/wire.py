@@ -215,7 +215,7 @@ class Wire(asyncio.BufferedProtocol):
             stream, payload = event
             exchange = self.exchanges.get(stream)
             if exchange is not None:
-                exchange.on_message(payload)
+                exchange.on_message(payload)  # type: ignore[arg-type]  # protobuf parses a bytearray as well
             else:  # given up
                 self.connection.took(stream, len(payload))
 
