@@ -16,9 +16,11 @@ from tests.deploy.commands import (
     compose,
     kubernetes,
     parse,
+    systemd_command,
     unit,
 )
 
+PORTS = ("listeners", "metrics.listener")
 REPLOG = [command for command in all_commands() if command.program.endswith("replog")]
 
 
@@ -149,6 +151,20 @@ def test_kubernetes_objects_select_each_other():
             assert overrides["advertised.listeners"] == "replog-broker-0.replog-broker:9092"
     budget = objects["PodDisruptionBudget", "replog-broker"]
     assert budget["spec"]["selector"] == objects["StatefulSet", "replog-broker"]["spec"]["selector"]
+
+
+@pytest.mark.parametrize("suffix", ["", "-secured"])
+def test_no_two_processes_of_a_host_listen_on_one_port(suffix):
+    """Neither by the settings files alone nor by the units."""
+    of = {name: load_properties(DEPLOY / "config" / f"{name}{suffix}.properties") for name in ("broker", "controller")}
+    units = [systemd_command("replog-broker@.service", instance=instance) for instance in "12"]
+    units.append(systemd_command("replog-controller.service"))
+    for processes in (
+        list(of.values()),
+        [{**of[unit.arguments[0]], **unit.overrides()} for unit in units],
+    ):
+        ports = [settings[name].rpartition(":")[2] for settings in processes for name in PORTS]
+        assert len(set(ports)) == len(ports), ports
 
 
 def test_systemd_keeps_what_the_process_writes():

@@ -1,27 +1,26 @@
 """A controller and a broker started by exactly what the systemd units say come up and go down cleanly."""
 
-import socket
 import sys
+import urllib.request
 from pathlib import Path
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from replog.local_cluster.ports import free_port
+from replog.local_cluster.ports import free_port, is_free
 from tests.deploy.commands import DEPLOY, Command, systemd_command
 from tests.deploy.running import Running, stopped_afterwards
 
 pytestmark = pytest.mark.processes
 
 
-def free_instance(ports: str) -> str:
-    """An instance digit such that nobody listens on port <ports><digit>."""
+def free_instance(*ports: str) -> str:
+    """An instance digit such that nobody listens on any of the ports <ports><digit>."""
     for instance in "123456789":
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", int(ports + instance))) != 0:
-                return instance
-    raise AssertionError(f"ports {ports}1 to {ports}9 are all taken")
+        if all(is_free(int(tens + instance)) for tens in ports):
+            return instance
+    raise AssertionError(f"of each of {ports} followed by 1 to 9 one is taken")
 
 
 def serving(address: str) -> bool:
@@ -45,10 +44,15 @@ def local(command: Command, tmp_path: Path) -> list[str]:
 
 def test_the_units_bring_up_a_controller_and_a_broker(tmp_path):
     controller = f"127.0.0.1:{free_port([])}"
-    environment = {"REPLOG_CONTROLLER": controller, "REPLOG_CONTROLLERS": controller, "REPLOG_HOST": "127.0.0.1"}
+    environment = {
+        "REPLOG_CONTROLLER": controller,
+        "REPLOG_CONTROLLERS": controller,
+        "REPLOG_CONTROLLER_METRICS": f"127.0.0.1:{free_port([])}",
+        "REPLOG_HOST": "127.0.0.1",
+    }
     commands = [
         systemd_command("replog-controller.service", environment),
-        systemd_command("replog-broker@.service", environment, free_instance("1909")),
+        systemd_command("replog-broker@.service", environment, free_instance("1909", "1940")),
     ]
     (tmp_path / "controller").mkdir()
     with stopped_afterwards() as started:
@@ -61,5 +65,8 @@ def test_the_units_bring_up_a_controller_and_a_broker(tmp_path):
             started.append(process)
             address = command.overrides()["listeners"]
             process.wait_until(lambda _, address=address: serving(address), f"health on {address}")
+            metrics = command.overrides()["metrics.listener"]
+            with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
+                assert b"process_cpu_seconds_total" in answer.read()
         for process in reversed(started):
             assert process.stop() == 0, process.log.read_text()

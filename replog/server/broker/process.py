@@ -56,21 +56,26 @@ async def _run(config: BrokerConfig, read: Callable[[], BrokerConfig], steps: Sl
     if isinstance(transport, GrpcTransport):
         take_together()
     broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls, transports)
+    async with shown_at(config, broker.metrics, steps, tls):
+        await _serve(broker, told_to_stop)
+    answering.cancel()
+    await asyncio.gather(answering, return_exceptions=True)
+    return 1 if broker.failed else 0
+
+
+async def _serve(broker: Broker, told_to_stop: asyncio.Event) -> None:
+    """Until told to stop, or until the broker fails."""
     starting = asyncio.create_task(broker.start())
     stopping = asyncio.create_task(told_to_stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
-        return 0
+        return
     starting.result()
-    metrics = await shown_at(config, broker.metrics, steps, tls)
     failing = asyncio.create_task(broker.wait())
     await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if metrics is not None:
-        await metrics.stop()
     await broker.stop()
-    for task in (failing, stopping, answering):
+    for task in (failing, stopping):
         task.cancel()
     await asyncio.gather(failing, stopping, return_exceptions=True)
-    return 1 if broker.failed else 0

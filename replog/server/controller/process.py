@@ -23,7 +23,6 @@ from replog.server.controller.store import StoreInThread, VersionConflictError
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
 from replog.server.hang_up import answer_hang_up, survive_hang_up
-from replog.server.metrics.endpoint import MetricsEndpoint
 from replog.server.metrics.process import shown_at
 from replog.server.slow_steps import SlowSteps
 
@@ -86,18 +85,16 @@ async def run_controller(
     transport = transport_named(config.rpc_transport, tls, config)
     if isinstance(transport, GrpcTransport):
         take_together()
-    metrics: MetricsEndpoint | None = None
     server = controller_server(config, transport, SystemClock(), random.SystemRandom())
 
     async def run() -> None:
-        nonlocal metrics
-        await server.start()  # it waits as long as no etcd answers
-        if tls is not None:
-            tls.check_cluster(server.controller.state.image.cluster_id)
-        metrics = await shown_at(config, server.metrics, steps, tls)
-        if on_listening is not None:
-            on_listening(server.address)
-        await server.wait()
+        async with shown_at(config, server.metrics, steps, tls):
+            await server.start()  # it waits as long as no etcd answers
+            if tls is not None:
+                tls.check_cluster(server.controller.state.image.cluster_id)
+            if on_listening is not None:
+                on_listening(server.address)
+            await server.wait()
 
     stopping, running = asyncio.create_task(stopped.wait()), asyncio.create_task(run())
     try:
@@ -109,8 +106,6 @@ async def run_controller(
         stopping.cancel()
         answering.cancel()
         await asyncio.gather(running, stopping, return_exceptions=True)
-        if metrics is not None:
-            await metrics.stop()
         await server.stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)

@@ -49,7 +49,7 @@ class MetricsEndpoint:
         try:
             self._server = _Server(host.strip("[]"), port, written, self._tls)
         except OSError as error:
-            raise self._wrong(str(error)) from None
+            raise self._wrong(f"{error.strerror}; each process of a host needs a port of its own") from None
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
         return f"{host}:{self._server.server_address[1]}"
 

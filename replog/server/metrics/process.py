@@ -1,6 +1,7 @@
 """What every process shows of itself."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 import structlog
@@ -25,17 +26,26 @@ class Shown(Protocol):
     def allow_plaintext(self) -> bool: ...
 
 
-async def shown_at(config: Shown, families: Families, steps: SlowSteps, tls: Tls | None) -> MetricsEndpoint | None:
-    """`families` and those of the process, where `metrics.listener` says. Raises INVALID_CONFIG."""
+@asynccontextmanager
+async def shown_at(config: Shown, families: Families, steps: SlowSteps, tls: Tls | None) -> AsyncIterator[None]:
+    """Meanwhile, `families` and those of the process can be seen where `metrics.listener` says. Raises INVALID_CONFIG.
+
+    Enter it before anything else begins: one that starts for long is then seen to start, and one that cannot listen
+    leaves nothing behind.
+    """
     if not config.metrics_listener:
-        return None
+        yield
+        return
 
     async def all_families(asks: Peer) -> list[Metric]:
         return [*await families(asks), *process_metrics(steps)]
 
     endpoint = MetricsEndpoint(config.metrics_listener, all_families, tls, allow_plaintext=config.allow_plaintext)
     log.info("metrics", address=await endpoint.start())
-    return endpoint
+    try:
+        yield
+    finally:
+        await endpoint.stop()
 
 
 def process_metrics(steps: SlowSteps) -> Iterable[Metric]:
