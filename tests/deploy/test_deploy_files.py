@@ -161,7 +161,7 @@ def test_no_two_processes_of_a_host_listen_on_one_port(suffix):
     units.append(systemd_command("replog-controller.service"))
     for processes in (
         list(of.values()),
-        [{**of[unit.arguments[0]], **unit.overrides()} for unit in units],
+        [{**of[one.arguments[0]], **one.overrides()} for one in units],
     ):
         ports = [settings[name].rpartition(":")[2] for settings in processes for name in PORTS]
         assert len(set(ports)) == len(ports), ports
