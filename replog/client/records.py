@@ -77,16 +77,16 @@ class BatchBuilder:
     """One batch being filled: base offset 0; the leader stamps offset and epoch."""
 
     __slots__ = (
-        *("_base_timestamp", "_batch_size", "_codec", "_max_timestamp", "_pieces", "_records", "_size"),
-        *("count", "full"),
+        *("_base_timestamp", "_batch_size", "_codec", "_max_timestamp", "_pieces", "_records"),
+        *("count", "full", "size"),
     )
 
     def __init__(self, batch_size: int, codec_number: int = 0) -> None:
         self.count = 0
+        self.size = HEADER_SIZE  # bytes, as long as nothing is compressed
         self.full = False  # it had no room for a record
         self._batch_size = batch_size
         self._codec = codec_number
-        self._size = HEADER_SIZE
         self._pieces: list[bytes] = []  # of the records section, not compressed
         self._records: bytes | None = None  # that section, once built
         self._base_timestamp = self._max_timestamp = 0
@@ -114,17 +114,57 @@ class BatchBuilder:
             (before, value_size, size), value = _frame(delta, others, -1), b""
         else:
             before, value_size, size = _frame(delta, others, len(value))
-        total = self._size + size
+        total = self.size + size
         if size > most or (total > self._batch_size and count):
-            self._pieces = [b"".join(self._pieces)]  # nothing waits in small pieces
-            self.full = bool(total > self._batch_size and count)
+            self._has_no_room(size)
             return 0
         self._pieces += (before, offset, between, value_size, value, after)
-        self._size = total
+        self.size = total
         if timestamp_ms > self._max_timestamp:
             self._max_timestamp = timestamp_ms
         self.count = count + 1
         return size
+
+    def append_many(
+        self, timestamp_ms: int, key: bytes | None, values: Iterator[bytes | None], most: int
+    ) -> tuple[bytes | None, ...]:
+        """As `append` of each value, without headers, to a batch that has a record: until one has no room in it or in
+        `most` bytes. That one comes back; nothing does when all are in.
+
+        Whatever is raised, also by `values`, those before are in.
+        """
+        between = _NULL if key is None else varint(len(key)) + key
+        delta, others = timestamp_ms - self._base_timestamp, len(between) + len(_NO_HEADERS)
+        room = left = min(most, self._batch_size - self.size)
+        count, extend = self.count, self._pieces.extend
+        framed, wider = -2, count  # the frame is of this value's size, and of offsets below
+        try:
+            for value in values:
+                if value.__class__ is not bytes and value is not None:
+                    value = bytes(memoryview(value))  # as it is now
+                offset, value_size = varint(count), -1 if value is None else len(value)
+                if value_size != framed or count == wider:
+                    framed, wider = value_size, 1 << 7 * len(offset) - 1
+                    before, sized, size = _frame(delta, others + len(offset), value_size)
+                    sized = between + sized
+                if size > left:
+                    break
+                left -= size
+                count += 1
+                extend((before, offset, sized, value or b"", _NO_HEADERS))
+            else:
+                return ()
+        finally:
+            if count > self.count:
+                self._max_timestamp = max(self._max_timestamp, timestamp_ms)
+            self.count = count
+            self.size += room - left
+        self._has_no_room(size)
+        return (value,)
+
+    def _has_no_room(self, size: int) -> None:
+        self._pieces = [b"".join(self._pieces)]  # nothing waits in small pieces
+        self.full = self.count > 0 and self.size + size > self._batch_size
 
     def build(self, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> Encoded:
         """The finished batch, CRC included.

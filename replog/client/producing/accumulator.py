@@ -10,9 +10,9 @@ the next records fill the next batches, so requests grow with the load.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import chain, islice, repeat, takewhile
 from typing import NamedTuple
 
 from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, ProducerId, Sequences
@@ -267,6 +267,32 @@ class Accumulator:
         batch.bytes += size
         self.used_bytes += size
         return Delivery(batch.outcome, records.count - 1, timestamp_ms)
+
+    def append_many_to_open(
+        self,
+        queue: PartitionQueue,
+        timestamp_ms: int,
+        key: bytes | None,
+        values: Iterator[bytes | None],
+        deliveries: list[Delivery],
+    ) -> tuple[bytes | None, ...]:
+        """As `append_to_open` with each value, until one finds no room. That one comes back; nothing does when all are
+        in."""
+        batch = queue.open
+        if batch is None or self._waiters:
+            return tuple(islice(values, 1))
+        records, outcome = batch.records, batch.outcome
+        first, size = records.count, records.size
+        try:
+            left = records.append_many(timestamp_ms, key, values, self._buffer_memory - self.used_bytes)
+        finally:
+            batch.bytes += records.size - size
+            self.used_bytes += records.size - size
+        deliveries += map(Delivery, repeat(outcome), range(first, records.count), repeat(timestamp_ms))
+        if records.full:
+            queue.open = None
+            self._offer_due(queue)
+        return left
 
     def append(
         self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers

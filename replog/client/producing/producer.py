@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Literal, Self
 
 from replog.backoff import Backoff
@@ -152,19 +153,22 @@ class Producer:
         partition: int | None = None,
     ) -> list[Delivery]:
         """`send` each value, in order, for less CPU; once this returns all of them are in batches."""
-        accumulator, deliveries = self._accumulator, list[Delivery]()
+        accumulator, deliveries, rest = self._accumulator, list[Delivery](), iter(values)
         queue, timestamp_ms = self._current(topic, key, partition), self._wall_ms()
         begun = 0
-        for value in values:
-            delivery = None if queue is None else accumulator.append_to_open(queue, timestamp_ms, key, value, ())
-            if delivery is None:
-                begun += 1
-                if begun % self._batches_a_turn == 0:
-                    await asyncio.sleep(0)  # as above
-                queue = await self._room_in(topic, key, partition, largest_batch_of(key, value, ()))
-                timestamp_ms = self._wall_ms()
-                delivery = accumulator.append(queue, timestamp_ms, key, value, ())
-            deliveries.append(delivery)
+        while True:
+            if queue is None:
+                left = tuple(islice(rest, 1))
+            else:
+                left = accumulator.append_many_to_open(queue, timestamp_ms, key, rest, deliveries)
+            if not left:
+                break
+            begun += 1
+            if begun % self._batches_a_turn == 0:
+                await asyncio.sleep(0)  # as above
+            queue = await self._room_in(topic, key, partition, largest_batch_of(key, left[0], ()))
+            timestamp_ms = self._wall_ms()
+            deliveries.append(accumulator.append(queue, timestamp_ms, key, left[0], ()))
         await asyncio.sleep(0)
         return deliveries
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from replog.client.records import BatchBuilder, codec_id, decode, decode_fetched, encode_batch, largest_batch_of
@@ -165,6 +165,49 @@ def test_a_full_batch_takes_no_more_but_its_first_record_always_fits():
     assert builder.append(0, None, b"x", ()) == 0
     assert builder.full
     assert [record.value for record in decode(b"".join(builder.build()))] == [b"x" * 500]
+
+
+VALUES = st.lists(st.none() | st.binary(max_size=20) | st.sampled_from([b"x" * 63, b"x" * 64, bytearray(9)]))
+
+
+@example([b"no room"], None, 2000, 500, 0)
+@given(VALUES, st.none() | st.binary(max_size=5), st.integers(0, 2000), st.integers(70, 500), st.integers(0, 500))
+@settings(deadline=None)
+def test_many_values_at_once_are_the_records_that_they_would_be_one_by_one(values, key, timestamp, batch_size, most):
+    many, each = BatchBuilder(batch_size), BatchBuilder(batch_size)
+    for builder in (many, each):
+        builder.append(1000, b"first", b"first", ())
+    expected, left = (), most
+    for value in values:
+        size = each.append(timestamp, key, value, (), left)
+        left -= size
+        if not size:
+            expected = (value,)
+            break
+    assert many.append_many(timestamp, key, iter(values), most) == expected
+    assert (many.count, many.size, many.full) == (each.count, each.size, each.full)
+    assert many.build() == each.build()
+
+
+def test_many_values_may_be_so_many_that_their_offsets_get_longer():
+    many, each = BatchBuilder(1 << 20), BatchBuilder(1 << 20)
+    values = [b"abc"[: number % 4] for number in range(8200)]
+    for builder in (many, each):
+        builder.append(5, None, b"first", ())
+    for value in values:
+        each.append(5, None, value, ())
+    assert many.append_many(5, None, iter(values), 1 << 20) == ()
+    assert many.build() == each.build()
+
+
+def test_of_many_values_those_before_one_that_is_not_made_of_bytes_are_in_the_batch():
+    builder = BatchBuilder(1000)
+    builder.append(5, None, b"a", ())
+    values = iter([b"b", bytearray(b"c"), "text", b"d"])
+    with pytest.raises(TypeError):
+        builder.append_many(5, None, values, 1000)
+    assert builder.append_many(5, None, values, 1000) == ()
+    assert [record.value for record in decode(b"".join(builder.build()))] == [b"a", b"b", b"c", b"d"]
 
 
 def test_records_below_the_fetch_offset_and_a_cut_off_batch_are_skipped():

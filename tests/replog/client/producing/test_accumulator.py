@@ -67,7 +67,7 @@ async def awaited(delivery: Delivery) -> object:
     return await delivery
 
 
-def append(harness: Harness, value: bytes) -> object:
+def append(harness: Harness, value: bytes) -> Delivery:
     return harness.accumulator.append(harness.queue, 5, None, value, ())
 
 
@@ -148,6 +148,34 @@ def test_a_batch_that_had_no_room_for_a_record_does_not_linger_though_that_recor
     append(harness, b"x" * 100)
     assert harness.accumulator.append_to_open(harness.queue, 5, None, b"y" * 100, ()) is None
     assert values(harness.take()) == [b"x" * 100]
+
+
+def test_many_values_fill_the_open_batch_and_the_first_without_room_comes_back():
+    harness = Harness(linger_s=10, batch_size=300)
+    first = append(harness, b"first")
+    deliveries: list[Delivery] = []
+    rest = iter([b"x" * 100, b"y" * 100, b"z" * 100, b"later"])
+    assert harness.accumulator.append_many_to_open(harness.queue, 5, None, rest, deliveries) == (b"z" * 100,)
+    batches = harness.take()
+    assert values(batches) == [b"first", b"x" * 100, b"y" * 100]
+    assert harness.accumulator.used_bytes == sum(batch.bytes for batch in batches)
+    harness.answer(batches, 7)
+    assert [delivery.result().offset for delivery in (first, *deliveries)] == [7, 8, 9]
+    assert harness.accumulator.append_many_to_open(harness.queue, 5, None, rest, deliveries) == (b"later",)
+    assert harness.accumulator.used_bytes == 0
+
+
+def test_of_many_values_those_before_one_that_is_refused_are_sent():
+    harness = Harness(linger_s=10)
+    append(harness, b"first")
+    rest = iter([b"second", "text", b"third"])
+    with pytest.raises(TypeError):
+        harness.accumulator.append_many_to_open(harness.queue, 5, None, rest, [])
+    harness.advance(10)
+    batches = harness.take()
+    assert values(batches) == [b"first", b"second"]
+    harness.answer(batches, 0)
+    assert harness.accumulator.used_bytes == 0
 
 
 def test_a_batch_that_is_full_does_not_linger():
