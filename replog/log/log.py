@@ -91,6 +91,7 @@ class Log:
         config: TopicConfig,
         *,
         clean: bool,
+        cleaned: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
         high_watermark: int = 0,
@@ -98,15 +99,15 @@ class Log:
     ) -> "Log":
         """Load the log of `directory`, which is created if missing. The offsets come from the checkpoints.
 
-        `clean`: the last stop was clean. If not, everything from `recovery_point` on is verified. Damage is repaired
-        from the batches, or cut off (LD-1 to LD-11); `on_progress` gets a line for each. Raises LogStorageError if the
-        disk fails.
+        `clean`: the last stop was clean. If not, everything from `recovery_point` on is verified. `cleaned`: the
+        cleaner was at it, so holes are no damage, whatever `config` says (CL-8). Damage is repaired from the batches,
+        or cut off (LD-1 to LD-11); `on_progress` gets a line for each. Raises LogStorageError if the disk fails.
         """
         report = on_progress or (lambda _: None)
         with storage_errors(directory):
             loaded = load_log(
                 directory,
-                config,
+                config.model_copy(update={"cleanup_policy": "compact"}) if cleaned else config,
                 clean=clean,
                 recovery_point=recovery_point,
                 log_start_offset=log_start_offset,

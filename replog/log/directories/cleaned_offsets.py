@@ -1,4 +1,4 @@
-"""`cleaner-offset-checkpoint`: up to where each compacted log of a directory is clean (1.3, CL-1)."""
+"""`cleaner-offset-checkpoint`: which logs of a directory are compacted, and up to where each is clean (1.3, CL-1)."""
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
@@ -18,12 +18,15 @@ class CleanedOffsets:
         self._offsets: dict[TopicPartition, int] = {}
         self._writing = lock
 
-    def load(self, partitions: Collection[TopicPartition]) -> None:
-        """Read the entries of these partitions. Others are removed durably: a new replica may get the name. Raises
-        DamagedCheckpoint."""
-        offsets = self._checkpoint.read()
-        self._offsets = {tp: offset for tp, offset in offsets.items() if tp in partitions}
-        if len(self._offsets) < len(offsets):
+    def load(self) -> None:
+        """Raises DamagedCheckpoint."""
+        self._offsets = self._checkpoint.read()
+
+    def keep(self, partitions: Collection[TopicPartition]) -> None:
+        """Only these are there. The others' entries are removed durably: a new replica may get the name."""
+        kept = {tp: offset for tp, offset in self._offsets.items() if tp in partitions}
+        if len(kept) < len(self._offsets):
+            self._offsets = kept
             self.write()
 
     def get(self, tp: TopicPartition) -> int | None:

@@ -158,6 +158,10 @@ class LogDirectory:
             ) from None
         recovery_points = _read_or_empty(self._recovery_points, report)
         log_starts = _read_or_empty(self._log_starts, report)
+        try:
+            self.cleaned_offsets.load()
+        except DamagedCheckpoint as damage:
+            report(f"{damage.message}; taking it as empty: compacted logs are cleaned from their beginning")
         with storage_errors(self.path):
             directories = sorted(path for path in self.path.iterdir() if path.is_dir())
 
@@ -176,6 +180,7 @@ class LogDirectory:
                 path,
                 configs(tp),
                 clean=self.clean,
+                cleaned=self.cleaned_offsets.get(tp) is not None,
                 recovery_point=recovery_points.get(tp, 0),
                 log_start_offset=log_starts.get(tp, 0),
                 high_watermark=high_watermarks.get(tp, 0),
@@ -192,10 +197,7 @@ class LogDirectory:
         for tp in recovery_points.keys() - self._all().keys() - self.failed.keys():
             report(f"{self.path / tp.directory_name} is missing")
             self.previous_stop = CleanStop()
-        try:
-            self.cleaned_offsets.load(self._logs.keys() | self.failed.keys())
-        except DamagedCheckpoint as damage:
-            report(f"{damage.message}; taking it as empty: compacted logs are cleaned from their beginning")
+        self.cleaned_offsets.keep(self._logs.keys() | self.failed.keys())
         self._loaded = True
         gone = (recovery_points.keys() | log_starts.keys() | high_watermarks.keys()) - self._all().keys()
         if gone - self.failed.keys():  # a new replica of such a name must not inherit anything after a crash

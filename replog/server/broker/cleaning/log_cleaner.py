@@ -14,8 +14,16 @@ import structlog
 from replog.errors import ErrorCode, ReplogError
 from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaning import CleanTask, SourceSegment
+from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.log_manager import LogManager
-from replog.log.errors import NO_ROOM, OUT_OF_DESCRIPTORS, CorruptRecord, Passing, storage_error
+from replog.log.errors import (
+    NO_ROOM,
+    OUT_OF_DESCRIPTORS,
+    CorruptRecord,
+    LogStorageError,
+    Passing,
+    storage_error,
+)
 from replog.log.files.replacing import fsync_directory
 from replog.log.log import Log
 from replog.log.swap import written_swap
@@ -59,6 +67,7 @@ class LogCleaner:
 
     async def _clean_dirtiest(self) -> bool:
         """Clean the log that needs it most; False if none does, or it had to be given up."""
+        await self._name_compacted()
         dirtiest = self._dirtiest()
         if dirtiest is None:
             return False
@@ -82,6 +91,25 @@ class LogCleaner:
                 log.exception("a log cannot be cleaned; left alone until the next start", partition=str(tp))
                 self._uncleanable.add(replica)
         return False
+
+    async def _name_compacted(self) -> None:
+        """The checkpoint names every compacted log, before the first hole: if the metadata are lost, only this tells
+        that its topic is compacted (CL-8)."""
+        written: dict[CleanedOffsets, None] = {}
+        for tp, hosted in self._manager.hosted.items():
+            if not hosted.log.config.compacted or hosted.log.failure or self._logs.get(tp) is not hosted.log:
+                continue
+            cleaned_offsets = self._logs.cleaned_offsets(tp)
+            if cleaned_offsets.get(tp) is None:
+                cleaned_offsets.raise_to(tp, 0)
+                written[cleaned_offsets] = None
+        for cleaned_offsets in written:
+            try:
+                await in_thread(cleaned_offsets.write)
+            except Passing as error:
+                log.warning("a checkpoint is left for the next time", reason=error.message)
+            except LogStorageError as error:
+                self._manager.on_storage_error(error)
 
     def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:
         candidates = []

@@ -3,10 +3,13 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from replog.log.directories.log_directory import LogDirectory
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
-from tests.replog.log.batches import append, client_batch, config
+from tests.replog.log.batches import append, client_batch, config, layout
+from tests.replog.log.compaction.compacting import clean, keyed, offsets_of, sealed
 from tests.replog.log.directories.moving import created, deleted, open_directory
 
 TP = TopicPartition("t", 0)
@@ -95,4 +98,25 @@ def test_a_start_that_cuts_the_log_lowers_it(tmp_path):
     manager.abandon()
     manager = open_directory(tmp_path, COMPACTED)
     assert manager.cleaned_offsets.get(TP) == 0
+    manager.abandon()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_cl_8_where_the_cleaner_was_a_start_cuts_off_no_record_whatever_the_setting_says(tmp_path, is_clean):
+    """Metadata that were rebuilt from disks did not know that the topic is compacted: four of 32 records were left."""
+    compacted = config(cleanup_policy="compact", segment_bytes=300, index_interval_bytes=100)
+    manager = open_directory(tmp_path, compacted)
+    log = created(manager, TP, b"1" * 16, compacted)
+    for first in range(0, 40, 4):
+        sealed(log, *[keyed(f"{number % 7}") for number in range(first, first + 4)])
+    manager.cleaned_offsets.raise_to(TP, clean(log))
+    manager.cleaned_offsets.write()
+    append(log, keyed("a"), keyed("b"))
+    kept, segments = offsets_of(log), layout(log)
+    assert kept == [*range(33, 40), 40, 41]
+    manager.checkpoint_recovery_points()
+    manager.close(1) if is_clean else manager.abandon()
+    manager = open_directory(tmp_path, config(segment_bytes=300, index_interval_bytes=100))
+    again = manager.logs[TP]
+    assert (offsets_of(again), layout(again), again.lost_data) == (kept, segments, False)
     manager.abandon()
