@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from replog.client import Admin
     from replog.client.descriptions import ClusterDescription, LogDirDescription, TopicDescription
 
-BROKERS = ("broker", "state", "rack", "epoch", "address", "leads", "replicas", "out_of_sync")
+BROKERS = ("broker", "state", "rack", "epoch", "version", "address", "leads", "replicas", "out_of_sync")
 LOG_DIRS = ("broker", "log_dir", "error", "replicas", "size", "usable_bytes", "total_bytes")
 CONTROLLERS = ("controller", "state")
 HEARD_MS = 5000  # a controller speaks to brokers once a second
@@ -120,6 +120,7 @@ def broker_rows(cluster: "ClusterDescription", topics: Iterable["TopicDescriptio
             "state": broker.state,
             "rack": broker.rack,
             "epoch": broker.broker_epoch,
+            "version": broker.software_version,
             "address": broker.address,
             **counts[broker.broker_id],
         }

@@ -25,6 +25,7 @@ from replog.cli import (
     topic,
 )
 from replog.command.ending import run
+from replog.release import VERSION
 
 app = typer.Typer(
     name="replog",
@@ -52,9 +53,7 @@ A first minute:
 
 def version() -> None:
     """Print the version of replog that this command is."""
-    from importlib.metadata import version as version_of
-
-    print(f"replog {version_of('replog')}")
+    print(f"replog {VERSION}")
 
 
 def _version(wanted: bool) -> None:

@@ -18,6 +18,7 @@ class BrokerDescription:
     configs: Mapping[str, str]  # settings altered since it was started
     broker_epoch: int
     in_controlled_shutdown: bool
+    software_version: str = ""  # of replog; empty: not known
 
     @property
     def state(self) -> str:

@@ -13,6 +13,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.incarnation import INCARNATION_ID_SIZE, is_same
 from replog.metadata.values import BrokerRegistration
 from replog.properties import MAX_INT
+from replog.release import MAX_VERSION_LENGTH, Release
 
 MAX_BROKERS = 1000
 MAX_RACK_LENGTH = 255
@@ -29,6 +30,7 @@ class Registration(NamedTuple):
     previous_broker_epoch: int  # of its last clean stop; -1: the last one was not clean (ISR-18)
     previous_incarnation_id: bytes = b""  # of the process that stopped
     endpoints: tuple[tuple[str, str], ...] = ()  # name and address of its other listeners (D47)
+    release: Release = Release()
 
 
 def register(image: MetadataImage, rules: Rules, request: Registration, session_left_ms: int) -> Decision[int]:
@@ -77,6 +79,7 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
         in_controlled_shutdown=False,
         joined=known is not None and known.joined,
         endpoints=request.endpoints,
+        software_version=request.release.version,
     )
     return Decision([*changes, Change("broker", broker.broker_id, broker)], broker.broker_epoch)
 
@@ -119,6 +122,8 @@ def _validate(request: Registration) -> None:
         )
     if len(request.rack) > MAX_RACK_LENGTH or not (request.rack.isprintable()):
         raise _invalid(request, f"its rack must be at most {MAX_RACK_LENGTH} printable characters")
+    if len(request.release.version) > MAX_VERSION_LENGTH or not request.release.version.isprintable():
+        raise _invalid(request, f"its version of replog must be at most {MAX_VERSION_LENGTH} printable characters")
     if request.previous_broker_epoch < -1:
         raise _invalid(request, f"its previous broker epoch {request.previous_broker_epoch} is neither an epoch nor -1")
 

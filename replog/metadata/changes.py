@@ -1,7 +1,8 @@
 """Changes of the cluster's metadata as plain values: what the controller decides and every image applies."""
 
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
+from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
 Kind = Literal[
@@ -49,9 +50,14 @@ def partitions_key(topic: str) -> str:
 
 
 def parse_key(key: str) -> tuple[Kind, Any]:
-    """The kind and the name that `key_of` made the key of."""
+    """The kind and the name that `key_of` made the key of. Raises UNSUPPORTED_VERSION for a kind of a later release."""
     noun, _, name = key.partition("/")
     kind = cast(Kind, noun.replace("-", "_"))
+    if kind not in get_args(Kind):
+        raise ReplogError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"the cluster's metadata have {key[:100]!r}, of a later release of replog; install that one here, too",
+        )
     if kind == "partition":
         topic, _, partition = name.rpartition("/")
         return kind, TopicPartition(topic, int(partition))

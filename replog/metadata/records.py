@@ -108,6 +108,7 @@ def _broker(record: pb.BrokerRecord) -> BrokerRegistration:
         in_controlled_shutdown=record.in_controlled_shutdown,
         joined=record.joined,
         endpoints=endpoints_from_messages(record.endpoints),
+        software_version=record.software_version,
     )
 
 
@@ -122,6 +123,7 @@ def _broker_record(broker: BrokerRegistration) -> pb.BrokerRecord:
         in_controlled_shutdown=broker.in_controlled_shutdown,
         joined=broker.joined,
         endpoints=endpoint_messages(broker.endpoints),
+        software_version=broker.software_version,
     )
 
 

@@ -42,6 +42,7 @@ class BrokerRegistration:
     in_controlled_shutdown: bool
     joined: bool = False  # it was unfenced once (D43)
     endpoints: tuple[tuple[str, str], ...] = ()  # name and address of its other listeners (D47)
+    software_version: str = ""  # of replog, as it registered
 
     @property
     def active(self) -> bool:

@@ -52,6 +52,7 @@ GRPC_CODES = {
             ErrorCode.SECURITY_DISABLED,
             ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
             ErrorCode.INCONSISTENT_CLUSTER_ID,
+            ErrorCode.UNSUPPORTED_VERSION,
             ErrorCode.INELIGIBLE_REPLICA,
         ),
         code_pb2.ABORTED: (  # another request, from newer metadata, may succeed

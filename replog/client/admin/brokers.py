@@ -29,6 +29,7 @@ class Brokers(Calls):
                 configs=dict(b.configs),
                 broker_epoch=b.broker_epoch,
                 in_controlled_shutdown=b.in_controlled_shutdown,
+                software_version=b.software_version,
             )
             for b in response.brokers
         )

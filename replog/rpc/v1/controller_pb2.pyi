@@ -17,7 +17,7 @@ PREFERRED: ElectionType
 UNCLEAN: ElectionType
 
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch", "known", "previous_incarnation_id", "endpoints")
+    __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch", "known", "previous_incarnation_id", "endpoints", "software_version", "oldest_feature_level", "newest_feature_level")
     cluster_id: str
     broker_id: int
     incarnation_id: bytes
@@ -27,7 +27,10 @@ class RegisterBrokerRequest(_message.Message):
     known: _metadata_pb2.MetadataPosition
     previous_incarnation_id: bytes
     endpoints: _containers.RepeatedCompositeFieldContainer[_metadata_pb2.Endpoint]
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., previous_broker_epoch: _Optional[int] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., previous_incarnation_id: _Optional[bytes] = ..., endpoints: _Optional[_Iterable[_Union[_metadata_pb2.Endpoint, _Mapping]]] = ...) -> None: ...
+    software_version: str
+    oldest_feature_level: int
+    newest_feature_level: int
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., previous_broker_epoch: _Optional[int] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., previous_incarnation_id: _Optional[bytes] = ..., endpoints: _Optional[_Iterable[_Union[_metadata_pb2.Endpoint, _Mapping]]] = ..., software_version: _Optional[str] = ..., oldest_feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerResponse(_message.Message):
     __slots__ = ("cluster_id", "broker_epoch", "session_timeout_ms")

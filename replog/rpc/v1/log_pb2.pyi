@@ -204,7 +204,7 @@ class GetMetadataResponse(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., controller: _Optional[str] = ..., brokers: _Optional[_Iterable[_Union[BrokerMetadata, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., metadata_version: _Optional[int] = ..., controller_heard_ms_ago: _Optional[int] = ..., controllers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BrokerMetadata(_message.Message):
-    __slots__ = ("broker_id", "address", "rack", "fenced", "configs", "broker_epoch", "in_controlled_shutdown")
+    __slots__ = ("broker_id", "address", "rack", "fenced", "configs", "broker_epoch", "in_controlled_shutdown", "software_version")
     class ConfigsEntry(_message.Message):
         __slots__ = ("key", "value")
         key: str
@@ -217,7 +217,8 @@ class BrokerMetadata(_message.Message):
     configs: _containers.ScalarMap[str, str]
     broker_epoch: int
     in_controlled_shutdown: bool
-    def __init__(self, broker_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., configs: _Optional[_Mapping[str, str]] = ..., broker_epoch: _Optional[int] = ..., in_controlled_shutdown: _Optional[bool] = ...) -> None: ...
+    software_version: str
+    def __init__(self, broker_id: _Optional[int] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., configs: _Optional[_Mapping[str, str]] = ..., broker_epoch: _Optional[int] = ..., in_controlled_shutdown: _Optional[bool] = ..., software_version: _Optional[str] = ...) -> None: ...
 
 class TopicMetadata(_message.Message):
     __slots__ = ("topic", "topic_id", "error_code", "partitions", "configs")

@@ -90,7 +90,7 @@ class Endpoint(_message.Message):
     def __init__(self, listener: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
 
 class BrokerRecord(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "address", "rack", "fenced", "in_controlled_shutdown", "joined", "endpoints")
+    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "address", "rack", "fenced", "in_controlled_shutdown", "joined", "endpoints", "software_version")
     broker_id: int
     broker_epoch: int
     incarnation_id: bytes
@@ -100,7 +100,8 @@ class BrokerRecord(_message.Message):
     in_controlled_shutdown: bool
     joined: bool
     endpoints: _containers.RepeatedCompositeFieldContainer[Endpoint]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., joined: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ...) -> None: ...
+    software_version: str
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., joined: _Optional[bool] = ..., endpoints: _Optional[_Iterable[_Union[Endpoint, _Mapping]]] = ..., software_version: _Optional[str] = ...) -> None: ...
 
 class TopicRecord(_message.Message):
     __slots__ = ("topic", "topic_id", "configs")

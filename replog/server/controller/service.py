@@ -28,6 +28,7 @@ from replog.metadata.records import (
     position_from_message,
     position_to_message,
 )
+from replog.release import OLDEST_FEATURE_LEVEL, Release
 from replog.rpc import methods
 from replog.rpc.limits import check_fits
 from replog.rpc.peer import peer
@@ -57,6 +58,12 @@ class ControllerService:
     async def register_broker(self, request: pb.RegisterBrokerRequest) -> pb.RegisterBrokerResponse:
         self._controller.check_known(position_from_message(request.known))
         state = self._controller.state
+        release = Release(
+            request.software_version,
+            request.oldest_feature_level or OLDEST_FEATURE_LEVEL,  # of a release before there were levels
+            request.newest_feature_level or OLDEST_FEATURE_LEVEL,
+        )
+        Release().check_fits(release, f"broker {request.broker_id}")
         registration = Registration(
             cluster_id=request.cluster_id,
             broker_id=request.broker_id,
@@ -66,6 +73,7 @@ class ControllerService:
             previous_broker_epoch=request.previous_broker_epoch,
             previous_incarnation_id=request.previous_incarnation_id,
             endpoints=endpoints_from_messages(request.endpoints),
+            release=release,
         )
         broker_epoch = await self._controller.register(registration)
         return pb.RegisterBrokerResponse(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from replog.cli.cluster_description import cluster_facts
+from replog.release import VERSION
 from tests.replog.client.conftest import cluster
 from tests.replog.server.broker.conftest import InProcessCluster, eventually
 
@@ -24,6 +25,7 @@ async def test_a_cluster_is_described_with_its_disks_and_its_controller(cluster:
         (number, "active", image.brokers[number].broker_epoch) for number in (1, 2)
     ]
     assert [broker["address"] for broker in facts.brokers] == [cluster.brokers[number].address for number in (1, 2)]
+    assert {broker["version"] for broker in facts.brokers} == {VERSION}
     assert [broker["replicas"] for broker in facts.brokers] == [3, 3]
     assert sum(broker["leads"] for broker in facts.brokers) == 3
     assert [(d["broker"], d["log_dir"], d["error"], d["replicas"]) for d in facts.log_dirs] == [

@@ -1,8 +1,11 @@
 """Changes as records and back; and the bytes, which stores and brokers of earlier releases must go on understanding."""
 
+from dataclasses import replace
+
 import pytest
 
 from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
+from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change, parse_key
 from replog.metadata.records import change_of, record_of
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
@@ -10,6 +13,7 @@ from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.topic import TopicPartition
 
 BROKER = BrokerRegistration(7, 12, b"0123456789abcdef", "h7:9092", "r", True, False)
+NEWER = replace(BROKER, software_version="0.1.0")
 MOVING = PartitionState((2, 1, 3), (2, 1), 2, 5, 9, (3,), -1, True, (3,), (1,))
 ALONE = PartitionState((1,), (), -1, 5, 9, (), 1)
 ACL = Acl(ResourceType.TOPIC, "t.", PatternType.PREFIXED, "User:a", "*", Operation.READ, Permission.DENY)
@@ -20,6 +24,11 @@ WRITTEN = [
         Change("broker", 7, BROKER),
         "broker/7",
         "22240807100c1a1030313233343536373839616263646566220768373a393039322a01723001",
+    ),
+    (
+        Change("broker", 7, NEWER),
+        "broker/7",
+        "222b0807100c1a1030313233343536373839616263646566220768373a393039322a017230015205302e312e30",
     ),
     (Change("broker_config", 7, {"a": "1"}), "broker-config/7", "420a080712060a0161120131"),
     (
@@ -69,3 +78,11 @@ def test_a_change_is_written_as_it_always_was_and_read_back(change, key, value):
 def test_a_key_names_its_kind_and_its_name(change):
     """All that a deletion has."""
     assert parse_key(change.key) == (change.kind, change.name)
+
+
+def test_a_record_of_a_kind_that_only_a_later_release_knows_is_refused():
+    with pytest.raises(
+        ReplogError, match=r"'delegation-token/7', of a later release .* install that one here"
+    ) as refused:
+        change_of(MetadataRecord(version=9, key="delegation-token/7"))
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION

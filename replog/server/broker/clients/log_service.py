@@ -230,6 +230,7 @@ class LogService:
                     configs=image.broker_configs.get(broker.broker_id, {}),
                     broker_epoch=broker.broker_epoch,
                     in_controlled_shutdown=broker.in_controlled_shutdown,
+                    software_version=broker.software_version,
                 )
                 for _, broker in sorted(image.brokers.items())
                 if (address := broker.address_at(self._listener))

@@ -13,6 +13,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.metadata.records import endpoint_messages
 from replog.metadata.values import NO_BROKER_EPOCH
+from replog.release import Release
 from replog.rpc import methods
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
@@ -66,6 +67,7 @@ class BrokerLifecycle:
         A live session of an earlier incarnation (DUPLICATE_BROKER_REGISTRATION) is waited out. Raises what the
         controller refuses for good, or REQUEST_TIMED_OUT after `initial.broker.registration.timeout.ms`.
         """
+        release = Release()
         self._request = pb.RegisterBrokerRequest(
             cluster_id=cluster_id,
             broker_id=self._identity.broker_id,
@@ -75,6 +77,9 @@ class BrokerLifecycle:
             rack=self._config.broker_rack,
             previous_broker_epoch=previous.broker_epoch,
             previous_incarnation_id=previous.incarnation_id,
+            software_version=release.version,
+            oldest_feature_level=release.oldest,
+            newest_feature_level=release.newest,
         )
         timeout_s = self._config.initial_broker_registration_timeout_ms / 1000
         last: ReplogError | None = None

@@ -364,3 +364,23 @@ async def test_ct_5_a_broker_that_stops_is_let_go_and_its_successor_need_not_wai
         assert r.image.brokers[1].fenced
         before = r.epoch(1)
         assert await r.register(1, b"b" * 16) > before
+
+
+async def test_a_broker_of_a_release_that_cannot_work_with_this_one_is_not_registered(running, refused):
+    """docs/versions.md: one of before there were feature levels says none, and is of the first."""
+    async with running() as r:
+        request = pb.RegisterBrokerRequest(
+            broker_id=7, incarnation_id=b"i" * 16, address="h:1", previous_broker_epoch=-1, software_version="9.9"
+        )
+        request.oldest_feature_level = request.newest_feature_level = 99
+        with refused(ErrorCode.UNSUPPORTED_VERSION, "broker 7 runs replog 9.9", "levels 99 to 99"):
+            await r.service.register_broker(request)
+        assert 7 not in r.controller.state.image.brokers
+        request.ClearField("oldest_feature_level")
+        request.ClearField("newest_feature_level")
+        await r.service.register_broker(request)
+        assert r.controller.state.image.brokers[7].software_version == "9.9"
+        request.software_version = "\n"
+        request.broker_id = 8
+        with refused(ErrorCode.INVALID_REQUEST, "version of replog", "printable"):
+            await r.service.register_broker(request)

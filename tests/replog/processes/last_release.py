@@ -1,0 +1,3 @@
+"""The release that clusters are upgraded from (docs/versions.md)."""
+
+COMMIT = "HEAD"
