@@ -254,6 +254,10 @@ class ControllerMember(Member):
         finally:
             await server.stop()
 
+    def _judge_failure(self, error: ReplogError) -> None:
+        if self.config.metadata_store == "etcd" and error.code is ErrorCode.NOT_CONTROLLER:
+            self.kernel.trace.defect("stopped, and might have followed", {}, error)
+
     def _release(self) -> None:
         self.server = None
         if self._store is not None:
