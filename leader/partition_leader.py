@@ -190,7 +190,7 @@ class PartitionLeader:
             # This leader may only be behind: a caller that is fenced by its epoch should try again (FE-3).
             fenced = request.current_leader_epoch is not None
             error = ErrorCode.UNKNOWN_LEADER_EPOCH if fenced else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if error is ErrorCode.NONE and self._is_zombie(asker):
+        if error is ErrorCode.NONE and not self._is_registered(asker):
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not ErrorCode.NONE:
             return FetchAnswer(error)
@@ -233,10 +233,14 @@ class PartitionLeader:
             client_rack, fetch_offset, self.broker_id, leader.rack if leader is not None else "", candidates
         )
 
-    def _is_zombie(self, asker: Asker) -> bool:
-        """Whether the fetch comes from an earlier incarnation of that broker (ST-7.1)."""
+    def _is_registered(self, asker: Asker) -> bool:
+        """Whether the fetch comes from the broker's life that this leader knows of (ST-7.1).
+
+        An earlier one is over. A later one, of which it may not have heard yet, would count for what is committed
+        though nobody has vouched for it (divergence 40).
+        """
         broker = self._brokers.broker(asker.replica_id)
-        return broker is not None and asker.broker_epoch < broker.broker_epoch
+        return broker is not None and asker.broker_epoch == broker.broker_epoch
 
     def on_fetched(self, asker: Asker, request: FetchPartition, answer: FetchAnswer, now_ms: int) -> bool:
         """ST-10: note where the follower is, let it into the ISR if it may, advance the high watermark.

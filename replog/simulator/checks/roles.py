@@ -71,7 +71,7 @@ def _act(partition: PartitionLedger, replica: SeenReplica) -> None:
 
 
 def check_zombies(partition: PartitionLedger, replica: SeenReplica) -> None:
-    """INV-20: no fetch of an incarnation that the leader knew to be over has moved what it thinks of a follower.
+    """INV-20: no fetch of another incarnation than the leader knew of has moved what it thinks of a follower.
 
     Looked at whenever something came of it. What an election wrote was no fetch (ST-11).
     """
@@ -81,7 +81,7 @@ def check_zombies(partition: PartitionLedger, replica: SeenReplica) -> None:
     for follower_id, follower in leader.replicas.items():
         broker_epoch, known_since_ms = replica.registered.get(follower_id, (NO_BROKER_EPOCH, 0))
         if (
-            NO_BROKER_EPOCH != follower.broker_epoch < broker_epoch
+            follower.broker_epoch not in (NO_BROKER_EPOCH, broker_epoch)
             and follower.last_fetch_ms > known_since_ms
             and replica.elected_with.get(follower_id) is not follower
         ):

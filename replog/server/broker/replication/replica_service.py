@@ -32,7 +32,9 @@ class ReplicaStream:
     def on_request(self, request: pb.ReplicaFetchRequest) -> None:
         self._asked_s = self._manager.clock.monotonic_s()
         now_ms = self._manager.clock.monotonic_ms()
-        self._manager.hearing.heard(request.replica_id, now_ms)
+        broker = self._manager.image.broker(request.replica_id)
+        if broker is not None and broker.broker_epoch == request.broker_epoch:
+            self._manager.hearing.heard(request.replica_id, now_ms)
         self.session.on_request(_session_request(request, now_ms), now_ms)
 
     def _counted(self, response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:

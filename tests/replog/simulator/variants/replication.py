@@ -179,6 +179,12 @@ def _list_uncommitted(self: PartitionLeader, timestamp: int, isolation: Isolatio
 
 _list_offset_of_leader = PartitionLeader.list_offset
 
+
+def _is_of_this_life_or_a_later(self: PartitionLeader, asker: Asker) -> bool:
+    broker = self._brokers.broker(asker.replica_id)
+    return broker is None or asker.broker_epoch >= broker.broker_epoch
+
+
 VARIANTS = [
     Variant(
         "hw-from-committed-isr",
@@ -220,9 +226,10 @@ VARIANTS = [
     Variant(
         "zombie-fetches-count",
         "stragglers",
-        (PartitionLeader, "_is_zombie", lambda self, asker: False),
+        (PartitionLeader, "_is_registered", lambda self, asker: True),
         (PartitionLeader, "_is_eligible", lambda self, replica_id, follower: True),
     ),
+    Variant("unheard-epochs-count", "failover", (PartitionLeader, "_is_registered", _is_of_this_life_or_a_later)),
     Variant("no-epoch-start", "failover", (Log, "assign_epoch_start", lambda self, epoch, **_: None)),
     Variant("end-offset-goes-back", "failover", (leader.partition_leader, "list_offset", _bound_at_once)),
     Variant(

@@ -22,7 +22,7 @@ from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_service import ReplicaStream
 from replog.server.clock import SystemClock
 from replog.topic import TopicPartition
-from tests.leader.replicas import ONE_MIB, leader_of, log_of
+from tests.leader.replicas import ONE_MIB, leader_of, log_of, record
 
 LED, FOLLOWED, BROKEN = (TopicPartition("t", partition) for partition in range(3))
 ELSEWHERE, UNKNOWN = TopicPartition("t", 8), TopicPartition("t", 9)
@@ -74,12 +74,14 @@ class Leader:
     def log(self, tp: TopicPartition) -> Log:
         return self.manager.hosted[tp].log
 
-    def ask(self, *partitions: pb.ReplicaFetchPartition, replica_id: int = 2) -> dict[TopicPartition, ErrorCode]:
+    def ask(
+        self, *partitions: pb.ReplicaFetchPartition, replica_id: int = 2, broker_epoch: int = 100
+    ) -> dict[TopicPartition, ErrorCode]:
         """One request that does not wait, and what its answer names."""
         self.session.on_request(
             pb.ReplicaFetchRequest(
                 replica_id=replica_id,
-                broker_epoch=100,
+                broker_epoch=broker_epoch,
                 max_wait_ms=0,
                 min_bytes=1,
                 max_bytes=ONE_MIB,
@@ -170,6 +172,19 @@ async def test_who_fetches_without_a_broker_epoch_is_no_follower_st_7(leader, br
     )
     with pytest.raises(ReplogError, match=f"INVALID_REQUEST: broker 2 .* epoch {broker_epoch}; register"):
         leader.session.on_request(request)
+
+
+@pytest.mark.parametrize(("replica_id", "broker_epoch"), [(2, 1 << 40), (2, 99), (3, 100)])
+async def test_who_is_not_registered_so_commits_nothing_and_is_not_heard_st_7(leader, replica_id, broker_epoch):
+    """Divergence 40: a number that is large enough let acks=all acknowledge what nobody has."""
+    leader.manager.hosted[LED].log.append_as_leader(record(EPOCH, 5), leader_epoch=EPOCH, now_ms=0)
+    assert ErrorCode.NONE not in leader.ask(named(LED, 6), replica_id=replica_id, broker_epoch=broker_epoch).values()
+    assert leader.log(LED).high_watermark == 5
+    assert leader.manager.hearing._brokers == {}
+    leader.session = ReplicaStream(leader.manager, leader.answers.put)
+    assert leader.ask(named(LED, 6)) == {LED: ErrorCode.NONE}
+    assert leader.log(LED).high_watermark == 6
+    assert list(leader.manager.hearing._brokers) == [2]
 
 
 async def test_followers_that_wait_for_nothing_are_answered_together(leader):
