@@ -17,7 +17,7 @@ from replog.client import Admin
 from replog.local_cluster import probe
 from replog.local_cluster.local_cluster import log_tail
 from replog.local_cluster.settings import BROKER_SETTINGS, CONTROLLER_SETTINGS
-from replog.local_cluster.status import out_of_sync
+from replog.local_cluster.status import incomplete
 from replog.server.controller.formatting import format_cluster
 from replog.topic import TopicPartition
 
@@ -202,7 +202,7 @@ class ChaosWorld:
                 unfenced = {broker.broker_id for broker in metadata.brokers if not broker.fenced}
                 if len(unfenced) < len(BROKERS) + 1:
                     return f"{name} sees only {sorted(unfenced)}"
-                if behind := out_of_sync(metadata, None):
+                if behind := incomplete(metadata, None):
                     return f"{name} sees {', '.join(behind)}"
             return ""
 

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.values import PartitionState
+from replog.metadata.values import PartitionState, out_of_sync
 from replog.topic import TopicPartition
+
+BrokerStatus = Literal["active", "cordoned", "stopping", "fenced"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class BrokerDescription:
     software_version: str = ""  # of replog; empty: not known
 
     @property
-    def state(self) -> str:
+    def state(self) -> BrokerStatus:
         """fenced, which counts for nothing (CT-6); stopping, which hands its leaderships over; cordoned, which gets no
         new replicas; active."""
         if self.fenced:
@@ -59,8 +62,7 @@ class PartitionDescription:
 
     @property
     def out_of_sync(self) -> tuple[int, ...]:
-        """The replicas that are not in sync, except those that a reassignment is only just adding."""
-        return tuple(r for r in self.replicas if r not in self.isr and r not in self.adding_replicas)
+        return out_of_sync(self.replicas, self.isr, self.adding_replicas)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from replog.local_cluster.processes import (
     wait_until_stopped,
 )
 from replog.local_cluster.settings import LocalSettings
-from replog.local_cluster.status import MemberStatus, member_status, out_of_sync
+from replog.local_cluster.status import MemberStatus, incomplete, member_status
 from replog.local_cluster.waiting import PATIENCE_S, Progress, wait_for
 from replog.log.files.replacing import write_atomically
 from replog.properties import load_properties
@@ -251,7 +251,7 @@ class LocalCluster:
                 metadata = probe.metadata_of(broker.address, TOPICS_S, tls=self.tls)
                 if metadata is None:
                     return f"{broker.name} does not answer"
-                behind = out_of_sync(metadata, topic)
+                behind = incomplete(metadata, topic)
                 if behind:
                     return f"{broker.name} sees {len(behind)} such as {', '.join(behind[:8])}"
             return ""

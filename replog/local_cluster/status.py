@@ -5,6 +5,7 @@ from typing import Any
 
 from replog.local_cluster.cluster_file import BROKER, LocalMember
 from replog.local_cluster.processes import ProcessState
+from replog.metadata.values import out_of_sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class MemberStatus:
     out_of_sync: int  # replicas that are in no in-sync set, nor just being added to their partition
 
 
-def out_of_sync(metadata: Any, topic: str | None) -> list[str]:
+def incomplete(metadata: Any, topic: str | None) -> list[str]:
     """The partitions of `topic` (of all topics) that lack a leader or an in-sync replica, in words."""
     return [
         f"{described.topic}-{partition.partition} with isr {list(partition.isr)} of {list(partition.replicas)}"
@@ -50,5 +51,5 @@ def member_status(member: LocalMember, metadata: Any) -> MemberStatus:
         state=state,
         leaders=sum(partition.leader == broker_id for partition in partitions),
         replicas=len(partitions),
-        out_of_sync=sum(broker_id not in (*partition.isr, *partition.adding_replicas) for partition in partitions),
+        out_of_sync=sum(bool(out_of_sync([broker_id], p.isr, p.adding_replicas)) for p in partitions),
     )

@@ -1,12 +1,18 @@
 """The cluster's metadata as plain values: what the controller decides and every role acts on."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 NO_LEADER = -1
 NO_BROKER_EPOCH = -1
 LEAST_HEIRS = 2  # of a leader that resigns (CT-22): of two brokers each is cut off from the other
+
+
+def out_of_sync(replicas: Iterable[int], isr: Container[int], adding: Container[int]) -> tuple[int, ...]:
+    """The replicas that are not in sync, except those that a reassignment is only just adding: a move takes no copy
+    away, so nothing is under-replicated by it."""
+    return tuple(replica for replica in replicas if replica not in isr and replica not in adding)
 
 
 @dataclass(frozen=True, slots=True)

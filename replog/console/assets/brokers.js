@@ -3,7 +3,7 @@ import { byId, make, setChildren, setText } from "./dom.js";
 import { perBroker, state } from "./state.js";
 import { bytes, count, day, number } from "./words.js";
 
-const TAGS = { active: ["s-in-sync", "✓"], stopping: ["s-moving", "→"], fenced: ["s-offline", "✕"] };
+const TAGS = { active: ["s-in-sync", "✓"], cordoned: ["s-not-preferred", "⊘"], stopping: ["s-moving", "→"], fenced: ["s-offline", "✕"] };
 
 export function showBrokers() {
   const cluster = state.parts.cluster;

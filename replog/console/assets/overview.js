@@ -28,8 +28,9 @@ function verdict() {
   if (trouble) return ["unknown", "?", "NO ANSWER", `What is shown is from before. ${trouble}`];
   if (!cluster) return ["unknown", "?", "CONNECTING", "The console asks the cluster for the first time."];
   const found = counts();
-  const down = cluster.brokers.filter((broker) => broker.state !== "active");
-  const brokers = down.length ? ` ${down.map((broker) => `Broker ${broker.id} is ${broker.state}.`).slice(0, 5).join(" ")}` : "";
+  const those = (state) => cluster.brokers.filter((broker) => broker.state === state);
+  const others = cluster.brokers.filter((broker) => broker.state !== "active");
+  const brokers = others.length ? ` ${others.map((broker) => `Broker ${broker.id} is ${broker.state}.`).slice(0, 5).join(" ")}` : "";
   const failed = cluster.brokers.filter((broker) => broker.disks.some((disk) => disk.error));
   if (found.offline) {
     return ["fault", "✕", "OFFLINE", `${count(found.offline, "partition has", "partitions have")} no leader: nobody reads or writes there.${brokers}`];
@@ -42,16 +43,17 @@ function verdict() {
   }
   if (cluster.silent) return ["warn", "!", "NO CONTROLLER", "The brokers do not hear a controller: they serve on, and nobody is elected until one is back."];
   if (failed.length) return ["warn", "!", "DISK FAILED", `A log directory has failed on broker ${failed.map((broker) => broker.id).join(", ")}.${brokers}`];
-  if (down.length) return ["warn", "!", "BROKER DOWN", `Every partition is in sync all the same.${brokers}`];
-  return ["ok", "✓", "IN SYNC", "Every replica is in sync, and every broker is active."];
+  if (those("fenced").length) return ["warn", "!", "BROKER DOWN", `Every partition is in sync all the same.${brokers}`];
+  if (those("stopping").length) return ["warn", "→", "BROKER STOPPING", `Every replica is in sync.${brokers}`];
+  return ["ok", "✓", "IN SYNC", `Every replica is in sync, and every broker serves.${brokers}`];
 }
 
 function showFigures(cluster) {
   const found = counts();
-  const active = cluster.brokers.filter((broker) => broker.state === "active").length;
+  const serve = cluster.brokers.filter((broker) => ["active", "cordoned"].includes(broker.state)).length;
   const behind = [...perBroker().values()].reduce((sum, broker) => sum + broker.out, 0);
   const figures = [
-    ["brokers active", number(active), ` of ${number(cluster.brokers.length)}`],
+    ["brokers that serve", number(serve), ` of ${number(cluster.brokers.length)}`],
     ["partitions", number(state.rows.size), ""],
     ["replicas out of sync", number(behind), ""],
     ["below min. in sync", number(found["below min"] + found.offline), ""],

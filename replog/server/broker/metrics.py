@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from leader.partition_leader import PartitionLeader
 from replog.log.files.open_files import OPEN_FILES
+from replog.metadata.values import PartitionState, out_of_sync
 from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
@@ -37,10 +39,10 @@ _PER_PARTITION = {
     "kafka_log_log_logstartoffset": "The first offset of a replica",
     "kafka_log_log_logendoffset": "The offset after the last of a replica",
     "kafka_server_fetcherlagmetrics_consumerlag": "Records that a follower lacks below its leader's high watermark",
-    "kafka_cluster_partition_underreplicated": "1 if not all replicas of a partition that is led here are in sync",
+    "kafka_cluster_partition_underreplicated": "1 if replicas of a partition that is led here are out of sync",
     "kafka_cluster_partition_underminisr": "1 if fewer are in sync than acks=all needs",
     "kafka_cluster_partition_insyncreplicascount": "In-sync replicas of a partition that is led here",
-    "kafka_cluster_partition_replicascount": "Replicas of a partition that is led here",
+    "kafka_cluster_partition_replicascount": "Replicas of a partition that is led here, without those being added",
 }
 
 
@@ -52,6 +54,7 @@ class Replicas:
     under_replicated: int = 0
     under_min_isr: int = 0
     at_min_isr: int = 0
+    reassigning: int = 0
     offline: int = 0
     max_lag: int = 0
     per_partition: dict[str, GaugeMetricFamily] = field(
@@ -60,7 +63,8 @@ class Replicas:
         }
     )
 
-    def add(self, hosted: HostedPartition) -> None:
+    def add(self, hosted: HostedPartition, state: PartitionState | None) -> None:
+        """`state`: what the metadata say of it."""
         labels = (hosted.topic_partition.topic, str(hosted.topic_partition.partition))
         log = hosted.log
         self._set("kafka_log_log_size", labels, log.size)
@@ -68,23 +72,24 @@ class Replicas:
         self._set("kafka_log_log_logendoffset", labels, log.log_end_offset)
         self.offline += hosted.is_offline
         if hosted.leader is not None:
-            self._add_leader(hosted, labels)
+            self._add_leader(hosted.leader, state, labels)
         elif hosted.follower is not None and hosted.follower.lag is not None:
             self.max_lag = max(self.max_lag, hosted.follower.lag)
             self._set("kafka_server_fetcherlagmetrics_consumerlag", labels, hosted.follower.lag)
 
-    def _add_leader(self, hosted: HostedPartition, labels: tuple[str, str]) -> None:
-        leader = hosted.leader
-        assert leader is not None
-        in_sync, replicas, least = len(leader.isr), len(leader.replicas) + 1, leader.min_insync_replicas
+    def _add_leader(self, leader: PartitionLeader, state: PartitionState | None, labels: tuple[str, str]) -> None:
+        in_sync, least = len(leader.isr), leader.min_insync_replicas
         self.leaders += 1
-        self.under_replicated += in_sync < replicas
+        if state is not None:
+            lacking = bool(out_of_sync(state.replicas, leader.isr, state.adding))
+            self.under_replicated += lacking
+            self.reassigning += state.reassigning
+            self._set("kafka_cluster_partition_underreplicated", labels, lacking)
+            self._set("kafka_cluster_partition_replicascount", labels, len(state.replicas) - len(state.adding))
         self.under_min_isr += in_sync < least
         self.at_min_isr += in_sync == least
-        self._set("kafka_cluster_partition_underreplicated", labels, in_sync < replicas)
         self._set("kafka_cluster_partition_underminisr", labels, in_sync < least)
         self._set("kafka_cluster_partition_insyncreplicascount", labels, in_sync)
-        self._set("kafka_cluster_partition_replicascount", labels, replicas)
 
     def _set(self, name: str, labels: tuple[str, str], value: float) -> None:
         self.per_partition[name].add_metric(labels, value)
@@ -93,14 +98,11 @@ class Replicas:
 async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Metric]:
     now_s = manager.clock.monotonic_s()
     replicas = Replicas()
-    reassigning = 0
     async for tp, hosted in in_slices(list(manager.hosted.items())):
-        replicas.add(hosted)
-        known = manager.image.partitions.get(tp)
-        reassigning += hosted.leader is not None and known is not None and known.reassigning
+        replicas.add(hosted, manager.image.partitions.get(tp))
     manager.traffic.forget(manager.image.topics)
     return [
-        *_of_replicas(replicas, len(manager.hosted), reassigning),
+        *_of_replicas(replicas, len(manager.hosted)),
         *replicas.per_partition.values(),
         *_traffic(manager.traffic),
         shown(
@@ -123,14 +125,14 @@ async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Me
     ]
 
 
-def _of_replicas(replicas: Replicas, count: int, reassigning: int) -> Iterator[Metric]:
+def _of_replicas(replicas: Replicas, count: int) -> Iterator[Metric]:
     for name, text, value in (
         ("partitioncount", "Replicas here", count),
         ("leadercount", "Partitions that are led here", replicas.leaders),
         ("underreplicatedpartitions", "Of these, those with replicas out of sync", replicas.under_replicated),
         ("underminisrpartitioncount", "… with fewer in sync than acks=all needs", replicas.under_min_isr),
         ("atminisrpartitioncount", "… with just as many as acks=all needs", replicas.at_min_isr),
-        ("reassigningpartitions", "… that move", reassigning),
+        ("reassigningpartitions", "… that move", replicas.reassigning),
         ("offlinereplicacount", "Replicas here whose disk has failed", replicas.offline),
     ):
         yield GaugeMetricFamily(f"kafka_server_replicamanager_{name}", text, value=value)

@@ -5,9 +5,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from replog.client.descriptions import BrokerStatus
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.ports import free_port, is_free
 from tests.spark_jobs.audit.browser import CHROMIUM, Browser
@@ -60,6 +62,19 @@ def words(place: str) -> str:
     return f"document.querySelector('{place}')?.textContent.trim()"
 
 
+WITH_ONE = """(async () => {
+  const modules = ["state", "overview", "brokers"].map((name) => import(`./${name}.js`));
+  const [{ state }, overview, brokers] = await Promise.all(modules);
+  const shown = state.parts.cluster.brokers;
+  state.parts.cluster.brokers = shown.map((broker, at) => (at ? broker : { ...broker, state: "%s" }));
+  overview.showOverview();
+  brokers.showBrokers();
+  const seen = [document.querySelector("#word").textContent, document.querySelector(".card .tag").textContent];
+  state.parts.cluster.brokers = shown;
+  return seen;
+})()"""  # before anything else can come in between
+
+
 def picture(browser: Browser, name: str) -> None:
     for scheme in ("light", "dark"):
         browser.media("screen", scheme)
@@ -85,6 +100,14 @@ def test_the_page_turns_when_a_broker_is_killed_and_heals_when_it_is_back(
         until(browser, "document.querySelectorAll('.card meter').length", 3)
         until(browser, words("#audit .tag"), "≠ DIVERGED")
         picture(browser, "in-sync")
+
+        words_of = {status: browser.js(WITH_ONE % status) for status in get_args(BrokerStatus)}
+        assert words_of == {
+            "active": ["IN SYNC", "✓ active"],
+            "cordoned": ["IN SYNC", "⊘ cordoned"],
+            "stopping": ["BROKER STOPPING", "→ stopping"],
+            "fenced": ["BROKER DOWN", "✕ fenced"],
+        }
 
         cluster.kill(2)
         until(browser, words("#word"), "OUT OF SYNC")

@@ -78,6 +78,21 @@ async def test_a_dead_follower_makes_partitions_under_replicated_and_its_return_
     assert now[f"{PREFIX}replicamanager_isrexpands_total"] == 1
 
 
+async def test_a_replica_that_a_move_is_adding_makes_nothing_under_replicated(cluster):
+    await cluster.begin(2)
+    await cluster.start_broker(3)
+    await cluster.crash_broker(3)
+    async with cluster.admin() as admin:
+        await admin.alter_partition_reassignments({TP: [1, 2, 3]})
+    leader = cluster.leader(TP)
+    await eventually(lambda: len(cluster.brokers[leader].manager.hosted[TP].leader.replicas) == 2)
+    now = await shown(cluster, leader)
+    assert now[f"{PREFIX}replicamanager_reassigningpartitions"] == 1
+    assert now[f"{PREFIX}replicamanager_underreplicatedpartitions"] == 0
+    assert now["kafka_cluster_partition_underreplicated,partition=0,topic=t"] == 0
+    assert now["kafka_cluster_partition_replicascount,partition=0,topic=t"] == 2
+
+
 async def test_counters_of_a_deleted_topic_go_on_in_the_sum(cluster):
     await cluster.begin(1)
     await cluster.produce(TP, batch(b"x"))
