@@ -17,7 +17,7 @@ from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
 MAX_FOLLOWER_LOOKS = 50  # at 10 to 80 us each, and each may be an append of the follower
-PUSH_DELAY_MS = 5  # high watermarks that move within this time go out in one message
+PUSH_EVERY_MS = 20  # high watermarks that move within this time go out in one message
 
 
 class FollowerHost(Host, Protocol):
@@ -34,7 +34,7 @@ class FollowerHost(Host, Protocol):
 
 
 class FollowerSession(FetchSession[PartitionLeader]):
-    """`send` takes what is to be sent; `on_wake` is called when `next_wake_ms` may have come nearer."""
+    """`send` takes what is to be sent; `wake_by` is called with `next_wake_ms` when that may have come nearer."""
 
     most_looks = MAX_FOLLOWER_LOOKS
     least_bytes = 1  # a request for none waits for one (FE-8, FE-11)
@@ -43,7 +43,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         self,
         host: FollowerHost,
         send: Callable[[SessionResponse], None],
-        on_wake: Callable[[], None],
+        wake_by: Callable[[int | None], None],
         *,
         max_bytes: int,
         max_wait_ms: int,
@@ -51,7 +51,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         super().__init__(host, host.leader_for_fetch, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
         self._host = host
         self._send = send
-        self._on_wake = on_wake
+        self._wake_by = wake_by
         self._asker: Asker | None = None  # since the first request
         self._unpushed: dict[TopicPartition, None] = {}
         self._push_ms: int | None = None
@@ -159,13 +159,14 @@ class FollowerSession(FetchSession[PartitionLeader]):
     # Pushes
 
     def _goes_on_waiting(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Send these high watermarks soon, because it has nothing to read (divergence 6)."""
+        """Send these high watermarks if it has nothing to read for a while (divergence 6). All sessions do so at common
+        moments, so one timer rings for all."""
         for tp in partitions:
             if tp in self._due:
                 self._unpushed[tp] = None
         if self._unpushed and self._push_ms is None:
-            self._push_ms = now_ms + PUSH_DELAY_MS
-        self._on_wake()
+            self._push_ms = (now_ms // PUSH_EVERY_MS + 2) * PUSH_EVERY_MS
+        self._wake_by(self.next_wake_ms)
 
     def _push(self, now_ms: int) -> None:
         rows = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leader.follower_session import MAX_FOLLOWER_LOOKS, PUSH_DELAY_MS, FollowerSession
+from leader.follower_session import MAX_FOLLOWER_LOOKS, PUSH_EVERY_MS, FollowerSession
 from leader.isr import Pending
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
@@ -21,6 +21,7 @@ from tests.replog.log.eviction import evict
 pytestmark = pytest.mark.usefixtures("evicted_is_cold")
 
 WAIT_MS = 500
+PUSH_MS = 2 * PUSH_EVERY_MS  # at the latest
 
 
 class Host(SessionHost):
@@ -32,7 +33,7 @@ class Host(SessionHost):
         super().__init__(directory, partitions)
         self.quota: ReplicationQuota | None = None
         self.sent: list[SessionResponse] = []
-        self.session = FollowerSession(self, self.sent.append, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
+        self.session = FollowerSession(self, self.sent.append, lambda _: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
 
     def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
         return self.quota
@@ -173,7 +174,7 @@ def test_what_did_not_fit_comes_first_in_the_next_answer_fe_10(host):
     assert got == [0, 1, 2, 0, 1, 2]
 
 
-@pytest.mark.parametrize("wait_ms", [WAIT_MS, PUSH_DELAY_MS])
+@pytest.mark.parametrize("wait_ms", [WAIT_MS, PUSH_MS])
 def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_1(host, wait_ms):
     """The proposal was on its way when it caught up: nothing else happens there, and its next request asks for it.
 
@@ -264,7 +265,7 @@ def test_five_thousand_high_watermarks_are_pushed_in_messages_of_no_more_than_th
         crowd.session.mark(named(number))
     while crowd.session._unseen:
         crowd.step(crowd.session.on_moved, crowd.now_ms)
-    crowd.step(crowd.after, PUSH_DELAY_MS)
+    crowd.step(crowd.after, PUSH_MS)
     while crowd.session.next_wake_ms == crowd.now_ms:
         crowd.step(crowd.after, 0)
     pushed = [row.topic_partition.partition for response in crowd.sent[answers:] for row in response.rows]
@@ -279,7 +280,7 @@ def test_high_watermarks_that_move_together_are_pushed_together_and_once(host):
     host.ask({0: 11, 2: 11})
     host.session.on_moved(host.now_ms)
     answers = len(host.sent)
-    host.after(PUSH_DELAY_MS - 1)
+    host.after(PUSH_MS - 1)
     assert len(host.sent) == answers
     host.after(1)
     (pushed,) = host.sent[answers:]
@@ -291,11 +292,37 @@ def test_high_watermarks_that_move_together_are_pushed_together_and_once(host):
     assert host.looks == 0
 
 
+def test_sessions_push_at_common_moments(host):
+    """Divergence 6: whenever it is that a high watermark moves."""
+    level(host)
+    wakes = []
+    for number in range(3):
+        host.append(0)
+        host.ask({0: 11 + number})
+        host.session.on_moved(host.now_ms)
+        wakes.append(host.session.next_wake_ms)
+        host.after(PUSH_EVERY_MS // 2)
+    assert wakes == [NOW_MS + PUSH_MS, NOW_MS + PUSH_MS, NOW_MS + PUSH_MS + PUSH_EVERY_MS]
+
+
+def test_while_data_comes_no_high_watermark_is_pushed(host):
+    """Divergence 6: each answer has those that have moved."""
+    level(host)
+    answers = len(host.sent)
+    for number in range(10):
+        host.append(0)
+        host.ask({0: 11 + number})
+        host.session.on_moved(host.now_ms)
+        host.after(PUSH_EVERY_MS)
+    assert len(host.sent) == answers + 10
+    assert not any(response.pushed for response in host.sent)
+
+
 def test_what_was_never_told_is_not_pushed(host):
     """A follower takes no high watermark before an answer of the epoch: until then it need not have the records."""
     host.ask({0: 10})
     host.mark(0)
-    host.after(PUSH_DELAY_MS)
+    host.after(PUSH_MS)
     assert host.sent == []
 
 
@@ -303,7 +330,7 @@ def test_a_log_start_that_moved_is_told_with_the_next_answer_ft_23(host):
     level(host)
     host.leaders[named(1)].delete_records(4)
     host.mark(1)
-    host.after(PUSH_DELAY_MS)
+    host.after(PUSH_MS)
     host.after(WAIT_MS)
     assert host.answered() == {1: 0}
     assert host.sent[-1].rows[0].answer.log_start_offset == 4

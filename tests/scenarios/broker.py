@@ -203,7 +203,7 @@ class Broker(ReplicaManager):
         session = FollowerSession(
             self,
             send,
-            lambda: None,
+            lambda _: None,
             max_bytes=self.config.fetch_max_bytes,
             max_wait_ms=self.config.request_timeout_ms,
         )

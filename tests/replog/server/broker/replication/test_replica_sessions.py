@@ -69,7 +69,7 @@ class Leader:
             else:
                 hosted.leader = leader_of(log, STATE, image)
         self.answers = Answers()
-        self.session = ReplicaStream(self.manager, self.answers.put)
+        self.session = ReplicaStream(self.manager, self.answers.put, lambda _: None)
 
     def log(self, tp: TopicPartition) -> Log:
         return self.manager.hosted[tp].log
@@ -192,13 +192,13 @@ async def test_followers_that_wait_for_nothing_are_answered_together(leader):
     leader.manager.clock = clock = Watch()
     wakes = []
     for clock.now_ms in (10_120, 10_499, 10_500):
-        leader.session = ReplicaStream(leader.manager, leader.answers.put)
+        leader.session = ReplicaStream(leader.manager, leader.answers.put, lambda _: None)
         leader.ask(named(LED))  # it is told the bounds, and asks on
         leader.session.on_request(
             pb.ReplicaFetchRequest(replica_id=2, broker_epoch=100, max_wait_ms=500, min_bytes=1, max_bytes=ONE_MIB)
         )
         wakes.append(leader.session.session.next_wake_ms)
-        leader.session.close()
+        leader.session.session.close()
     assert wakes == [10_500, 10_500, 11_000]
 
 
