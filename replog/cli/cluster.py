@@ -84,6 +84,21 @@ def down(directory: ClusterDirectory, timeout: Timeout = 40.0) -> None:
     note("stopped")
 
 
+@app.command(name="rolling-restart")
+def rolling_restart(directory: ClusterDirectory, timeout: Timeout = 60.0) -> None:
+    """Restart every controller and broker of a local cluster, one after the other, while clients go on.
+
+    Each broker is stopped in order, and only when all replicas are in sync, so no produce with acks=all fails. The
+    timeout is for waiting without any progress. On other clusters `replog health --ready` says when the next broker may
+    be restarted: docs/operations.md.
+
+    Example: `replog cluster rolling-restart`
+    """
+    cluster = _cluster(directory)
+    cluster.rolling_restart(timeout, note)
+    note(f"every process of the cluster in {cluster.directory} was restarted, and all replicas are in sync")
+
+
 @app.command()
 def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> None:
     """Show processes, addresses, states and how many partitions each broker leads and replicates.

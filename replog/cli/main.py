@@ -16,6 +16,7 @@ from replog.cli import (
     consume,
     controller,
     demo,
+    health,
     log,
     offsets,
     partition,
@@ -85,6 +86,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(sim.app, name="sim")
 app.command()(console.console)
 app.command()(demo.demo)
+app.command()(health.health)
 app.add_typer(broker.app, name="broker")
 app.command()(broker.broker_config)
 app.command()(client_quota.client_quota)

@@ -35,6 +35,7 @@ from replog.local_cluster.status import MemberStatus, incomplete, member_status
 from replog.local_cluster.waiting import PATIENCE_S, Progress, wait_for
 from replog.log.files.replacing import write_atomically
 from replog.properties import load_properties
+from replog.rpc.health import READY
 from replog.rpc.tls import Tls
 from replog.rpc.transports import client_tls
 from replog.server.controller.formatting import format_cluster, is_formatted
@@ -174,6 +175,32 @@ class LocalCluster:
         with self._locked():
             state = self.state
             return self._stop(state, state.members, timeout_s, progress)
+
+    def rolling_restart(self, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None) -> None:
+        """Stop and start every controller and broker in order, one after the other, while clients go on.
+
+        A broker is only stopped when no broker has a replica that is out of sync. Raises REQUEST_TIMED_OUT if that
+        takes `patience_s` without any progress, and BROKER_NOT_AVAILABLE if a process does not run at all; what was
+        restarted by then stays so.
+        """
+        wait = partial(wait_for, patience_s=patience_s, progress=progress)
+        with self._locked():
+            state = self.state
+            for member in (*state.controllers, *state.brokers):
+                self._check_alive(member)
+            for member in (*state.controllers, *state.brokers):
+                self._wait_until_ready(state, wait)
+                progress(f"restarting {member.name}")
+                if killed := self._stop(state, [member], STOP_TIMEOUT_S, lambda _: None):
+                    raise ReplogError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"{killed[0]} did not stop within {STOP_TIMEOUT_S:g} s and was killed; its log says why: "
+                        f"{self.log_file(member)}; start it with: replog cluster up --directory {self.directory}",
+                    )
+                self._start(state, member, [])
+                self._wait_until_serving([member], wait)
+                self._wait_until_unfenced(state, wait)
+            self._wait_until_ready(state, wait)
 
     def __enter__(self) -> Self:
         return self.up()
@@ -435,6 +462,13 @@ class LocalCluster:
             return ""
 
         wait(missing, f"not unfenced in time (logs: {self.directory}/*/*.log)")
+
+    def _wait_until_ready(self, state: ClusterFile, wait: Wait) -> None:
+        def missing() -> str:
+            behind = [b.name for b in state.brokers if not probe.is_serving(b.address, self.tls, READY)]
+            return f"{', '.join(behind)} not in sync" if behind else ""
+
+        wait(missing, "not every replica came in sync")
 
     def _check_alive(self, member: LocalMember) -> None:
         if member.state is ProcessState.STOPPED:

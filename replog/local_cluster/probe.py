@@ -17,12 +17,12 @@ from replog.rpc.v1 import log_pb2
 CALL_TIMEOUT_S = 2.0
 
 
-def is_serving(address: str, tls: Tls | None = None) -> bool:
-    """Whether the server at `address` answers a grpc.health.v1 check with SERVING."""
+def is_serving(address: str, tls: Tls | None = None, service: str = "") -> bool:
+    """Whether the server at `address` answers a grpc.health.v1 check of it, or of one service, with SERVING."""
     with blocking_channel(address, tls) as channel:
         try:
             response = health_pb2_grpc.HealthStub(channel).Check(
-                health_pb2.HealthCheckRequest(), timeout=CALL_TIMEOUT_S
+                health_pb2.HealthCheckRequest(service=service), timeout=CALL_TIMEOUT_S
             )
         except grpc.RpcError:
             return False

@@ -49,6 +49,11 @@ class PartitionIndex:
         self._topics: dict[str, OfTopic] = {}
         self._on_broker: defaultdict[int, Names] = defaultdict(Names)
         self._led_by: defaultdict[int, Names] = defaultdict(Names)
+        self._behind_on: defaultdict[int, Names] = defaultdict(Names)
+
+    @property
+    def _by_broker(self) -> tuple[defaultdict[int, Names], ...]:
+        return self._on_broker, self._led_by, self._behind_on
 
     def topic_id(self, topic: str) -> bytes | None:
         """The id under which the topic has partitions here; None if it has none."""
@@ -65,6 +70,10 @@ class PartitionIndex:
     def led_by(self, broker_id: int) -> Names:
         """NO_LEADER: those without a leader."""
         return self._led_by.get(broker_id, _NONE)
+
+    def behind_on(self, broker_id: int) -> Names:
+        """Those whose replica there has to catch up with a leader."""
+        return self._behind_on.get(broker_id, _NONE)
 
     def put(self, tp: TopicPartition, topic_id: bytes, new: PartitionState) -> None:
         """All partitions of a topic come with the same id."""
@@ -85,6 +94,10 @@ class PartitionIndex:
             if old is not None:
                 self._led_by[old.leader].discard(tp)
             self._led_by[new.leader].by_topic[topic][tp] = None
+        for broker_id in old.behind if old is not None else ():
+            self._behind_on[broker_id].discard(tp)
+        for broker_id in new.behind:
+            self._behind_on[broker_id].by_topic[topic][tp] = None
         for names, holds in ((self.reassigning, new.reassigning), (self.displaced, new.leader != new.replicas[0])):
             if holds:
                 names.by_topic[topic][tp] = None
@@ -94,7 +107,7 @@ class PartitionIndex:
     def take_over(self, other: "PartitionIndex") -> None:
         """The topics of another index, none of which have partitions here."""
         self._topics |= other._topics
-        for mine, theirs in ((self._on_broker, other._on_broker), (self._led_by, other._led_by)):
+        for mine, theirs in zip(self._by_broker, other._by_broker, strict=True):
             for broker_id, names in theirs.items():
                 mine[broker_id].by_topic |= names.by_topic
         self.reassigning.by_topic |= other.reassigning.by_topic
@@ -102,6 +115,9 @@ class PartitionIndex:
 
     def forget_topic(self, topic: str) -> Mapping[TopicPartition, PartitionState]:
         """Its partitions, which are here no longer."""
-        for names in (*self._on_broker.values(), *self._led_by.values(), self.reassigning, self.displaced):
-            names.by_topic.pop(topic, None)
+        for by_broker in self._by_broker:
+            for names in by_broker.values():
+                names.by_topic.pop(topic, None)
+        self.reassigning.by_topic.pop(topic, None)
+        self.displaced.by_topic.pop(topic, None)
         return self._topics.pop(topic).states

@@ -34,6 +34,13 @@ class PartitionState:
     def reassigning(self) -> bool:
         return bool(self.adding or self.removing)
 
+    @property
+    def behind(self) -> tuple[int, ...]:
+        """The replicas that have to catch up with a leader, except those that are only just added."""
+        if self.leader == NO_LEADER or len(self.isr) == len(self.replicas):
+            return ()
+        return tuple(replica for replica in self.replicas if replica not in self.isr and replica not in self.adding)
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:

@@ -10,6 +10,7 @@ from replog.rpc.serving import CallEnded
 from replog.rpc.status import CallStatus
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
+READY = "ready"  # of a broker: it serves, and each of its replicas is in sync, so that another broker may be restarted
 _Answer = health_pb2.HealthCheckResponse
 
 
@@ -20,7 +21,10 @@ class Health:
 
     def set_serving(self, names: Iterable[str], serving: bool) -> None:
         """Of these services; "" is the server as a whole."""
-        self._statuses |= dict.fromkeys(names, _Answer.SERVING if serving else _Answer.NOT_SERVING)
+        before = self._statuses
+        self._statuses = before | dict.fromkeys(names, _Answer.SERVING if serving else _Answer.NOT_SERVING)
+        if self._statuses == before:
+            return
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -210,6 +210,7 @@ class Broker:
         self._spawn(moves.run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._listening.set_serving(True)
+        await self._tell_ready()
         log.info(
             "serving",
             broker=config.node_id,
@@ -254,8 +255,14 @@ class Broker:
             return
         try:
             await self._roles.apply(records, is_all=is_all)
+            await self._tell_ready()
         except Exception as error:  # noqa: BLE001 (whatever it is)
             self._fail(error)
+
+    async def _tell_ready(self) -> None:
+        """Whether another broker may be restarted, as far as this one is concerned."""
+        running = self._lifecycle.standing.state is BrokerState.RUNNING
+        await self._listening.set_ready(running and not self._image.index.behind_on(self.config.node_id))
 
     def _is_waited_for(self) -> bool:
         """Newer metadata than what is being applied may say who leads."""
@@ -308,6 +315,7 @@ class Broker:
     async def stop(self) -> None:
         """Controlled shutdown: leaderships handed over, everything flushed, marker written. At once after a failure."""
         await self._listening.set_serving(False)
+        await self._listening.set_ready(False)
         if self.failed:
             await self._lifecycle.say_goodbye(GOODBYE_TIMEOUT_S)
         else:

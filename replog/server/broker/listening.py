@@ -8,6 +8,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.config import BrokerConfig
 from replog.listeners import Listener
 from replog.rpc import methods
+from replog.rpc.health import READY
 from replog.rpc.transport import Server, Transport
 from replog.server.authorizer import Authorizer, guarded
 
@@ -43,6 +44,7 @@ class Listening:
         """Raises INVALID_CONFIG when an address cannot be bound."""
         for listener, server in self._servers.items():
             self.bound[listener.name] = await server.start()
+            await server.set_serving(False, READY)
         addresses = {listener.name: listener.advertised or self.bound[listener.name] for listener in self._servers}
         first, *others = addresses
         self.address = addresses[first]
@@ -52,6 +54,11 @@ class Listening:
         """What health checks answer."""
         for server in self._servers.values():
             await server.set_serving(serving)
+
+    async def set_ready(self, ready: bool) -> None:
+        """What they answer when they are asked for READY."""
+        for server in self._servers.values():
+            await server.set_serving(ready, READY)
 
     async def stop(self, grace_s: float) -> None:
         """All of them at once: those that never listened, too."""

@@ -22,7 +22,7 @@ def _some_state(chance):
     replicas = tuple(chance.sample(BROKERS, chance.randint(1, 3)))
     return PartitionState(
         replicas=replicas,
-        isr=replicas,
+        isr=replicas[: chance.randint(1, 3)],
         leader=chance.choice((*replicas, replicas[0], NO_LEADER)),
         leader_epoch=0,
         partition_epoch=0,
@@ -50,6 +50,11 @@ def test_the_index_knows_what_a_look_at_every_partition_finds(seed):
             assert set(image.index.on_broker(broker_id)) == {at for at, s in everything if broker_id in s.replicas}
             assert set(image.index.led_by(broker_id)) == {at for at, s in everything if s.leader == broker_id}
             assert bool(image.index.led_by(broker_id)) == any(s.leader == broker_id for _, s in everything)
+            assert set(image.index.behind_on(broker_id)) == {
+                at
+                for at, s in everything
+                if broker_id in s.replicas and broker_id not in (*s.isr, *s.adding) and s.leader != NO_LEADER
+            }
         assert set(image.index.reassigning) == {at for at, s in everything if s.reassigning}
         assert set(image.index.displaced) == {at for at, s in everything if s.leader != s.replicas[0]}
 
