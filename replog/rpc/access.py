@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from replog.acl import Operation
+from replog.acl import CLUSTER_NAME, Operation
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Peer, Role
+
+
+class Imposture(ReplogError):
+    """A certificate is not that of who may ask this. `resource` and `rule` are for the audit log."""
+
+    def __init__(self, message: str, resource: str, rule: str) -> None:
+        super().__init__(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message)
+        self.resource = resource
+        self.rule = rule
 
 
 class On(Enum):
@@ -32,20 +41,23 @@ class Access:
     on: On = On.CLUSTER
 
     def check_role(self, path: str, asks: Peer) -> None:
-        """Raises CLUSTER_AUTHORIZATION_FAILED."""
+        """Raises `Imposture`."""
         if self.role is not Role.ANY and asks.role is not Role.ANY and asks.role is not self.role:
-            raise ReplogError(
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            raise Imposture(
                 f"{path} is for a {self.role}'s certificate; {asks.principal} at {asks.host} is a {asks.role}",
+                f"CLUSTER:{CLUSTER_NAME}",
+                f"it is for a {self.role}'s certificate",
             )
 
     def check_claim(self, path: str, asks: Peer, request: Any) -> None:
-        """Raises CLUSTER_AUTHORIZATION_FAILED."""
+        """Raises `Imposture`."""
         if self.claim and asks.role is Role.BROKER and str(getattr(request, self.claim)) != asks.name:
-            raise ReplogError(
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                f"{path}: {self.claim}={getattr(request, self.claim)} is not the broker of the certificate, "
+            claimed = getattr(request, self.claim)
+            raise Imposture(
+                f"{path}: {self.claim}={claimed} is not the broker of the certificate, "
                 f"{asks.principal} at {asks.host}; issue one for each broker: replog tls issue broker ID",
+                f"BROKER:{claimed}",
+                "it is not the broker of the certificate",
             )
 
 

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.access import ACTION, Imposture
 from replog.rpc.gate import Gate
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer
 from replog.rpc.status import CallStatus, to_status
-from replog.rpc.transport import ServerStream, send_answers
+from replog.rpc.transport import Denied, ServerStream, send_answers
 
 logger = logging.getLogger(__name__)
 
@@ -21,16 +22,22 @@ class TimedStream(ServerStream, Protocol):
         """Raises TimeoutError, too."""
 
 
-async def serve(method: Method, handler: Callable[..., Any], gate: Gate, stream: TimedStream, asks: Peer) -> None:
+async def serve(
+    method: Method, handler: Callable[..., Any], gate: Gate, stream: TimedStream, asks: Peer, denied: Denied
+) -> None:
     """Every method is served as a stream both ways, which is the same on the wire. So a call passes the gate before its
     request is received, and the handler knows when a single answer was taken, too."""
-    method.access.check_role(method.path, asks)
-    with gate.place(asks):
-        if method.client_streaming:
-            await handler(stream)
-            return
-        request = await _only_request(stream)
-        await send_answers(handler(request), stream.send)
+    try:
+        method.access.check_role(method.path, asks)
+        with gate.place(asks):
+            if method.client_streaming:
+                await handler(stream)
+                return
+            request = await _only_request(stream)
+            await send_answers(handler(request), stream.send)
+    except Imposture as error:
+        denied(asks, ACTION.name, error.resource, method.path, error.rule)
+        raise
 
 
 async def _only_request(stream: TimedStream) -> Any:

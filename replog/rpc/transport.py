@@ -11,10 +11,19 @@ from typing import Any, Protocol
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.rpc.methods import Method
+from replog.rpc.peer import Peer
 
 
 def always() -> bool:
     return True
+
+
+Denied = Callable[[Peer, str, str, str, str], None]
+"""Hears who may not do what: the peer, the operation, the resource, the method's path, and why."""
+
+
+def unheard(*_: object) -> None:
+    """A `Denied` that keeps nothing."""
 
 
 class BothWays(Protocol):
@@ -84,8 +93,9 @@ class Server(Protocol):
     -> None`. A `ReplogError` it raises ends the call with that error.
     """
 
-    def add(self, service: ServiceDescriptor, handlers: object) -> None:
-        """Serve every rpc of `service` with the methods of `handlers`."""
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
+        """Serve every rpc of `service` with the methods of `handlers`. `denied` hears whose certificate is of another
+        role or of another broker than a call is for; the caller hears it, too."""
 
     async def start(self) -> str:
         """Bind and serve, not yet healthy; returns the address bound, which tells the port when 0 was asked for.

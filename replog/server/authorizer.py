@@ -18,7 +18,6 @@ from replog.rpc.access import Access, On
 from replog.rpc.methods import Method, methods_of
 from replog.rpc.peer import Peer, Role, peer
 from replog.server.audit_log import AuditLog
-from replog.server.clock import Clock
 
 MAX_REMEMBERED = 10_000  # topics that one stream was allowed
 _FAILED = {
@@ -36,12 +35,12 @@ def everything(_topic: str) -> bool:
 class Authorizer:
     """Of one process. `acls` may change at any time; the next question is answered by what they are then."""
 
-    def __init__(self, config: AuthorizerConfig, acls: AclTable, clock: Clock) -> None:
+    def __init__(self, config: AuthorizerConfig, acls: AclTable, audit: AuditLog) -> None:
         self.enabled = bool(config.authorizer_class_name)
         self._super_users = frozenset(config.super_users)
         self._default = config.allow_everyone_if_no_acl_found
         self._acls = acls
-        self._audit = AuditLog(clock)
+        self.audit = audit
 
     @property
     def generation(self) -> int:
@@ -65,7 +64,7 @@ class Authorizer:
         allowed = verdict.allowed or (not verdict.known and self._default)
         if not allowed and not quietly:
             rule = "no ACL allows it" if verdict.acl is None else str(verdict.acl)
-            self._audit.denied(asks, operation.name, f"{kind.name}:{name}", path, rule)
+            self.audit.denied(asks, operation.name, f"{kind.name}:{name}", path, rule)
         return allowed
 
     def check(self, method: Method, request: Any) -> None:

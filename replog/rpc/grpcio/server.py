@@ -28,6 +28,7 @@ from replog.rpc.reflection import SERVICES, Reflection
 from replog.rpc.serving import cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
 from replog.rpc.tls import Tls
+from replog.rpc.transport import Denied, unheard
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +71,9 @@ class GrpcServer:
         self._names: list[str] = []
         self.add(HEALTH, self._health)
 
-    def add(self, service: ServiceDescriptor, handlers: object) -> None:
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
         table = {
-            name: _rpc_handler(method, getattr(handlers, method.handler_name), self._tls)
+            name: _rpc_handler(method, getattr(handlers, method.handler_name), self._tls, denied)
             for name, method in zip((m.name for m in service.methods), methods_of(service).values(), strict=True)
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, table),))
@@ -105,16 +106,16 @@ class GrpcServer:
         await self._server.stop(grace_s)
 
 
-def _rpc_handler(method: Method, handler: Callable[..., Any], tls: Tls | None) -> Any:
+def _rpc_handler(method: Method, handler: Callable[..., Any], tls: Tls | None, denied: Denied) -> Any:
     return grpc.stream_stream_rpc_method_handler(
-        _served(method, handler, Gate(method.path, method.limit), tls),
+        _served(method, handler, Gate(method.path, method.limit), tls, denied),
         request_deserializer=partial(decoded, method.decode_request),  # gRPC would answer what raises with INTERNAL
         response_serializer=method.encode_response,
     )
 
 
 def _served(
-    method: Method, handler: Callable[..., Any], gate: Gate, tls: Tls | None
+    method: Method, handler: Callable[..., Any], gate: Gate, tls: Tls | None, denied: Denied
 ) -> Callable[[Any, Any], Awaitable[None]]:
     async def serve_call(_requests: Any, context: Any) -> None:
         _name_task(method.path)
@@ -122,7 +123,7 @@ def _served(
             asks = _peer(context, tls)
             handling(asks)
             stream = GrpcServerStream(context, method, asks)
-            await serve(method, handler, gate, stream, asks)
+            await serve(method, handler, gate, stream, asks, denied)
             await stream.sent()
         except (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError):
             return  # the client has gone; there is nobody to tell

@@ -23,6 +23,7 @@ from replog.rpc.methods import methods_of
 from replog.rpc.reflection import SERVICES, Reflection
 from replog.rpc.serving import cannot_listen
 from replog.rpc.tls import Tls
+from replog.rpc.transport import Denied, unheard
 
 BACKLOG = 1024  # connections that wait to be taken
 AT_ONCE = 16  # of them taken in one turn of the loop, which else does nothing meanwhile
@@ -50,11 +51,12 @@ class H2Server:
         self._health = Health()
         self.add(HEALTH, self._health)
 
-    def add(self, service: ServiceDescriptor, handlers: object) -> None:
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
         for method in methods_of(service).values():
             handler = getattr(handlers, method.handler_name)
             ends_with_answer = not method.client_streaming and inspect.iscoroutinefunction(handler)
-            self._routes[method.path] = Route(method, handler, Gate(method.path, method.limit), ends_with_answer)
+            gate = Gate(method.path, method.limit)
+            self._routes[method.path] = Route(method, handler, gate, denied, ends_with_answer)
         self._names.append(service.full_name)
 
     async def start(self) -> str:

@@ -27,7 +27,7 @@ from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, anonymous, handling, unproved
 from replog.rpc.serving import decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
-from replog.rpc.transport import always
+from replog.rpc.transport import Denied, always
 
 FLIGHT = 16 << 10  # bytes of a handshake that are taken at a time: they may have to wait
 SILENCE_S = 30.0  # until a ping
@@ -41,6 +41,7 @@ class Route(NamedTuple):
     method: Method
     handler: Callable[..., Any]
     gate: Gate
+    denied: Denied
     ends_with_answer: bool  # the handler does nothing after its one answer
 
 
@@ -107,7 +108,7 @@ class ServerCall:
     async def run(self) -> None:
         route = self._route
         try:
-            await serve(route.method, route.handler, route.gate, self, self._wire.asks)
+            await serve(route.method, route.handler, route.gate, self, self._wire.asks, route.denied)
         except asyncio.CancelledError:
             if self._wire.is_under_way(self):
                 raise  # by somebody else: the loop ends

@@ -31,7 +31,7 @@ class Listening:
         for number, (listener, server) in enumerate(self._servers.items()):
             if self._serves(service, listener, is_first=number == 0):
                 handlers = handlers_of(listener.name if number else "")
-                server.add(service, guarded(service, handlers, authorizer))
+                server.add(service, guarded(service, handlers, authorizer), authorizer.audit.denied)
 
     def _serves(self, service: ServiceDescriptor, listener: Listener, *, is_first: bool) -> bool:
         if service in (methods.REPLICA, methods.PRESENCE):

@@ -49,7 +49,6 @@ class ControllerServer:
             return controller
 
         self._config = config
-        self._clock = clock
         self._is_behind = asyncio.Event()
         self.address = ""
         self._telling: asyncio.Task[None] | None = None
@@ -63,7 +62,8 @@ class ControllerServer:
             assert isinstance(store, EtcdStore)
             self._terms = Terms(store, election, new_controller, self._tell_whether_it_decides)
         self._server = transport.listen(config.listeners)
-        self._server.add(methods.CONTROLLER, OfOneTerm(config, clock, lambda: self.controller))
+        handlers = OfOneTerm(config, lambda: self.controller)
+        self._server.add(methods.CONTROLLER, handlers, lambda *denial: self.controller.audit.denied(*denial))
 
     @property
     def controller(self) -> ActiveController:
@@ -81,9 +81,8 @@ class ControllerServer:
     async def metrics(self, asks: Peer) -> list[Metric]:
         """What `/metrics` shows. Raises CLUSTER_AUTHORIZATION_FAILED for who may not describe the cluster."""
         controller = self.controller
-        Authorizer(self._config, controller.state.image.acls, self._clock).check_cluster(
-            asks, Operation.DESCRIBE, "/metrics"
-        )
+        authorizer = Authorizer(self._config, controller.state.image.acls, controller.audit)
+        authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
         return await controller_metrics(controller, decides=self.decides)
 
     @property
@@ -144,9 +143,8 @@ class ControllerServer:
 class OfOneTerm:
     """Each call is carried out by the controller of the term in which it came, even if that is over meanwhile."""
 
-    def __init__(self, config: ControllerConfig, clock: Clock, current: Callable[[], ActiveController]) -> None:
+    def __init__(self, config: ControllerConfig, current: Callable[[], ActiveController]) -> None:
         self._config = config
-        self._clock = clock
         self._current = current
         self._of: ActiveController | None = None
         self._handlers: object = None
@@ -159,7 +157,7 @@ class OfOneTerm:
             controller = self._current()
             controller.check_active()  # one that does not decide knows no ACLs
             if controller is not self._of:
-                authorizer = Authorizer(self._config, controller.state.image.acls, self._clock)
+                authorizer = Authorizer(self._config, controller.state.image.acls, controller.audit)
                 service = ControllerService(controller)
                 self._of, self._handlers = controller, guarded(methods.CONTROLLER, service, authorizer)
             return getattr(self._handlers, name)(request)

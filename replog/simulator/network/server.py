@@ -8,6 +8,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.addresses import parse_address
 from replog.rpc.methods import methods_of
+from replog.rpc.transport import Denied, unheard
 from replog.simulator.runtime.process import SimulatedProcess
 
 AFTER_CANCEL_S = 1.0  # how long a server that stops waits for handlers it has cancelled
@@ -29,7 +30,7 @@ class SimulatedServer:
         self._bind = bind
         self._address = address
 
-    def add(self, service: ServiceDescriptor, handlers: object) -> None:
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
         for method in methods_of(service).values():
             self.handlers[method.path] = getattr(handlers, method.handler_name)
 

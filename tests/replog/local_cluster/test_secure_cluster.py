@@ -7,13 +7,12 @@ import pytest
 
 from replog.client import Admin, Consumer, Producer
 from replog.errors import ErrorCode, ReplogError
-from replog.local_cluster import probe
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.rpc.methods import Controller
+from replog.rpc.methods import Controller, Replica
 from replog.rpc.transports import TRANSPORTS, VARIABLE
-from replog.rpc.v1 import controller_pb2
+from replog.rpc.v1 import controller_pb2, replica_pb2
 from replog.topic import TopicPartition
-from tests.replog.rpc.handlers import error_of
+from tests.replog.rpc.handlers import channel_to, error_of
 
 pytestmark = pytest.mark.processes
 
@@ -48,15 +47,23 @@ async def test_a_secure_cluster_serves_those_who_show_a_certificate_and_no_other
             error = await error_of(stranger.list_topics())
         assert error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT), error
         assert "security.protocol=SSL" in error.message
-        with pytest.raises(ReplogError) as refused:
-            probe.call(
-                cluster.state.controller.address,
-                Controller["register_broker"],
-                controller_pb2.RegisterBrokerRequest(broker_id=1),
-                10,
-                cluster.tls,
-            )
-        assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        for member, method, request in (
+            (cluster.state.controller, Controller["register_broker"], controller_pb2.RegisterBrokerRequest()),
+            (cluster.state.broker(1), Replica["fetch"], replica_pb2.ReplicaFetchRequest()),
+        ):
+            async with channel_to(member.address, transport) as channel:
+                stream = channel.open(method)
+                stream.post(request)
+                assert (await error_of(stream.receive(10))).code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            (denied,) = [line for line in cluster.log_file(member).read_text().splitlines() if method.path in line]
+            for word in (
+                "replog.authorizer",
+                '"denied"',
+                "User:admin",
+                "127.0.0.1",
+                "it is for a broker's certificate",
+            ):
+                assert word in denied
         _no_secret_is_shown(cluster)
         with pytest.raises(ReplogError, match=r"says replog://.*/client/admin, and this is broker 1"):
             _broker_with_another_certificate(cluster)

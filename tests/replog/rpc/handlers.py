@@ -13,7 +13,7 @@ from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.peer import Peer, peer
-from replog.rpc.transport import Channel, ServerStream, Transport
+from replog.rpc.transport import Channel, Denied, ServerStream, Transport, unheard
 from replog.rpc.v1 import inspection_pb2, log_pb2
 
 GRPCIO = GrpcTransport()
@@ -98,11 +98,13 @@ class Handlers:
 
 
 @contextlib.asynccontextmanager
-async def serving(handlers: object, *services: ServiceDescriptor, transport: Transport = GRPCIO) -> AsyncIterator[str]:
+async def serving(
+    handlers: object, *services: ServiceDescriptor, transport: Transport = GRPCIO, denied: Denied = unheard
+) -> AsyncIterator[str]:
     """A server; its address."""
     server = transport.listen("127.0.0.1:0")
     for service in services:
-        server.add(service, handlers)
+        server.add(service, handlers, denied)
     address = await server.start()
     await server.set_serving(True)
     try:

@@ -21,6 +21,7 @@ from replog.rpc.http2 import handshakes
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.peer import Peer, Role
 from replog.rpc.tls import NAME_LENGTH, Identity, Tls, TlsFiles, identity_of
+from replog.rpc.transport import Denied, unheard
 from replog.rpc.v1 import controller_pb2, presence_pb2, replica_pb2
 from replog.server.descriptors import raise_limit
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, serving
@@ -51,8 +52,11 @@ def handlers() -> Handlers:
 
 
 @contextlib.asynccontextmanager
-async def broker(server: Any, authority: Authority, handlers: Handlers, auth: str = "required") -> AsyncIterator[str]:
-    async with serving(handlers, *SERVICES, transport=server(authority.tls(Role.BROKER, "1", auth))) as address:
+async def broker(
+    server: Any, authority: Authority, handlers: Handlers, auth: str = "required", denied: Denied = unheard
+) -> AsyncIterator[str]:
+    tls = authority.tls(Role.BROKER, "1", auth)
+    async with serving(handlers, *SERVICES, transport=server(tls), denied=denied) as address:
         yield address
 
 
@@ -167,6 +171,10 @@ async def test_a_clients_certificate_is_no_servers_though_its_authority_lets_it_
     assert not handlers.peers
 
 
+WHOLE = "CLUSTER:kafka-cluster"
+PRINCIPALS = {Role.CLIENT: "User", Role.BROKER: "Broker", Role.CONTROLLER: "Controller"}
+
+
 async def _register(channel: Any, broker_id: int) -> None:
     request = controller_pb2.RegisterBrokerRequest(broker_id=broker_id)
     await channel.call(methods.Controller["register_broker"], request, 20)
@@ -187,21 +195,22 @@ async def _ask_who(channel: Any, broker_id: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "name", "does", "refused"),
+    ("role", "name", "does", "refused", "resource"),
     [
-        (Role.CLIENT, "1", _register, "is for a broker's certificate; User:1 at 127.0.0.1 is a client"),
-        (Role.CLIENT, "1", _open, "is for a broker's certificate; User:1 at 127.0.0.1 is a client"),
-        (Role.CONTROLLER, "1", _open, "is for a broker's certificate; Controller:1"),
-        (Role.BROKER, "2", _register, "broker_id=1 is not the broker of the certificate, Broker:2"),
-        (Role.BROKER, "2", _follow, "replica_id=1 is not the broker of the certificate, Broker:2"),
-        (Role.BROKER, "1", _ask_who, "is for a controller's certificate; Broker:1"),
+        (Role.CLIENT, "1", _register, "is for a broker's certificate; User:1 at 127.0.0.1 is a client", WHOLE),
+        (Role.CLIENT, "1", _open, "is for a broker's certificate; User:1 at 127.0.0.1 is a client", WHOLE),
+        (Role.CONTROLLER, "1", _open, "is for a broker's certificate; Controller:1", WHOLE),
+        (Role.BROKER, "2", _register, "broker_id=1 is not the broker of the certificate, Broker:2", "BROKER:1"),
+        (Role.BROKER, "2", _follow, "replica_id=1 is not the broker of the certificate, Broker:2", "BROKER:1"),
+        (Role.BROKER, "1", _ask_who, "is for a controller's certificate; Broker:1", WHOLE),
     ],
 )
 async def test_a_certificate_opens_what_is_its_roles_and_a_broker_speaks_for_itself(
-    server, client, authority, handlers, role, name, does, refused
+    server, client, authority, handlers, role, name, does, refused, resource
 ):
+    denied: list[tuple[object, ...]] = []
     async with (
-        broker(server, authority, handlers) as address,
+        broker(server, authority, handlers, denied=lambda *words: denied.append(words)) as address,
         channel_to(address, client(authority.tls(role, name))) as channel,
     ):
         error = await error_of(does(channel, 1))
@@ -209,6 +218,11 @@ async def test_a_certificate_opens_what_is_its_roles_and_a_broker_speaks_for_its
         assert refused in error.message
         assert not handlers.asked
         assert await ask(channel, "a") == ["a"], "what is anybody's is open"
+    ((asks, *words, why),) = denied
+    path = {_register: "Controller/RegisterBroker", _ask_who: "Presence/AreYou"}.get(does, "Replica/Fetch")
+    assert asks == Peer(f"{PRINCIPALS[role]}:{name}", role, "127.0.0.1")
+    assert words == ["CLUSTER_ACTION", resource, f"/replog.v1.{path}"]
+    assert str(why).removeprefix("it ") in refused
 
 
 async def test_who_has_the_certificate_is_let_through_to_the_handler(server, client, authority, handlers):

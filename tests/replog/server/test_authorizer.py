@@ -16,6 +16,7 @@ from replog.rpc.access import ACCESS, On
 from replog.rpc.methods import methods_of
 from replog.rpc.peer import Peer, Role, handling
 from replog.server import authorizer as module
+from replog.server.audit_log import AuditLog
 from replog.server.authorizer import Authorizer, guarded
 from replog.server.clock import SystemClock
 
@@ -46,7 +47,7 @@ def authorizer(*acls, **settings):
     for number, each in enumerate(acls):
         table.put(str(number), each)
     config = AuthorizerConfig.parse({"authorizer.class.name": STANDARD} | settings, "test")
-    return Authorizer(config, table, SystemClock())
+    return Authorizer(config, table, AuditLog(SystemClock()))
 
 
 class Handlers:
@@ -158,7 +159,7 @@ def test_what_was_allowed_is_remembered_until_an_acl_changes():
     table = AclTable()
     table.put("1", acl(ResourceType.TOPIC, Operation.READ))
     config = AuthorizerConfig.parse({"authorizer.class.name": STANDARD}, "test")
-    judge = Authorizer(config, table, SystemClock())
+    judge = Authorizer(config, table, AuditLog(SystemClock()))
     asked = []
     verdict = table.verdict
     table.verdict = lambda *question: asked.append(question) or verdict(*question)
@@ -193,7 +194,7 @@ def test_what_is_remembered_has_a_bound(monkeypatch):
 
 
 def test_without_an_authorizer_nobody_asks_who_asks():
-    judge = Authorizer(AuthorizerConfig(), AclTable(), SystemClock())
+    judge = Authorizer(AuthorizerConfig(), AclTable(), AuditLog(SystemClock()))
     handlers = Handlers()
     assert guarded(methods.LOG, handlers, judge) is handlers
     assert judge.permits(methods.Log["fetch"])("t")

@@ -26,6 +26,7 @@ from replog.log.files.cold import ColdRead
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_HEIRS, PartitionState
 from replog.quota import ReplicationQuota
+from replog.server.audit_log import AuditLog
 from replog.server.authorizer import Authorizer
 from replog.server.broker.replicas.budget import Budget, Held
 from replog.server.broker.replicas.cold_reads import ColdReads
@@ -65,7 +66,7 @@ class ReplicaManager:
         self.look_ups = LookUps()
         self.traffic = Traffic(clock)
         self.pace = Pace(clock)
-        self.authorizer = Authorizer(config, image.acls, clock)
+        self.authorizer = Authorizer(config, image.acls, AuditLog(clock))
         self.cold_reads = ColdReads(self._tell)
         self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
         self.waiting_produces = Held(config.queued_max_request_bytes)
