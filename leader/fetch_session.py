@@ -23,7 +23,7 @@ from replog.log.files.cold import NOTHING, ColdRead, Stretch
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
-MAX_SESSION_PARTITIONS = 100_000
+MAX_SESSION_PARTITIONS = 30_000  # its end takes them back in one step. A cluster has at most 20,000
 MAX_LOOKS = 500  # partitions at a time, at 3 to 30 us each
 
 R = TypeVar("R", bound=Reader)
@@ -152,7 +152,7 @@ class FetchSession(ABC, Generic[R]):
         for tp in request.forgotten:
             self._forget(tp)
         for tp, fetch in request.named.items():
-            self._name(tp, fetch)
+            self.name(tp, fetch)
 
     def ask(self, request: SessionRequest, now_ms: int, room: int) -> SessionResponse | None:
         """Read for this request, whose changes are taken over, at most `room` bytes. 0: only bounds, and at once if
@@ -174,7 +174,11 @@ class FetchSession(ABC, Generic[R]):
         self._park(rows, min_bytes, now_ms + min(wait_ms, self._max_wait_ms), now_ms)
         return None
 
-    def _name(self, tp: TopicPartition, fetch: FetchPartition) -> None:
+    def name(self, tp: TopicPartition, fetch: FetchPartition) -> None:
+        """Take over one that a request names. While none waits, many may be named in several steps.
+
+        Raises INVALID_REQUEST if there are too many, and what `Host.watch` raises.
+        """
         known = self._named.get(tp)
         if known is None:
             if len(self._named) >= MAX_SESSION_PARTITIONS:

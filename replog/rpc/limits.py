@@ -20,6 +20,7 @@ MAX_HANDSHAKES = 1000  # of TLS that have not ended, on one server; with one mor
 HANDSHAKE_S = 10.0  # for one of them
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
 MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker; as many as a topic may have
+MAX_BATCHES_PER_REQUEST = 500  # of a produce: they are appended in one step, at some 40 us each
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +93,10 @@ LIMITS = {
 ETCD_LIMIT = Limit(1000, 2 * MIB)  # of the simulator's etcd; a real one takes 1.5 MiB
 
 
-def check_count(named: Sized) -> None:
+def check_count(named: Sized, most: int = MAX_PARTITIONS_PER_REQUEST) -> None:
     """Raises INVALID_REQUEST if a request to a broker names more partitions than it may."""
-    if len(named) > MAX_PARTITIONS_PER_REQUEST:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST, f"{len(named)} partitions in one request; at most {MAX_PARTITIONS_PER_REQUEST}"
-        )
+    if len(named) > most:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{len(named)} partitions in one request; at most {most}")
 
 
 def check_fits(size: int, max_bytes: int) -> None:

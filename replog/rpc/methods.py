@@ -9,7 +9,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from replog.rpc import codec
 from replog.rpc.access import ACCESS, ANYBODY, Access
-from replog.rpc.limits import ETCD_LIMIT, LIMITS, MAX_PARTITIONS_PER_REQUEST, Limit
+from replog.rpc.limits import ETCD_LIMIT, LIMITS, MAX_BATCHES_PER_REQUEST, Limit
 from replog.rpc.v1 import controller_pb2, etcd_pb2, inspection_pb2, log_dirs_pb2, log_pb2, presence_pb2, replica_pb2
 
 OTHER_FIELDS = 16  # of a request, besides its partitions
@@ -62,7 +62,7 @@ def _decoder(message_type: Any) -> Callable[[bytes], Any]:
 
 def _request_decoder(message_type: Any, limit: Limit) -> Callable[[bytes], Any]:
     if codec.carries_records(message_type):
-        return codec.RecordsDecoder(message_type, limit.request_bytes, MAX_PARTITIONS_PER_REQUEST + OTHER_FIELDS)
+        return codec.RecordsDecoder(message_type, limit.request_bytes, MAX_BATCHES_PER_REQUEST + OTHER_FIELDS)
     return codec.LimitedDecoder(message_type, limit.request_bytes)
 
 

@@ -325,8 +325,9 @@ class Accumulator:
         if self._waiters:
             self._wake_waiter()
 
-    def take(self, queue: PartitionQueue, room: int) -> list[ProducerBatch]:
-        """The queue's oldest batches that may go now, within `room` bytes but at least one; closed and in flight.
+    def take(self, queue: PartitionQueue, room: int, most: int) -> list[ProducerBatch]:
+        """The queue's oldest batches that may go now, `most` of them within `room` bytes, but at least one; closed and
+        in flight.
 
         None of them when it turns out that nothing may go yet; the queue is offered again when something may.
         """
@@ -336,7 +337,8 @@ class Accumulator:
         oldest = queue.flying[0] if queue.flying else None
         for batch in queue.batches:
             size += batch.bytes + BATCH_OVERHEAD
-            if not queue.admits(batch, oldest) or (taken and (size > room or not self._due(queue, batch))):
+            full = size > room or len(taken) == most
+            if not queue.admits(batch, oldest) or (taken and (full or not self._due(queue, batch))):
                 break
             again = batch.sequence is not None
             if oldest is None:

@@ -17,6 +17,7 @@ from replog.client.producing.idempotence import MAX_OUTSTANDING
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.codec import WithRecords
+from replog.rpc.limits import MAX_BATCHES_PER_REQUEST
 from replog.rpc.methods import Log
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import log_pb2
@@ -205,11 +206,12 @@ class ProduceStream:
         flights: list[Flight] = []
         room = self._sender.max_request_bytes
         for queue in list(self._ready):
-            if flights and queue.batches and queue.batches[0].bytes + BATCH_OVERHEAD > room:
+            places = MAX_BATCHES_PER_REQUEST - len(head.partitions)
+            if not places or (flights and queue.batches and queue.batches[0].bytes + BATCH_OVERHEAD > room):
                 self._full_bytes = ENOUGH_BYTES
                 break
             del self._ready[queue]
-            batches = self._sender.accumulator.take(queue, room)
+            batches = self._sender.accumulator.take(queue, room, places)
             if not batches:  # they have expired meanwhile, or have to wait after all
                 continue
             flights.append((queue, batches))

@@ -4,6 +4,7 @@ sends."""
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from replog.errors import ReplogError
 from replog.log.offsets import Buffer
@@ -12,6 +13,8 @@ from replog.rpc.http2.deadlines import Deadlines
 from replog.rpc.http2.frames import CANCEL
 
 MAX_WAITING = 64 << 10  # bytes of what was posted; with more of them a stream is not read from
+STEP_S = 0.005  # after it, what has come besides waits for the next turn of the loop
+TAKEN_AT_ONCE = 50  # messages, before a reader that never has to wait lets others have their turn
 
 
 class Exchange:
@@ -27,16 +30,21 @@ class Exchange:
         self._write_soon = write_soon
         self._deadlines = deadlines
         self._came: deque[bytes] = deque()
+        self._taken = 0  # since others had their turn
         self._reading: asyncio.Future[None] | None = None
         self._handle: Callable[[bytes], None] | None = None  # of `each`
         self._ready: Callable[[], bool]
         self._handling = False  # something that came
         self._sending: asyncio.Future[None] | None = None
 
-    def on_message(self, payload: bytes) -> None:
+    def on_message(self, payload: bytes, *, late: bool = False) -> None:
+        """`late`: others that came with it have taken all the time of this turn of the loop."""
         self._came.append(payload)
         if self._handle is not None:
-            self._hand_over()
+            if late:
+                self.go_on()
+            elif len(self._came) == 1:  # else those before it wait for their turn
+                self._hand_over()
             return
         reading = self._reading
         if reading is not None and not reading.done():
@@ -56,6 +64,10 @@ class Exchange:
 
     async def next(self, timeout_s: float | None = None) -> bytes | None:
         """The next message; None when no more come. Raises what went wrong, and TimeoutError."""
+        self._taken += 1
+        if self._taken == TAKEN_AT_ONCE:
+            self._taken = 0
+            await asyncio.sleep(0)
         while not self._came:
             if self.over:
                 self._raise_failure()
@@ -94,13 +106,16 @@ class Exchange:
     def _hand_over(self) -> None:
         if self._handling:  # a handler's own doing: the loop below goes on
             return
-        self._handling = True
+        self._handling, begun_s = True, monotonic()
         try:
             while self._came and (handle := self._handle) is not None and self._ready():
                 payload = self._came.popleft()
                 if self._connection.took(self.stream, len(payload)):
                     self._write_soon()
                 handle(payload)
+                if self._came and monotonic() - begun_s >= STEP_S:
+                    self.go_on()
+                    break
         except Exception as error:  # noqa: BLE001 (it ends the call, not the connection)
             self._handle = None
             if self._reading is not None and not self._reading.done():

@@ -9,6 +9,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any, ClassVar, cast
 
 from replog.errors import ErrorCode, ReplogError
@@ -16,7 +17,7 @@ from replog.log.offsets import Buffer
 from replog.rpc.http2 import events
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.deadlines import Deadlines
-from replog.rpc.http2.exchange import Exchange
+from replog.rpc.http2.exchange import STEP_S, Exchange
 from replog.rpc.http2.reads import Reads
 from replog.rpc.http2.shield import Shield
 
@@ -69,6 +70,7 @@ class Wire(asyncio.BufferedProtocol):
         self._will_write = False  # at the end of this turn
         self._why = CLOSED
         self._heard = self._look_due = self._loop.time()
+        self._read_s = 0.0
         self._closed = asyncio.Event()
         self._asked: float | None = None  # since when an answer to a ping is due
         self._look: asyncio.TimerHandle | None = None
@@ -120,6 +122,7 @@ class Wire(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._heard = now = self._loop.time()
+        self._read_s = monotonic()  # which costs less to ask
         self._asked = None
         connection, reads = self.connection, self._reads
         reads.count += 1
@@ -215,7 +218,8 @@ class Wire(asyncio.BufferedProtocol):
             stream, payload = event
             exchange = self.exchanges.get(stream)
             if exchange is not None:
-                exchange.on_message(payload)  # type: ignore[arg-type]  # protobuf parses a bytearray as well
+                late = monotonic() - self._read_s >= STEP_S
+                exchange.on_message(payload, late=late)  # type: ignore[arg-type]  # protobuf parses a bytearray as well
             else:  # given up
                 self.connection.took(stream, len(payload))
 

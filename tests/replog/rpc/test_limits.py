@@ -12,7 +12,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import gate, grpcio, health, http2, limits, methods, reflection, serving
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
-from replog.rpc.limits import LIMITS, MAX_PARTITIONS_PER_REQUEST, MAX_STREAMS
+from replog.rpc.limits import LIMITS, MAX_BATCHES_PER_REQUEST, MAX_STREAMS
 from replog.rpc.peer import Peer, Role
 from replog.rpc.serving import decoded
 from replog.rpc.transport import Channel, Transport
@@ -220,9 +220,9 @@ def _raw(method: methods.Method) -> methods.Method:
 def test_partitions_beyond_the_limit_are_counted_before_the_head_is_parsed():
     decode = methods.Log["produce"].decode_request
     partition = log_pb2.ProducePartition(topic="t", partition=1, records_size=1)
-    most = log_pb2.ProduceRequest(partitions=[partition] * MAX_PARTITIONS_PER_REQUEST, acks=-1, timeout_ms=9)
+    most = log_pb2.ProduceRequest(partitions=[partition] * MAX_BATCHES_PER_REQUEST, acks=-1, timeout_ms=9)
     decoded = decode(encode_with_records(WithRecords(most, (b"x" * (60 << 20),))))
-    assert len(decoded.head.partitions) == MAX_PARTITIONS_PER_REQUEST
+    assert len(decoded.head.partitions) == MAX_BATCHES_PER_REQUEST
     for empty in (b"\x22\x00" * 2_000_000, b"\x22\x00" * 20_000 + b"\x7a\x01x", b"\x7a\x01x" + b"\x22\x00" * 20_000):
         with pytest.raises(ReplogError, match="names too much"):
             decode(empty)

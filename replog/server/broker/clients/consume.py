@@ -7,6 +7,7 @@ from replog.fetch import SessionRequest, SessionResponse
 from replog.server.authorizer import Permits
 from replog.server.broker.replicas.budget import Share
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.slices import SLICE, in_slices
 
 COLD_WAIT_MS = 10_000  # of a call with a session of its own: if it did not wait, its like would find nothing for ever
 
@@ -51,7 +52,12 @@ class ConsumerStream:
         self._ready = asyncio.get_running_loop().create_future()
         clock, session = self._manager.clock, self._session
         most = min(request.max_bytes, self._manager.config.fetch_max_bytes)
-        session.on_request(request)
+        if len(request.named) <= SLICE:
+            session.on_request(request)
+        else:
+            session.on_request(request._replace(named={}))
+            async for tp, fetch in in_slices(request.named.items()):
+                session.name(tp, fetch)
         room = await share.take(most) if session.due else 0
         response = session.ask(request, clock.monotonic_ms(), room)
         if response is None:

@@ -37,9 +37,9 @@ class Harness:
         for _, call in due:
             call()
 
-    def take(self, room: int = 10_000) -> list[ProducerBatch]:
+    def take(self, room: int = 10_000, most: int = 100) -> list[ProducerBatch]:
         """As a stream does: the offered queue's batches, in flight."""
-        return self.accumulator.take(self.offered.pop(0), room)
+        return self.accumulator.take(self.offered.pop(0), room, most)
 
     def answer(self, batches: list[ProducerBatch], base_offset: int) -> None:
         """All are appended."""

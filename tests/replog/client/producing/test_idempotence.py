@@ -39,7 +39,7 @@ class Harness:
         queue = queue or self.queue
         assert self.offered.count(queue) == 1, "not offered"
         self.offered.remove(queue)
-        return self.accumulator.take(queue, 10**6)
+        return self.accumulator.take(queue, 10**6, 100)
 
     def land(self, *batches: ProducerBatch, appended: bool) -> None:
         """An answer for batches of one partition, or that it was lost."""
@@ -153,7 +153,7 @@ def test_what_is_sent_again_goes_in_as_many_requests_as_it_takes(harness):
     harness.land(*harness.take(), appended=False)
     again = []
     while harness.offered:
-        again.append([batch.sequence for batch in harness.accumulator.take(harness.offered.pop(), 1000)])
+        again.append([batch.sequence for batch in harness.accumulator.take(harness.offered.pop(), 1000, 100)])
     assert again == [[1], [2], [3]]
 
 

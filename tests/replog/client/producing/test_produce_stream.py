@@ -11,6 +11,7 @@ from replog.client.producing.accumulator import Accumulator, Delivery, Partition
 from replog.client.producing.produce_stream import ENOUGH_BYTES, GATHER_S, ProduceStream
 from replog.client.producing.sender import Sender
 from replog.rpc.codec import WithRecords
+from replog.rpc.limits import MAX_BATCHES_PER_REQUEST
 from replog.rpc.v1 import log_pb2
 from tests.replog.client.network import VirtualLoop
 
@@ -197,3 +198,24 @@ async def test_what_is_too_much_for_one_request_goes_in_the_next_one_at_once(pro
     producing.broker.answer(0)
     await producing.soon()
     assert producing.broker.partitions == [[0], [1], [2], [3]]
+
+
+@in_virtual_time
+async def test_a_request_has_as_many_batches_as_a_broker_takes_and_the_next_one_goes_at_once(producing):
+    small = 80
+    producing.accumulator.grow("t", 4, small)
+    await producing.send(0)
+    producing.queues[1].retrying = producing.queues[2].retrying = True
+    for partition, batches in ((1, MAX_BATCHES_PER_REQUEST + 100), (2, MAX_BATCHES_PER_REQUEST - 1)):
+        for _ in range(batches):
+            await producing.send(partition, small)
+    for partition in (1, 2):
+        producing.queues[partition].retrying = False
+        producing.accumulator.go_on(producing.queues[partition])
+    producing.broker.answer(0)
+    await producing.soon()
+    assert producing.broker.partitions[1:] == [[1] * MAX_BATCHES_PER_REQUEST, [2] * (MAX_BATCHES_PER_REQUEST - 1)]
+    await producing.send(3)
+    producing.broker.answer(1)
+    await asyncio.sleep(GATHER_S)
+    assert producing.broker.partitions[3] == [3, *[1] * 100]

@@ -17,6 +17,7 @@ from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcChannel, GrpcTransport
 from replog.rpc.grpcio.server import GrpcServer
+from replog.rpc.transport import Transport
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
@@ -69,6 +70,7 @@ class InProcessCluster:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.transport: Transport = GrpcTransport()  # of brokers
         self.brokers: dict[int, Broker] = {}
         self.controller_address = ""
         self.controller: ActiveController
@@ -105,7 +107,7 @@ class InProcessCluster:
 
     def new_broker(self, broker_id: int, **overrides: object) -> Broker:
         config = self.config(broker_id, **overrides)
-        return Broker(config, GrpcTransport(), SystemClock(), self._chance, CleaningProcess())
+        return Broker(config, self.transport, SystemClock(), self._chance, CleaningProcess())
 
     async def start_broker(self, broker_id: int, **overrides: object) -> Broker:
         broker = self.new_broker(broker_id, **overrides)

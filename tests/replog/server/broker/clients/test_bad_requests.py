@@ -6,8 +6,9 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
-from replog.rpc.v1 import inspection_pb2, log_dirs_pb2, log_pb2
+from replog.rpc.codec import WithRecords
+from replog.rpc.limits import MAX_BATCHES_PER_REQUEST, MAX_PARTITIONS_PER_REQUEST
+from replog.rpc.v1 import common_pb2, inspection_pb2, log_dirs_pb2, log_pb2
 from replog.server.broker.disks.inspection_service import MAX_HEADERS
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, fetch_request, produce_request
@@ -147,6 +148,17 @@ async def test_a_request_names_so_many_things_and_no_more(cluster):
     with pytest.raises(ReplogError, match=f"at most {MAX_PARTITIONS_PER_REQUEST}") as refused:
         await channel.call(methods.LogDirs["alter_replica_log_dirs"], moves, 60)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+    forgotten = common_pb2.ForgottenPartition(topic="t")
+    fetch = log_pb2.FetchRequest(forgotten=[forgotten] * (MAX_PARTITIONS_PER_REQUEST + 1))
+    with pytest.raises(ReplogError, match=f"at most {MAX_PARTITIONS_PER_REQUEST}") as refused:
+        await channel.call(methods.Log["fetch_once"], fetch, 60)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    batches = [log_pb2.ProducePartition(topic="t", records_size=len(GOOD))] * (MAX_BATCHES_PER_REQUEST + 1)
+    produce = WithRecords(log_pb2.ProduceRequest(acks=1, partitions=batches), (GOOD * len(batches),))
+    with pytest.raises(ReplogError, match=f"at most {MAX_BATCHES_PER_REQUEST}") as refused:
+        await channel.call(methods.Log["produce_once"], produce, 60)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert cluster.log(1, TP).log_end_offset == 0
 
 
 async def test_a_consumer_of_another_topic_of_that_name_is_told_so_before_anything_else_fe_1(cluster):
