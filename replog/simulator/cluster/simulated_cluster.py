@@ -118,12 +118,17 @@ class SimulatedCluster:
                 self._decided_last = member
         return self._decided_last or self.controller_members[0]
 
-    def _decides(self, member: ControllerMember) -> bool:
-        """Of several: not if it only believes so, because its lease was taken away before its time."""
+    def _believes(self, member: ControllerMember) -> bool:
+        """Of several: it decides, or its lease was taken away before its time, and it does not know."""
         server = member.server
         if server is None or member.other_store is not None:
             return False
-        return self.etcd is None or (server.decides and server.epoch not in self.etcd.revoked)
+        return self.etcd is None or server.decides
+
+    def _decides(self, member: ControllerMember) -> bool:
+        server = member.server
+        revoked = server is not None and self.etcd is not None and server.epoch in self.etcd.revoked
+        return self._believes(member) and not revoked
 
     @property
     def controller(self) -> ActiveController | None:
@@ -133,8 +138,9 @@ class SimulatedCluster:
 
     @property
     def image(self) -> MetadataImage | None:
-        controller = self.controller
-        return controller.state.image if controller is not None else None
+        """Also of one whose lease was taken away: it may hear only now what it has committed, and tell the brokers."""
+        member = self.controller_member
+        return member.server.controller.state.image if member.server is not None and self._believes(member) else None
 
     def process_of(self, broker_id: int) -> SimulatedProcess:
         return self.members[broker_id].process
