@@ -10,6 +10,9 @@ from replog.log.timestamps import offset_for_timestamp
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
+ALONE = (
+    "this leader hears neither the controller nor a follower, and others may lead by now; ask another broker who does"
+)
 
 
 class Telling(TypedDict, total=False):
@@ -51,11 +54,7 @@ def list_offset(
     if isolation is Isolation.LOG_END:
         return answer
     if alone:
-        raise ReplogError(
-            ErrorCode.OFFSET_NOT_AVAILABLE,
-            f"{log.directory.name}: this leader hears neither the controller nor a follower, and others may lead by "
-            "now; ask another broker who does",
-        )
+        raise ReplogError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{log.directory.name}: {ALONE}")
     if log.high_watermark < leader_epoch_start_offset:
         raise ReplogError(
             ErrorCode.OFFSET_NOT_AVAILABLE,

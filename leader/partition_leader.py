@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple, Unpack
 from leader.follower_state import Asker, FollowerState
 from leader.high_watermark import high_watermark_candidate
 from leader.isr import AfterRefusal, Committed, IsrProposal, IsrState, Pending, after_refusal
-from leader.list_offsets import Telling, list_offset
+from leader.list_offsets import ALONE, Telling, list_offset
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, Reading, answer_of, check_leader_epoch, read_log
@@ -218,7 +218,7 @@ class PartitionLeader:
             return answer_of(self.log)._replace(preferred_read_replica=preferred)
         answer = read_log(self.log, request, isolation, how)
         if alone and answer.error is ErrorCode.NONE and request.fetch_offset >= self.log.limit(isolation):
-            return FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, why=f"{self.topic_partition}: {ALONE}")
         return answer
 
     def _read_replica(self, client_rack: str, fetch_offset: int) -> int:

@@ -42,6 +42,7 @@ class FetchAnswer(NamedTuple):
     preferred_read_replica: int | None = None  # where the consumer had better fetch; no records then (FE-19)
     place: OffsetMetadata | None = None  # where the fetch offset lies, if it was read; it stays on this broker
     cold: ColdRead | None = None  # why nothing was read: it has to be brought from the disk first
+    why: str = ""  # of an error, where its code does not say all
 
     @property
     def is_refusal(self) -> bool:
@@ -124,8 +125,10 @@ def read_log(log: Log, request: FetchPartition, isolation: Isolation, how: Readi
     offset, end = request.fetch_offset, parting(log, request)
     if end is not None and end.end_offset >= 0 and offset >= log.log_start_offset:
         return answer_of(log)._replace(diverging=end)
-    if end is not None or not log.log_start_offset <= offset <= log.log_end_offset:
-        return answer_of(log, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        return _out_of_range(log, offset, f"its log goes from {log.log_start_offset} to {log.log_end_offset}")
+    if end is not None:
+        return _out_of_range(log, offset, f"its log does not know leader epoch {request.last_fetched_epoch}")
     if offset == log.log_end_offset and log.failure is None:  # as nearly always: nothing is read
         return answer_of(log, place=log.bound(Isolation.LOG_END))
     try:
@@ -134,7 +137,7 @@ def read_log(log: Log, request: FetchPartition, isolation: Isolation, how: Readi
     except ColdRead as cold:
         return answer_of(log)._replace(cold=cold)
     except ReplogError as error:
-        return answer_of(log, error.code)
+        return answer_of(log, error.code)._replace(why=error.message)
     return FetchAnswer(
         high_watermark=log.high_watermark,
         last_stable_offset=log.last_stable_offset,
@@ -144,6 +147,11 @@ def read_log(log: Log, request: FetchPartition, isolation: Isolation, how: Readi
         aborted=data.aborted,
         place=data.metadata,
     )
+
+
+def _out_of_range(log: Log, offset: int, what: str) -> FetchAnswer:
+    why = f"offset {offset} of {log.directory.name}: {what}; look up its bounds (ListOffsets), and seek"
+    return answer_of(log, ErrorCode.OFFSET_OUT_OF_RANGE)._replace(why=why)
 
 
 def answer_of(log: Log, error: ErrorCode = ErrorCode.NONE, place: OffsetMetadata | None = None) -> FetchAnswer:

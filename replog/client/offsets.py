@@ -15,6 +15,8 @@ LATEST = -1
 EARLIEST = -2
 CALL_TIMEOUT_S = 10.0
 
+Request = Callable[[list[TopicPartition], float], Any]  # about these partitions, in a call that may take so many s
+
 
 class OffsetAndTimestamp(NamedTuple):
     """What ListOffsets found. `timestamp` is -1 for earliest and latest."""
@@ -53,8 +55,8 @@ async def list_offsets_once(
 
 def _list_offsets_request(
     metadata: Metadata, timestamps: Mapping[TopicPartition, int], read_committed: bool
-) -> Callable[[list[TopicPartition]], log_pb2.ListOffsetsRequest]:
-    def request(partitions: list[TopicPartition]) -> log_pb2.ListOffsetsRequest:
+) -> Request:
+    def request(partitions: list[TopicPartition], _timeout_s: float) -> log_pb2.ListOffsetsRequest:
         return log_pb2.ListOffsetsRequest(
             isolation_level=log_pb2.READ_COMMITTED if read_committed else log_pb2.READ_UNCOMMITTED,
             partitions=[
@@ -87,10 +89,10 @@ async def ask_leaders(
     backoff: Backoff,
     partitions: list[TopicPartition],
     method: Method,
-    request: Callable[[list[TopicPartition]], Any],
+    request: Request,
     timeout_s: float,
 ) -> dict[TopicPartition, Any]:
-    """One result per partition from its leader, by calls built with `request(partitions)`.
+    """One result per partition from its leader, by calls that `request` builds.
 
     Errors that may pass are retried with fresh metadata until the deadline, then the last one is raised.
     """
@@ -122,7 +124,7 @@ async def _ask_once(
     metadata: Metadata,
     partitions: list[TopicPartition],
     method: Method,
-    request: Callable[[list[TopicPartition]], Any],
+    request: Request,
     timeout_s: float,
     results: dict[TopicPartition, Any],
 ) -> ReplogError | None:
@@ -137,7 +139,7 @@ async def _ask_once(
             by_leader.setdefault(leader._replace(epoch=0), []).append(partition)
     answers = await asyncio.gather(
         *(
-            metadata.channel(leader.address).call(method, request(asked), timeout_s)
+            metadata.channel(leader.address).call(method, request(asked, timeout_s), timeout_s)
             for leader, asked in by_leader.items()
         ),
         return_exceptions=True,
@@ -152,7 +154,8 @@ async def _ask_once(
                 partition = TopicPartition(result.topic, result.partition)
                 if result.error_code:
                     code = ErrorCode(result.error_code)
-                    errors.append(ReplogError(code, f"{method.path.rpartition('/')[2]} of {partition} was refused"))
+                    unsaid = f"{method.path.rpartition('/')[2]} of {partition} was refused"
+                    errors.append(ReplogError(code, result.error_message or unsaid))
                 else:
                     results[partition] = result
     missing = [str(partition) for partition in partitions if partition not in results]

@@ -35,9 +35,9 @@ class Partitions(Calls):
         then what was committed meanwhile, too; or the retry's answer names less than the first try deleted.
         """
 
-        def request(partitions: list[TopicPartition]) -> log_pb2.DeleteRecordsRequest:
+        def request(partitions: list[TopicPartition], timeout_s: float) -> log_pb2.DeleteRecordsRequest:
             return log_pb2.DeleteRecordsRequest(
-                timeout_ms=int(self._timeout_s * 1000),
+                timeout_ms=int(timeout_s * 900),  # the broker says what it waits for before the call is over
                 partitions=[
                     log_pb2.DeleteRecordsPartition(topic=p.topic, partition=p.partition, offset=offsets[p])
                     for p in partitions

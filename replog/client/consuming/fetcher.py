@@ -152,7 +152,8 @@ class Fetcher:
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range(state, answer)
         elif code is not ErrorCode.NONE:
-            error = ReplogError(code, f"fetching {state.partition} at offset {state.fetch_offset} was refused")
+            unsaid = f"fetching {state.partition} at offset {state.fetch_offset} was refused"
+            error = ReplogError(code, answer.error_message or unsaid)
             if error.retriable:
                 self._retry_later(state)
             else:

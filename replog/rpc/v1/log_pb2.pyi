@@ -85,7 +85,7 @@ class FetchResponse(_message.Message):
     def __init__(self, correlation_id: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartitionResult, _Mapping]]] = ..., records: _Optional[bytes] = ...) -> None: ...
 
 class FetchPartitionResult(_message.Message):
-    __slots__ = ("topic", "partition", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "records_size", "aborted_transactions", "preferred_read_replica")
+    __slots__ = ("topic", "partition", "error_code", "high_watermark", "last_stable_offset", "log_start_offset", "diverging_epoch", "records_size", "aborted_transactions", "preferred_read_replica", "error_message")
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
@@ -96,7 +96,8 @@ class FetchPartitionResult(_message.Message):
     records_size: int
     aborted_transactions: _containers.RepeatedCompositeFieldContainer[AbortedTransaction]
     preferred_read_replica: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., diverging_epoch: _Optional[_Union[_common_pb2.EpochEndOffset, _Mapping]] = ..., records_size: _Optional[int] = ..., aborted_transactions: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ..., preferred_read_replica: _Optional[int] = ...) -> None: ...
+    error_message: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., diverging_epoch: _Optional[_Union[_common_pb2.EpochEndOffset, _Mapping]] = ..., records_size: _Optional[int] = ..., aborted_transactions: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ..., preferred_read_replica: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class AbortedTransaction(_message.Message):
     __slots__ = ("producer_id", "first_offset")
@@ -124,14 +125,15 @@ class ListOffsetsResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[ListOffsetsPartitionResult, _Mapping]]] = ...) -> None: ...
 
 class ListOffsetsPartitionResult(_message.Message):
-    __slots__ = ("topic", "partition", "error_code", "timestamp", "offset", "leader_epoch")
+    __slots__ = ("topic", "partition", "error_code", "timestamp", "offset", "leader_epoch", "error_message")
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
     timestamp: int
     offset: int
     leader_epoch: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., timestamp: _Optional[int] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+    error_message: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., timestamp: _Optional[int] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class OffsetsForLeaderEpochRequest(_message.Message):
     __slots__ = ("partitions",)
@@ -152,12 +154,13 @@ class OffsetsForLeaderEpochResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[OffsetForLeaderEpochResult, _Mapping]]] = ...) -> None: ...
 
 class OffsetForLeaderEpochResult(_message.Message):
-    __slots__ = ("topic", "partition", "error_code", "end")
+    __slots__ = ("topic", "partition", "error_code", "end", "error_message")
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
     end: _common_pb2.EpochEndOffset
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., end: _Optional[_Union[_common_pb2.EpochEndOffset, _Mapping]] = ...) -> None: ...
+    error_message: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., end: _Optional[_Union[_common_pb2.EpochEndOffset, _Mapping]] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class DeleteRecordsRequest(_message.Message):
     __slots__ = ("partitions", "timeout_ms")
@@ -178,12 +181,13 @@ class DeleteRecordsResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[DeleteRecordsPartitionResult, _Mapping]]] = ...) -> None: ...
 
 class DeleteRecordsPartitionResult(_message.Message):
-    __slots__ = ("topic", "partition", "error_code", "low_watermark")
+    __slots__ = ("topic", "partition", "error_code", "low_watermark", "error_message")
     topic: str
     partition: int
     error_code: _common_pb2.ErrorCode
     low_watermark: int
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., low_watermark: _Optional[int] = ...) -> None: ...
+    error_message: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., low_watermark: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class GetMetadataRequest(_message.Message):
     __slots__ = ("topics", "without_topics", "max_bytes")

@@ -174,6 +174,7 @@ async def test_offsets_are_listed_and_records_deleted(cluster, one_broker):
         with pytest.raises(ReplogError) as refused:
             await admin.delete_records({TP: 99})
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert refused.value.message == "t-0: cannot delete records up to 99; the high watermark is 4"
 
 
 async def test_another_bootstrap_broker_is_asked_when_one_is_gone(cluster):

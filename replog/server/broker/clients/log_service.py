@@ -9,7 +9,7 @@ from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsRes
 from leader.partition_leader import PartitionLeader
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest, SessionResponse
+from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
@@ -24,6 +24,7 @@ from replog.server.broker.clients.consume import COLD_WAIT_MS, ConsumerStream
 from replog.server.broker.clients.produce import Produce
 from replog.server.broker.clients.produce_stream import ProduceStream, batches
 from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, ClientQuotas
+from replog.server.broker.clients.refusals import refusal
 from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.replicas.budget import Share
 from replog.server.broker.replicas.look_ups import LOOK_UP_S
@@ -91,7 +92,7 @@ class LogService:
                 with Share(self._manager.answers) as share:
                     response = await consumer.answer(wanted, share, goes_on=request.goes_on)
                     throttle.record(response.size)
-                    await stream.send(_fetch_response(request, response))
+                    await stream.send(_fetch_response(request, response, self._manager.config.node_id))
                 del response  # else its records stay here for as long as the reader asks for no more
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
@@ -104,7 +105,7 @@ class LogService:
             with Share(self._manager.answers) as share:
                 response = await consumer.answer(wanted, share, goes_on=False)
                 throttle.record(response.size)
-                yield _fetch_response(request, response)
+                yield _fetch_response(request, response, self._manager.config.node_id)
 
     # -- look-ups
 
@@ -124,7 +125,7 @@ class LogService:
                 _check(permits, partition.topic)
                 answer = await self._list_offset(partition, isolation, deadline_s)
             except ReplogError as error:
-                result.error_code = wire_code(error.code)
+                result.error_code, result.error_message = wire_code(error.code), error.message
             else:
                 result.timestamp, result.offset = answer.timestamp, answer.offset
                 result.leader_epoch = answer.leader_epoch
@@ -158,7 +159,7 @@ class LogService:
                 leader = self._leader(partition, current_leader_epoch)
                 end = leader.end_offset_for_epoch(current_leader_epoch, partition.leader_epoch)
             except ReplogError as error:
-                result.error_code = wire_code(error.code)
+                result.error_code, result.error_message = wire_code(error.code), error.message
                 result.end.epoch = result.end.end_offset = -1
             else:
                 result.end.epoch, result.end.end_offset = end
@@ -181,7 +182,7 @@ class LogService:
                 targets[tp] = leader.delete_records(partition.offset)
                 self._manager.touched(tp, high_watermark_advanced=False)
             except ReplogError as error:
-                result.error_code = wire_code(error.code)
+                result.error_code, result.error_message = wire_code(error.code), error.message
         if targets:
             await self._wait_for_deletion(targets, results, request.timeout_ms)
         return pb.DeleteRecordsResponse(partitions=list(results.values()))
@@ -203,8 +204,13 @@ class LogService:
         operation = DelayedDeleteRecords(targets, self._manager.leader, bounded_ms, respond)
         self._manager.record_deletions.complete_or_watch(operation, targets)
         for tp, (error, low_watermark) in (await answered).items():
-            results[tp].error_code = wire_code(error)
-            results[tp].low_watermark = low_watermark
+            result = results[tp]
+            result.error_code, result.low_watermark = wire_code(error), low_watermark
+            if error is ErrorCode.REQUEST_TIMED_OUT:
+                left = f"a live replica may still have records before offset {targets[tp]}"
+                result.error_message = f"{tp}: {left} after {bounded_ms} ms; ask again"
+            elif error is not ErrorCode.NONE:
+                result.error_message = refusal(error, tp, self._manager.config.node_id).message
 
     async def get_metadata(self, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
         check_count(request.topics)
@@ -273,7 +279,7 @@ class LogService:
         tp = _topic_partition(partition)
         leader = self._manager.leader_for_epoch(tp, current_leader_epoch)
         if isinstance(leader, ErrorCode):
-            raise ReplogError(leader, f"broker {self._manager.config.node_id} does not lead {tp}; refresh metadata")
+            raise refusal(leader, tp, self._manager.config.node_id)
         return leader
 
 
@@ -346,15 +352,18 @@ async def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> Se
     )
 
 
-def _fetch_response(request: pb.FetchRequest, response: SessionResponse) -> WithRecords[pb.FetchResponse]:
-    results = [_fetch_result(tp, answer) for tp, _, answer in response.rows]
+def _fetch_response(
+    request: pb.FetchRequest, response: SessionResponse, broker_id: int
+) -> WithRecords[pb.FetchResponse]:
+    results = [_fetch_result(row, broker_id) for row in response.rows]
     head = pb.FetchResponse(correlation_id=request.correlation_id, partitions=results)
     if not request.max_bytes:  # a batch that is larger comes whole (FE-9), if it is first
         check_fits(head.ByteSize() + response.size, 0)
     return WithRecords(head, [row.answer.records for row in response.rows if row.answer.records])
 
 
-def _fetch_result(tp: TopicPartition, answer: FetchAnswer) -> pb.FetchPartitionResult:
+def _fetch_result(row: SessionRow, broker_id: int) -> pb.FetchPartitionResult:
+    tp, _, answer = row
     result = pb.FetchPartitionResult(
         topic=tp.topic,
         partition=tp.partition,
@@ -364,6 +373,8 @@ def _fetch_result(tp: TopicPartition, answer: FetchAnswer) -> pb.FetchPartitionR
         log_start_offset=answer.log_start_offset,
         records_size=len(answer.records),
     )
+    if answer.error is not ErrorCode.NONE:
+        result.error_message = answer.why or refusal(answer.error, tp, broker_id).message
     if answer.diverging is not None:
         result.diverging_epoch.epoch = answer.diverging.epoch
         result.diverging_epoch.end_offset = answer.diverging.end_offset

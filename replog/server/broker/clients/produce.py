@@ -9,6 +9,7 @@ from replog.log.offsets import Buffer
 from replog.rpc.status import wire_code
 from replog.rpc.v1 import log_pb2 as pb
 from replog.server.authorizer import Permits, refused_topic
+from replog.server.broker.clients.refusals import refusal
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.topic import TopicPartition
 
@@ -63,7 +64,7 @@ class Produce:
             raise ReplogError(ErrorCode.INVALID_REQUIRED_ACKS, message)
         leader = manager.leader(tp)
         if isinstance(leader, ErrorCode):
-            raise ReplogError(leader, f"broker {manager.config.node_id} does not lead {tp}; refresh metadata")
+            raise refusal(leader, tp, manager.config.node_id)
         now_ms, producer = clock.monotonic_ms(), producer_of(records)
         if producer >= manager.image.next_producer_id and manager.hearing.is_up_to_date(now_ms):
             raise ReplogError(

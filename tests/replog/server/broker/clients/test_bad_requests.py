@@ -64,6 +64,7 @@ async def test_an_unknown_topic_is_named(cluster):
     assert "nowhere-0" in message
     result, _ = await cluster.fetch(TopicPartition("nowhere", 0), 0, channel=cluster.any_channel())
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "nowhere-0" in result.error_message
 
 
 async def test_an_offset_out_of_range_is_answered_at_once(cluster):
@@ -73,6 +74,9 @@ async def test_an_offset_out_of_range_is_answered_at_once(cluster):
         result, data = await cluster.fetch(TP, offset, max_wait_ms=60_000)
         assert result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE, offset
         assert data == b""
+        assert f"offset {offset} of t-0: its log goes from 0 to 2; look up its bounds" in result.error_message
+    result, _ = await cluster.fetch(TP, 0)
+    assert result.error_message == "", "no error, no text"
 
 
 async def test_sizes_that_do_not_add_up_are_refused(cluster):
@@ -92,19 +96,26 @@ async def test_a_stale_leader_epoch_is_fenced(cluster):
         request = log_pb2.ListOffsetsRequest(partitions=[partition])
         response = await cluster.to_leader(TP).call(methods.Log["list_offsets"], request, 5)
         assert response.partitions[0].error_code == expected
+        assert ("leader epoch 5" in response.partitions[0].error_message) == bool(expected)
+    asked = log_pb2.OffsetForLeaderEpochPartition(topic="t", partition=0, current_leader_epoch=5)
+    request = log_pb2.OffsetsForLeaderEpochRequest(partitions=[asked])
+    (result,) = (await cluster.to_leader(TP).call(methods.Log["offsets_for_leader_epoch"], request, 5)).partitions
+    assert result.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert "leader epoch 5" in result.error_message
 
 
 async def test_records_are_deleted_up_to_the_high_watermark_and_no_further(cluster):
     """LG-16, FT-23."""
     await cluster.begin(3)
     await cluster.produce(TP, GOOD)
-    for offset, expected in ((5, (ErrorCode.OFFSET_OUT_OF_RANGE, -1)), (-1, (ErrorCode.NONE, 2))):
+    refused = "t-0: cannot delete records up to 5; the high watermark is 2"
+    for offset, expected in ((5, (ErrorCode.OFFSET_OUT_OF_RANGE, refused, -1)), (-1, (ErrorCode.NONE, "", 2))):
         request = log_pb2.DeleteRecordsRequest(
             partitions=[log_pb2.DeleteRecordsPartition(topic="t", partition=0, offset=offset)], timeout_ms=60_000
         )
         response = await cluster.to_leader(TP).call(methods.Log["delete_records"], request, 10)
         result = response.partitions[0]
-        assert (result.error_code, result.low_watermark) == expected
+        assert (result.error_code, result.error_message, result.low_watermark) == expected
     assert [cluster.log(broker_id, TP).log_start_offset for broker_id in (1, 2, 3)] == [2, 2, 2]
 
 

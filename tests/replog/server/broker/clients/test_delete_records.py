@@ -2,6 +2,7 @@
 
 import pytest
 
+from replog.errors import ErrorCode, ReplogError
 from tests.replog.server.broker.virtual_pair import TP, VirtualPair
 
 
@@ -29,3 +30,10 @@ def test_a_replica_that_is_fenced_meanwhile_is_waited_for_no_longer_ft_23(pair):
     pair.kill(2)
     assert pair.loop.run_until(waiting.done, pair.loop.time() + 2)
     assert waiting.result() == 7
+
+
+def test_who_waits_in_vain_is_told_what_for(pair):
+    pair.network.block("broker-2", "broker-1")
+    with pytest.raises(ReplogError, match="t-0: a live replica may still have records before offset 7") as refused:
+        pair.run(delete(pair, 7))
+    assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT

@@ -51,6 +51,9 @@ async def test_a_request_that_takes_too_long_is_told_so_partition_by_partition(c
     async with cluster.brokers[1].manager.look_ups.searching:  # for somebody else, and it takes long
         results = await ask(cluster, "t", "u")
     assert [result.error_code for result in results] == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    for result in results:
+        assert result.error_message.startswith(f"looking for time 1001 in {result.topic}-0: ")
+        assert "name fewer partitions in one" in result.error_message
     assert [result.offset for result in await ask(cluster, "t", "u")] == [1, 1]
 
 
