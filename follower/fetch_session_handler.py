@@ -14,6 +14,7 @@ from follower.partition_follower import FollowerProgress, PartitionFollower
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.fetch_size import FetchSize
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
@@ -66,6 +67,8 @@ class FetchSessionHandler:
         self._throttled: dict[TopicPartition, None] = {}
         self._throttled_until_ms = 0
         self._quota_exceeded = False
+        self._size = FetchSize(config.replica_fetch_response_max_bytes)
+        self._asked_ms = 0
 
     # What is copied
 
@@ -96,8 +99,13 @@ class FetchSessionHandler:
         self.mark(tp)
         self._pressing = True
 
-    def lost(self, now_ms: int) -> None:
-        """The stream has failed, and with it every fetch (FT-11); the next one's leader knows nothing."""
+    def lost(self, now_ms: int, *, timed_out: bool = False) -> None:
+        """The stream has failed, and with it every fetch (FT-11); the next one's leader knows nothing.
+
+        `timed_out`: an answer took longer than it may.
+        """
+        if timed_out and self._named:
+            self._size.timed_out(len(self._named) * self._config.replica_fetch_max_bytes)
         for tp, fetch in self._named.items():
             follower = self.partitions[tp].follower
             if follower is not None:
@@ -130,12 +138,13 @@ class FetchSessionHandler:
             self._throttled_until_ms = now_ms + self._config.replica_fetch_backoff_ms
             return None
         self.outstanding += 1
+        self._asked_ms = now_ms
         return SessionRequest(
             replica_id=self._config.node_id,
             broker_epoch=self._broker_epoch(),
             max_wait_ms=0 if self._unsettled else self._config.replica_fetch_wait_max_ms,
             min_bytes=self._config.replica_fetch_min_bytes,
-            max_bytes=self._config.replica_fetch_response_max_bytes,
+            max_bytes=self._size.bytes,
             named=named,
             forgotten=forgotten,
         )
@@ -207,6 +216,8 @@ class FetchSessionHandler:
                 if replica is not None and replica.topic_id == row.request.topic_id:
                     self._take_high_watermark(replica, row)
             return
+        if self._size.is_reduced:
+            self._size.answered(response.size, now_ms - self._asked_ms, self._config.replica_socket_timeout_ms)
         for row in response.rows:
             self._take_row(row, now_ms)
         self.outstanding -= 1

@@ -115,6 +115,24 @@ def test_a_request_names_what_changed_and_looks_at_nothing_else_ft_6(tmp_path):
     assert session.looks == 1
 
 
+def test_an_answer_that_takes_too_long_is_asked_for_by_halves_until_answers_come_easily(session):
+    def asked() -> int:
+        session.now_ms += BACKOFF_MS
+        request = session.next_request(session.now_ms)
+        assert request is not None
+        return request.max_bytes
+
+    most = size = asked()
+    session.lost(session.now_ms)
+    assert asked() == most, "another failure says nothing about its size"
+    while size > len(session.records()):
+        session.lost(session.now_ms, timed_out=True)
+        size //= 2
+        assert asked() == size
+    session.answer(0, records=session.records())
+    assert asked() == 2 * size
+
+
 def test_one_request_at_a_time_and_one_more_for_partitions_that_come_while_it_waits(session, tmp_path):
     session.ask()
     assert session.next_request(session.now_ms) is None

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from replog.client.consuming.fetch_size import FetchSize
 from replog.client.metadata import Leader, Metadata
 from replog.errors import ErrorCode, ReplogError
+from replog.fetch_size import FetchSize
 from replog.log.offsets import AbortedTransaction, Buffer
 from replog.rpc.codec import WithRecords
 from replog.rpc.methods import Log
@@ -199,7 +199,9 @@ class FetchStream:
             await self._stream.send(request)
             response: WithRecords[log_pb2.FetchResponse] | None
             response = await self._stream.receive(max_wait_s + timeout_s)
-            self._owner.size.answered(asyncio.get_running_loop().time() - asked_at - max_wait_s, timeout_s)
+            took_s = asyncio.get_running_loop().time() - asked_at - max_wait_s
+            if response is not None:
+                self._owner.size.answered(sum(map(len, response.records)), took_s, timeout_s)
             return response
         finally:
             self._suspicion.cancel()

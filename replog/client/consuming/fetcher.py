@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from replog.backoff import Backoff
-from replog.client.consuming.fetch_size import FetchSize
 from replog.client.consuming.fetch_stream import AssignedPartition, Chunk, Fetch, FetchStream
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import list_offsets_once
 from replog.client.records import Record, decode_fetched
 from replog.errors import ErrorCode, ReplogError
+from replog.fetch_size import FetchSize
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import AbortedTransaction, Buffer
 from replog.rpc.v1 import log_pb2
@@ -225,8 +225,8 @@ class Fetcher:
         if self._streams.get(stream.address) is stream:
             del self._streams[stream.address]
         logger.info("fetch stream lost: %s", error)
-        if error.code is ErrorCode.REQUEST_TIMED_OUT:
-            self.size.timed_out()
+        if error.code is ErrorCode.REQUEST_TIMED_OUT and states:
+            self.size.timed_out(len(states) * self.partition_max_bytes)
         for state in states:
             if self._of_leader(state):
                 self._retry_later(state)

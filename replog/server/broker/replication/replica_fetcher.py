@@ -96,16 +96,17 @@ class ReplicaFetcher:
 
     async def _run(self) -> None:
         while True:
+            timed_out = False
             try:
                 await self._copy()
                 reason = "the leader ended the stream"
             except ReplogError as error:
-                reason = str(error)
+                reason, timed_out = str(error), error.code is ErrorCode.REQUEST_TIMED_OUT
             except Exception as error:
                 log.exception("fetcher failed", leader=self._channel.address)
                 reason = repr(error)
             log.info("fetch stream lost", leader=self._channel.address, reason=reason)
-            self.session.lost(self._clock.monotonic_ms())
+            self.session.lost(self._clock.monotonic_ms(), timed_out=timed_out)
             await asyncio.sleep(self._backoff.next_s())
 
     async def _copy(self) -> None:

@@ -1,7 +1,6 @@
 """A consumer behind a slow line."""
 
 from replog.client import Consumer
-from replog.client.consuming.fetch_size import FetchSize
 from replog.local_cluster.ports import free_port
 from replog.topic import TopicPartition
 from tests.replog.client.conftest import read
@@ -15,30 +14,7 @@ BATCHES = 40
 PATIENCE_S = 120.0
 
 
-def test_an_answer_that_does_not_get_through_is_asked_for_by_halves():
-    size = FetchSize(1000)
-    size.timed_out()
-    size.timed_out()
-    assert size.bytes == 250
-    for _ in range(20):
-        size.timed_out()
-    assert size.bytes == 1, "one whole batch comes then"
-
-
-def test_it_grows_again_while_answers_come_easily_and_never_beyond_what_was_configured():
-    size = FetchSize(1000)
-    size.timed_out()
-    size.timed_out()
-    size.answered(took_s=20.0, allowed_s=30.0)
-    assert size.bytes == 250, "twice as much would not come in time"
-    size.answered(took_s=5.0, allowed_s=30.0)
-    assert size.bytes == 500
-    size.answered(took_s=5.0, allowed_s=30.0)
-    size.answered(took_s=5.0, allowed_s=30.0)
-    assert size.bytes == 1000
-
-
-async def test_a_reader_to_whom_a_whole_answer_takes_longer_than_the_timeout_advances(cluster):
+async def test_a_consumer_to_whom_a_whole_answer_takes_longer_than_the_timeout_advances(cluster):
     """All there is takes four seconds on this line, and an answer may take two."""
     listener = f"127.0.0.1:{free_port([])}"
     async with proxy_to(listener, BYTES_PER_S) as line:

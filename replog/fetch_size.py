@@ -1,0 +1,24 @@
+"""How much to ask for in one fetch: less when answers do not get through in time."""
+
+EASILY = 0.25  # of the time an answer may take: if it took less, one of twice the size will come in time too
+
+
+class FetchSize:
+    """Bytes, at most `most`. However few they are, a broker answers with one whole batch (FE-9)."""
+
+    def __init__(self, most: int) -> None:
+        self.bytes = most
+        self._most = most
+
+    @property
+    def is_reduced(self) -> bool:
+        return self.bytes < self._most
+
+    def timed_out(self, most: int) -> None:
+        """An answer of `most` bytes or less did not come: ask for half, for it would not come the next time either."""
+        self.bytes = max(1, min(self.bytes, most) // 2)
+
+    def answered(self, size: int, took: float, allowed: float) -> None:
+        """An answer of `size` bytes came after `took` of the time `allowed`. A small one says little of a large one."""
+        if size >= self.bytes // 2 and took < allowed * EASILY:
+            self.bytes = min(self._most, self.bytes * 2)
