@@ -1,11 +1,14 @@
 """As many partitions as a cluster may have, three replicas each, on three brokers of this machine.
 
-They are made, written, restarted after a SIGKILL and in order, and deleted; one partition more is refused. Says how
-long each step took, and ends with an error if one fails. Run it with `python -m benchmarks.most_partitions`.
+They are made, written, restarted after a SIGKILL of one broker, of all of them, and in order, written again, and
+deleted; one partition more is refused. Says how long each step took, and ends with an error if one fails. Run it with
+`python -m benchmarks.most_partitions`. `--descriptors` is the limit of each process, soft and hard.
 """
 
 import argparse
 import asyncio
+import os
+import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -66,6 +69,12 @@ def life(cluster: LocalCluster, partitions: int) -> dict[str, Callable[[], objec
         cluster.start(VICTIM)
         cluster.wait_for_full_isr()
 
+    def kill_all() -> None:
+        for broker in cluster.state.brokers:
+            cluster.kill(broker.name)
+        cluster.up(progress=print)
+        cluster.wait_for_full_isr()
+
     def restart() -> None:
         assert not cluster.down(timeout_s=120.0), "a process had to be killed"
         cluster.up(progress=print)
@@ -81,8 +90,10 @@ def life(cluster: LocalCluster, partitions: int) -> dict[str, Callable[[], objec
         "led": led,
         "as many as there may be": lambda: asyncio.run(refuse()),
         "written": lambda: asyncio.run(write()),
-        "killed and in sync again": kill,
+        "one broker killed and in sync again": kill,
+        "all killed and in sync again": kill_all,
         "restarted in order and in sync again": restart,
+        "written again": lambda: asyncio.run(write()),
         "deleted": lambda: asyncio.run(delete()),
     }
 
@@ -90,13 +101,19 @@ def life(cluster: LocalCluster, partitions: int) -> dict[str, Callable[[], objec
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--partitions", type=int, default=MAX_CLUSTER_PARTITIONS)
-    partitions = parser.parse_args().partitions
+    parser.add_argument("--descriptors", type=int, help="of each process; as it is here if left out")
+    options = parser.parse_args()
+    partitions = options.partitions
+    if options.descriptors:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (options.descriptors, options.descriptors))
     with tempfile.TemporaryDirectory(prefix="replog-bench-") as home, LocalCluster(Path(home)) as cluster:
         for name, step in life(cluster, partitions).items():
             started = time.perf_counter()
             step()
-            largest = max(rss_bytes(broker.pid) for broker in cluster.state.brokers if broker.pid) >> 20
-            print(f"{partitions} partitions {name}: {time.perf_counter() - started:.1f} s, {largest} MiB a broker")
+            took_s = time.perf_counter() - started
+            pids = [broker.pid for broker in cluster.state.brokers if broker.pid]
+            largest, opened = max(map(rss_bytes, pids)) >> 20, max(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)
+            print(f"{partitions} partitions {name}: {took_s:.1f} s; of a broker {largest} MiB, {opened} descriptors")
 
 
 if __name__ == "__main__":
