@@ -76,10 +76,10 @@ proto: $(SETUP_DONE)  ## Generate replog/rpc/v1 from proto/
 docs: $(SETUP_DONE)  ## The documents as a site, into build/site
 	$(PYTHON) -m mkdocs build
 
-RESULTS := benchmarks/results/side_by_side
+RESULTS := benchmarks/results
 
 bench: $(SETUP_DONE)  ## replog beside Apache Kafka, NATS JetStream and raw sockets, into docs/performance.md and benchmarks/results (about 20 minutes; needs Java, Maven, Go)
-	$(PYTHON) -m benchmarks.peers.side_by_side --json $(RESULTS).json --picture $(RESULTS).svg --report docs/performance.md
+	$(PYTHON) -m benchmarks.peers.side_by_side --json $(RESULTS)/side_by_side.json --picture $(RESULTS)/side_by_side.svg --report docs/performance.md
 
 bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has dropped by a fifth since `make bench` (under a minute)
 	$(PYTHON) -m benchmarks.peers.quick
@@ -91,16 +91,16 @@ bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: three clusters side b
 	$(PYTHON) -m benchmarks.extras --report docs/performance.md
 
 bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: each size twice, with a minute until files are removed)
-	$(PYTHON) -m benchmarks.partitions --report docs/performance.md
+	$(PYTHON) -m benchmarks.partitions --json $(RESULTS)/partitions.json --report docs/performance.md
 
 bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into docs/performance.md (seven minutes)
-	$(PYTHON) -m benchmarks.attacks --report docs/performance.md
+	$(PYTHON) -m benchmarks.attacks --json $(RESULTS)/attacks.json --report docs/performance.md
 
 bench-cancelled: $(SETUP_DONE)  ## What cancelled reads leave in memory, over each transport, into docs/performance.md (some minutes)
 	$(PYTHON) -m benchmarks.cancelled_reads --report docs/performance.md
 
 soak: $(SETUP_DONE)  ## Two hours of mixed load with kills: memory flat, no record lost or doubled; into docs/performance.md
-	$(PYTHON) -m benchmarks.soak --json benchmarks/results/soak.json --report docs/performance.md
+	$(PYTHON) -m benchmarks.soak --json $(RESULTS)/soak.json --report docs/performance.md
 
 bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)
 	$(PYTHON) -m benchmarks.storage
