@@ -12,7 +12,16 @@ from leader.fetch_session import FetchSession, Host
 from leader.follower_state import Asker
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionResponse, SessionRow, answer_of
+from replog.fetch import (
+    FetchAnswer,
+    FetchPartition,
+    Reading,
+    SessionRequest,
+    SessionResponse,
+    SessionRow,
+    Shared,
+    answer_of,
+)
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
@@ -22,6 +31,8 @@ PUSH_EVERY_MS = 20  # high watermarks that move within this time go out in one m
 
 class FollowerHost(Host, Protocol):
     """The broker around a follower's session."""
+
+    shared: Shared | None  # while it tells several sessions of the same events
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         """The leader, or the first error (FE-1)."""
@@ -102,7 +113,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         counts: bool,
     ) -> FetchAnswer:
         assert self._asker is not None
-        answer = reader.fetch_as_follower(self._asker, fetch, how)
+        answer = reader.fetch_as_follower(self._asker, fetch, how, self._host.shared)
         if counts:
             moved = reader.on_fetched(self._asker, fetch, answer, now_ms)
             self._host.on_fetched(tp, reader, moved=moved)

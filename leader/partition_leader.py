@@ -26,7 +26,7 @@ from leader.isr import AfterRefusal, Committed, IsrProposal, IsrState, Pending, 
 from leader.list_offsets import ALONE, Telling, list_offset
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, Reading, answer_of, check_leader_epoch, read_log
+from replog.fetch import FetchAnswer, FetchPartition, Reading, Shared, answer_of, check_leader_epoch, read_log
 from replog.log.formats.batch import is_transactional
 from replog.log.log import Log
 from replog.log.offsets import (
@@ -180,10 +180,13 @@ class PartitionLeader:
 
     # Fetch
 
-    def fetch_as_follower(self, asker: Asker, request: FetchPartition, how: Reading) -> FetchAnswer:
+    def fetch_as_follower(
+        self, asker: Asker, request: FetchPartition, how: Reading, shared: Shared | None = None
+    ) -> FetchAnswer:
         """Answer a follower, up to the log end. Errors are in the answer, never raised.
 
-        OFFSET_OUT_OF_RANGE comes with the log's start and end: the follower needs no more to recover.
+        OFFSET_OUT_OF_RANGE comes with the log's start and end: the follower needs no more to recover. Records that
+        another follower has asked for are in `shared`, and not read again.
         """
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is ErrorCode.NONE and asker.replica_id not in self.replicas:
@@ -194,7 +197,15 @@ class PartitionLeader:
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not ErrorCode.NONE:
             return FetchAnswer(error)
-        return read_log(self.log, request, Isolation.LOG_END, how)
+        if shared is None:
+            return read_log(self.log, request, Isolation.LOG_END, how)
+        log, most = self.log, min(request.max_bytes, how.max_bytes)
+        bounds = log.high_watermark, log.log_start_offset, log.log_end_offset
+        asked = log, bounds, request.fetch_offset, request.last_fetched_epoch, most, how.min_one
+        answer: FetchAnswer = shared.get(asked) or read_log(log, request, Isolation.LOG_END, how)
+        if answer.records:
+            shared[asked] = answer
+        return answer
 
     def fetch_as_consumer(
         self,

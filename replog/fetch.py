@@ -1,7 +1,7 @@
 """What a fetch of one partition asks and what it is answered, as both roles see it (§4, §7)."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.files.cold import ANYTHING, ColdRead, Stretch, WaitingFor
@@ -11,6 +11,10 @@ from replog.topic import TopicPartition
 
 CONSUMER = -1  # the replica id of a client that is none
 ANY_TOPIC = b""  # the id of a fetch that takes any topic of the name (FE-1)
+
+
+Shared = dict[Hashable, Any]
+"""Answers that are made in one step, in which no log changes: who asks for the same gets the same object."""
 
 
 # What is made for every partition of a fetch is a tuple: to make one takes a third of what a data class does.

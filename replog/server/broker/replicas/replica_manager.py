@@ -21,7 +21,7 @@ from leader.partition_leader import PartitionLeader
 from leader.resignation import should_resign, silence_ms
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import ANY_TOPIC, FetchPartition
+from replog.fetch import ANY_TOPIC, FetchPartition, Shared
 from replog.log.files.cold import ColdRead
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_HEIRS, PartitionState
@@ -82,6 +82,7 @@ class ReplicaManager:
         self._consumed = 0  # partitions of consumers' sessions
         self._marked: dict[FetchSession[Any], None] = {}  # these will look at their partitions
         self._posts: list[Callable[[], None]] = []  # of answers to produces
+        self.shared: Shared | None = None  # while several sessions are told
         self._woken = False  # a `_follow_up` is to come
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
         self._offline: dict[TopicPartition, None] = {}  # their disk failed, and perhaps they were deleted since
@@ -230,8 +231,7 @@ class ReplicaManager:
             except Exception:
                 log.exception("answering produces failed")
         self._woken = False
-        for session in tuple(islice(self._marked, TOLD_AT_ONCE)):
-            self._tell(session)
+        self._tell_all(tuple(islice(self._marked, TOLD_AT_ONCE)))
         if self._marked or self._advanced:
             self._wake()
 
@@ -303,6 +303,13 @@ class ReplicaManager:
     def check_record_deletions(self, partitions: Collection[TopicPartition]) -> None:
         """The replicas that count for low watermarks have changed (FT-23)."""
         self._complete(self.record_deletions, partitions)
+
+    def _tell_all(self, sessions: Collection[FetchSession[Any]]) -> None:
+        """Of them, followers that ask for the same share one read of the log, and one message."""
+        self.shared = {}
+        for session in sessions:
+            self._tell(session)
+        self.shared = None
 
     def _tell(self, session: FetchSession[Any]) -> None:
         self._marked.pop(session, None)

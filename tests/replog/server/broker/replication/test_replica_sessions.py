@@ -10,7 +10,7 @@ from follower.partition_follower import PartitionFollower
 from leader.consumer_session import ConsumerSession
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import CONSUMER, FetchPartition, SessionRequest
+from replog.fetch import ANY_TOPIC, CONSUMER, FetchPartition, SessionRequest
 from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
@@ -29,6 +29,7 @@ ELSEWHERE, UNKNOWN = TopicPartition("t", 8), TopicPartition("t", 9)
 TOPIC_ID = b"topic id is here"
 EPOCH = 4
 STATE = PartitionState((1, 2), (1, 2), 1, EPOCH, 0)
+WAITS = pb.ReplicaFetchRequest(replica_id=2, broker_epoch=100, max_wait_ms=500, min_bytes=1, max_bytes=ONE_MIB)
 
 
 class Answers:
@@ -181,7 +182,7 @@ async def test_who_is_not_registered_so_commits_nothing_and_is_not_heard_st_7(le
     assert ErrorCode.NONE not in leader.ask(named(LED, 6), replica_id=replica_id, broker_epoch=broker_epoch).values()
     assert leader.log(LED).high_watermark == 5
     assert leader.manager.hearing._brokers == {}
-    leader.session = ReplicaStream(leader.manager, leader.answers.put)
+    leader.session = ReplicaStream(leader.manager, leader.answers.put, lambda _: None)
     assert leader.ask(named(LED, 6)) == {LED: ErrorCode.NONE}
     assert leader.log(LED).high_watermark == 6
     assert list(leader.manager.hearing._brokers) == [2]
@@ -194,12 +195,30 @@ async def test_followers_that_wait_for_nothing_are_answered_together(leader):
     for clock.now_ms in (10_120, 10_499, 10_500):
         leader.session = ReplicaStream(leader.manager, leader.answers.put, lambda _: None)
         leader.ask(named(LED))  # it is told the bounds, and asks on
-        leader.session.on_request(
-            pb.ReplicaFetchRequest(replica_id=2, broker_epoch=100, max_wait_ms=500, min_bytes=1, max_bytes=ONE_MIB)
-        )
+        leader.session.on_request(WAITS)
         wakes.append(leader.session.session.next_wake_ms)
         leader.session.session.close()
     assert wakes == [10_500, 10_500, 11_000]
+
+
+@pytest.mark.parametrize("other", [TOPIC_ID, ANY_TOPIC], ids=["same", "other"])
+async def test_followers_that_ask_for_the_same_share_the_read_and_the_message(leader, other):
+    """Who asks for another gets its own message; each is counted by itself."""
+    waiting: list[Answers] = []
+    for topic_id in (TOPIC_ID, other):
+        leader.answers = Answers()
+        leader.session = ReplicaStream(leader.manager, leader.answers.put, lambda _: None)
+        leader.ask(named(LED, topic_id=topic_id))
+        leader.session.on_request(WAITS)
+        waiting.append(leader.answers)
+    leader.manager.hosted[LED].leader.append(record(EPOCH, 5), acks=1, wall_ms=0, now_ms=0)
+    leader.manager.touched(LED, high_watermark_advanced=False)
+    await asyncio.sleep(0)
+    first, second = (answers.sent[-1] for answers in waiting)
+    assert [message.head.partitions[0].topic_id for message in (first, second)] == [TOPIC_ID, other]
+    assert first.records[0] is second.records[0]
+    assert (first is second) == (other == TOPIC_ID)
+    assert leader.manager.traffic.topic("t").copied_out == 2 * len(first.records[0])
 
 
 async def test_an_exception_among_waiting_requests_stops_no_others_st_10(leader):
