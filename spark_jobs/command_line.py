@@ -89,12 +89,17 @@ def where_of(arguments: argparse.Namespace) -> Where:
     servers: str | None = arguments.bootstrap_server
     if servers is None and not (servers := os.environ.get(BOOTSTRAP)):
         raise BadUse("say which replicas: --replica ID=DIR for each of them, or --bootstrap-server HOST:PORT")
+    return servers_of("--bootstrap-server", servers)
+
+
+def servers_of(option: str, servers: str) -> str:
+    """The same, if they are addresses of brokers. Raises BadUse."""
     from replog.client.metadata import parse_bootstrap
 
     try:
         parse_bootstrap(servers)
     except ReplogError as error:
-        raise BadUse(f"--bootstrap-server: {error.message}") from None
+        raise BadUse(f"{option}: {error.message}") from None
     return servers
 
 

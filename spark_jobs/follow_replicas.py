@@ -22,6 +22,7 @@ from spark_jobs.command_line import (
     check_cluster,
     command_parser,
     ending,
+    servers_of,
     where_of,
     with_spark,
 )
@@ -37,7 +38,10 @@ Compare the replicas of a replicated log again and again: each round compares wh
 The first round compares everything. What was verified is kept in the checkpoint directory, so that the next run goes
 on where this one ended, however it ended: nothing is verified twice, nothing is skipped. A partition is compared as a
 whole again, and that is reported, if its replicas are no longer those that were verified (truncated, replaced, created
-again). One with a finding is compared from there on until it is repaired; a finding is reported once."""
+again). One with a finding is compared from there on until it is repaired; a finding is reported once.
+
+The cluster keeps the verdict, the time and up to where the replicas were equal, where operators look: `replog cluster
+describe`, `replog console` and the controller's metrics. That needs the ACL ClusterAction on the cluster."""
 
 EPILOG = """\
 in the checkpoint directory
@@ -75,6 +79,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="from the start of a round to that of the next (default: 10)",
     )
+    parser.add_argument(
+        "--report-to",
+        metavar="HOST:PORT[,…]",
+        help="with --replica: the cluster of these brokers keeps the verdict (with --bootstrap-server that one does)",
+    )
     parser.add_argument("--until-diverged", action="store_true", help="end at the first round that is DIVERGED")
     parser.add_argument("--max-rounds", type=_count, metavar="N", help="end after so many rounds")
     parser.add_argument(
@@ -103,6 +112,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     where = where_of(arguments)
+    if arguments.report_to is not None:
+        servers_of("--report-to", arguments.report_to)
     require(*SPARK)
     if isinstance(where, str):
         with contextlib.suppress(OSError):  # no broker answers: the rounds will say so, until one does
@@ -133,6 +144,7 @@ class Following:
         from pyspark.errors import PySparkException
 
         from spark_jobs.audit.follow import Follower, read_state
+        from spark_jobs.audit.standing import Reporter
         from spark_jobs.java import NoJava
         from spark_jobs.session import reason, spark_session
 
@@ -150,7 +162,9 @@ class Following:
             tell = _tell_json if self._arguments.format == "json" else _tell_table
             ends = (self._arguments.until_diverged, self._arguments.max_rounds)
             where = (self._where, self._arguments.topic, self._arguments.level)
-            self._follower = Follower(spark, *where, directory, tell, *ends, writing=writing)
+            reports_to = self._where if isinstance(self._where, str) else self._arguments.report_to
+            report = Reporter(reports_to) if reports_to else lambda _: None
+            self._follower = Follower(spark, *where, directory, tell, *ends, writing=writing, report=report)
             try:
                 self._follower.run(self._arguments.interval)
             finally:

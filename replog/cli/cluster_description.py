@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -32,8 +33,12 @@ def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TA
 
     Of several controllers one is active. The others are standby, or silent if they do not answer from here.
 
-    Exit status 1 if a broker is fenced or stopping, no controller is active, a log directory has failed, or a partition
-    has no leader or a replica out of sync: `replog topic describe --under-replicated-partitions` lists them.
+    While `replog audit follow` runs, its last verdict is shown, and when replicas were last proved equal; `--format
+    json` has up to where, too.
+
+    Exit status 1 if a broker is fenced or stopping, no controller is active, a log directory has failed, an audit found
+    that replicas diverged, or a partition has no leader or a replica out of sync: `replog topic describe
+    --under-replicated-partitions` lists them.
 
     Example: `replog cluster describe --bootstrap-server broker-1:9092 --format json`
     """
@@ -65,6 +70,7 @@ class ClusterFacts:
     brokers: list[dict[str, Any]]
     log_dirs: list[dict[str, Any]]
     partitions: dict[str, int]
+    audit: dict[str, Any] | None  # what `replog audit follow` has said last
     faults: list[str]  # what could not be asked
 
     @property
@@ -74,6 +80,7 @@ class ClusterFacts:
             and any(controller["state"] == "active" for controller in self.controllers)
             and all(directory["error"] == ErrorCode.NONE.name for directory in self.log_dirs)
             and not any(count for name, count in self.partitions.items() if name != "all")
+            and (self.audit is None or self.audit["verdict"] != "DIVERGED")
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -84,7 +91,19 @@ class ClusterFacts:
         wrong = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         total = self.partitions["all"]
         partitions = f"{total} partition{'s' if total != 1 else ''}, {wrong or 'all in sync'}"
-        return f"cluster {self.cluster_id}, metadata version {self.metadata_version}: {partitions}"
+        return f"cluster {self.cluster_id}, metadata version {self.metadata_version}: {partitions}{self._audited()}"
+
+    def _audited(self) -> str:
+        if self.audit is None:
+            return ""
+        diverged = ", ".join(self.audit["diverged"][:5]) + (", …" if self.audit["diverged_partitions"] > 5 else "")
+        equal = (
+            f"last proved equal {self.audit['consistent_at']}" if self.audit["consistent_at"] else "never proved equal"
+        )
+        return (
+            f"\naudit of {self.audit['at']}: {self.audit['verdict']}{f' in {diverged}' if diverged else ''} at level "
+            f"{self.audit['level']}, {self.audit['partitions']} partitions; {equal}"
+        )
 
 
 async def cluster_facts(admin: "Admin") -> ClusterFacts:
@@ -98,6 +117,7 @@ async def cluster_facts(admin: "Admin") -> ClusterFacts:
         brokers=broker_rows(cluster, topics),
         log_dirs=log_dirs,
         partitions=partition_counts(topics),
+        audit=await _audit(admin, faults),
         faults=faults,
     )
 
@@ -136,6 +156,30 @@ def partition_counts(topics: Iterable["TopicDescription"]) -> dict[str, int]:
         "under_min_isr": sum(len(p.isr) < topic.min_insync_replicas(p) for topic, p in every),
         "under_replicated": sum(bool(p.out_of_sync) for _, p in every),
     }
+
+
+async def _audit(admin: "Admin", faults: list[str]) -> dict[str, Any] | None:
+    try:
+        audit = await admin.describe_audit()
+    except ReplogError as error:
+        faults.append(f"the last audit is not known: {error}")
+        return None
+    if audit is None:
+        return None
+    return {
+        "verdict": audit.verdict,
+        "level": audit.level,
+        "at": _moment(audit.at_ms),
+        "consistent_at": _moment(audit.consistent_at_ms) if audit.consistent_at_ms else None,
+        "partitions": audit.partitions,
+        "diverged": list(audit.diverged),
+        "diverged_partitions": audit.diverged_partitions,
+        "verified": [{"topic": tp.topic, "partition": tp.partition, "offset": offset} for tp, offset in audit.verified],
+    }
+
+
+def _moment(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 async def _controllers(cluster: "ClusterDescription") -> list[dict[str, Any]]:

@@ -121,6 +121,8 @@ class SyncAdmin(_Blocking):
     delete_topic = _blocking(Admin.delete_topic)
     alter_topic_configs = _blocking(Admin.alter_topic_configs)
     alter_broker_configs = _blocking(Admin.alter_broker_configs)
+    report_audit = _blocking(Admin.report_audit)
+    describe_audit = _blocking(Admin.describe_audit)
     unregister_broker = _blocking(Admin.unregister_broker)
     alter_client_quotas = _blocking(Admin.alter_client_quotas)
     describe_client_quotas = _blocking(Admin.describe_client_quotas)

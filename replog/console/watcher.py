@@ -12,6 +12,7 @@ from replog.client.descriptions import BrokerDescription, ClusterDescription, Lo
 from replog.console.audit_report import audit_report
 from replog.console.board import Board
 from replog.errors import ReplogError
+from replog.metadata.standing_audit import StandingAudit
 
 POLL_S = 1.0  # between the ends and beginnings of polls, at least
 REST = 4  # … and so many times as long as the last one took
@@ -89,6 +90,7 @@ class Watcher:
         now, disks = time.monotonic(), False
         if now >= self._next_disks:
             self._next_disks, disks = now + DISKS_S, True
+            self._begin("standing audit", 0, self._take_standing_audit())
             if self._audit is not None:
                 self._begin("audit", 0, self._look_at_audit(self._audit))
         for broker in cluster.brokers:
@@ -132,6 +134,14 @@ class Watcher:
             return
         told["disks"], told["disks_trouble"] = [_disk(directory) for directory in described[broker]], ""
 
+    async def _take_standing_audit(self) -> None:
+        try:
+            audit = await self._admin.describe_audit()
+        except ReplogError as error:
+            self.board.put_part("standing", {"trouble": error.message})
+            return
+        self.board.put_part("standing", _standing(audit) if audit is not None else None)
+
     async def _look_at_audit(self, directory: Path) -> None:
         self.board.put_part("audit", await asyncio.to_thread(audit_report, directory))
 
@@ -171,3 +181,9 @@ def _disk(directory: LogDirDescription) -> dict[str, Any]:
         "usable": directory.usable_bytes,
         "size": sum(replica.size for _, replica in directory.replicas),
     }
+
+
+def _standing(audit: StandingAudit) -> dict[str, Any]:
+    """Without the offset of each partition."""
+    names = ("verdict", "level", "at_ms", "consistent_at_ms", "partitions", "diverged", "diverged_partitions")
+    return {name: getattr(audit, name) for name in names}

@@ -12,6 +12,7 @@ from replog.acl import Acl, AclFilter
 from replog.config import ControllerConfig
 from replog.controller import (
     acls,
+    audits,
     broker_events,
     configs,
     leader_elections,
@@ -43,6 +44,7 @@ from replog.metadata.changes import Change, partitions_key
 from replog.metadata.image import MetadataImage
 from replog.metadata.incarnation import Claim, is_same
 from replog.metadata.lineage import HISTORY_ID_SIZE, begin, continues
+from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
 
@@ -315,6 +317,10 @@ class ClusterState:
     def alter_client_quotas(self, user: str, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
         """Raises as `configs.alter_client_quotas`."""
         return configs.alter_client_quotas(self.image, user, change)
+
+    def report_audit(self, audit: StandingAudit) -> Decision[None]:
+        """Raises as `audits.report_audit`."""
+        return audits.report_audit(self.image, audit)
 
     def create_acls(self, wanted: Sequence[Acl]) -> Decision[acls.AlteredAcls]:
         """Raises as `acls.create_acls`, and SECURITY_DISABLED."""

@@ -16,6 +16,7 @@ Kind = Literal[
     "client_quota",
     "collected",
     "lineage",
+    "audit",
 ]
 
 

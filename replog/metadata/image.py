@@ -10,6 +10,7 @@ from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change
 from replog.metadata.lineage import History
 from replog.metadata.partition_index import PartitionIndex
+from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.topic import TopicPartition
 
@@ -32,6 +33,7 @@ class MetadataImage:
         self.index = PartitionIndex()  # of `partitions`
         self.acls = AclTable()
         self.client_quotas: dict[str, dict[str, str]] = {}  # by user
+        self.audit: StandingAudit | None = None
 
     @property
     def position(self) -> Position:
@@ -71,6 +73,8 @@ class MetadataImage:
                 self.acls.put(change.name, change.value)
             case "client_quota":
                 self.client_quotas[change.name] = change.value
+            case "audit":
+                self.audit = change.value
 
     def knows(self, topic: str) -> bool:
         """Whether there is anything of it."""

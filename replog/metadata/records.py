@@ -10,6 +10,7 @@ from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, Resou
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import Change, parse_key
 from replog.metadata.lineage import History
+from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
@@ -44,6 +45,8 @@ def _record_value(change: Change) -> Message:
             return pb.CollectedRecord(version=value)
         case "lineage":
             return pb.LineageRecord(histories=[pb.HistoryRecord(**history._asdict()) for history in value])
+        case "audit":
+            return audit_to_record(value)
 
 
 def change_of(record: pb.MetadataRecord) -> Change:
@@ -74,6 +77,8 @@ def change_of(record: pb.MetadataRecord) -> Change:
             value = record.collected.version
         case "lineage":
             value = tuple(History(history.history_id, history.begins) for history in record.lineage.histories)
+        case "audit":
+            value = audit_from_record(record.audit)
         case None:
             kind, name = parse_key(record.key)
     return Change(kind, name, value, topic_id, record.version)
@@ -157,6 +162,34 @@ def partition_to_record(tp: TopicPartition, topic_id: bytes, state: PartitionSta
         recovery_state=pb.RECOVERING if state.recovering else pb.RECOVERED,
         adding_replicas=state.adding,
         removing_replicas=state.removing,
+    )
+
+
+def audit_to_record(audit: StandingAudit) -> pb.AuditRecord:
+    return pb.AuditRecord(
+        verdict=audit.verdict,
+        level=audit.level,
+        at_ms=audit.at_ms,
+        consistent_at_ms=audit.consistent_at_ms,
+        verified=[
+            pb.VerifiedPartition(topic=tp.topic, partition=tp.partition, offset=offset) for tp, offset in audit.verified
+        ],
+        partitions=audit.partitions,
+        diverged=audit.diverged,
+        diverged_partitions=audit.diverged_partitions,
+    )
+
+
+def audit_from_record(record: pb.AuditRecord) -> StandingAudit:
+    return StandingAudit(
+        verdict=record.verdict,
+        level=record.level,
+        at_ms=record.at_ms,
+        consistent_at_ms=record.consistent_at_ms,
+        verified=tuple((TopicPartition(row.topic, row.partition), row.offset) for row in record.verified),
+        partitions=record.partitions,
+        diverged=tuple(record.diverged),
+        diverged_partitions=record.diverged_partitions,
     )
 
 

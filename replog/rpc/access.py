@@ -84,6 +84,8 @@ ACCESS = {
     "Controller/CreateAcls": Access(operation=Operation.ALTER),
     "Controller/DeleteAcls": Access(operation=Operation.ALTER),
     "Controller/DescribeAcls": Access(operation=Operation.DESCRIBE),
+    "Controller/ReportAudit": Access(operation=ACTION),  # an auditor may do nothing else by it: brokers have a role
+    "Controller/DescribeAudit": Access(operation=Operation.DESCRIBE),
     "Presence/AreYou": Access(Role.CONTROLLER, operation=ACTION),
     "Replica/Fetch": Access(Role.BROKER, "replica_id", ACTION),
     "Log/Produce": Access(operation=Operation.WRITE, on=On.ROWS),

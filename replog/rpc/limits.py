@@ -64,6 +64,8 @@ LIMITS = {
     "Controller/CreateAcls": Limit(100, MIB),
     "Controller/DeleteAcls": Limit(100, MIB),
     "Controller/DescribeAcls": Limit(100, 64 * KIB),
+    "Controller/ReportAudit": Limit(16, MIB),
+    "Controller/DescribeAudit": Limit(100, 64 * KIB),
     # a broker's, for the controller and for other brokers
     "Presence/AreYou": Limit(100, 64 * KIB),
     "Replica/Fetch": Limit(1000, 8 * MIB),

@@ -10,18 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from replog.metadata.standing_audit import StandingAudit
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, Where, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, AuditFinding
 from spark_jobs.audit.results import finding_record, write_findings
 from spark_jobs.audit.since import BadSaved, Saved, read_json, write_json
+from spark_jobs.audit.standing import standing
 from spark_jobs.session import reason
 
 FORMAT, VERSION = "replog audit follow", 1
@@ -101,6 +103,7 @@ class Follower:
     level: str
     directory: Path
     tell: Callable[[Round], None]
+    report: Callable[[StandingAudit], None] = field(default=lambda _: None, kw_only=True)
     until_diverged: bool = False
     max_rounds: int | None = None
     rounds: Counter[str] = field(default_factory=Counter)  # by their verdicts
@@ -138,6 +141,8 @@ class Follower:
             self.rounds[done.verdict] += 1
             self.told += len(done.new)
             self.tell(done)
+        saved, findings = (state.saved, []) if result is None else (result.saved, result.findings)
+        self.report(standing(done.verdict, self.level, int(time() * 1000), saved, findings))
         return done.verdict
 
     def _finish(self, state: FollowState, result: Audit, began: float) -> Round:

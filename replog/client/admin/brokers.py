@@ -11,6 +11,8 @@ from replog.client.descriptions import (
     ReplicaInfo,
 )
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.records import audit_from_record, audit_to_record
+from replog.metadata.standing_audit import StandingAudit
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Inspection, LogDirs
 from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2
@@ -54,6 +56,17 @@ class Brokers(Calls):
         )
         response = await self._ask_controller(Controller["alter_broker_configs"], request)
         return dict(response.configs)
+
+    async def report_audit(self, audit: StandingAudit) -> None:
+        """Have the cluster keep what an audit says, for metrics, console and `cluster describe`. Raises
+        INVALID_REQUEST."""
+        request = controller_pb2.ReportAuditRequest(audit=audit_to_record(audit))
+        await self._ask_controller(Controller["report_audit"], request)
+
+    async def describe_audit(self) -> StandingAudit | None:
+        """What `report_audit` was given last; None if nothing was."""
+        response = await self._ask_controller(Controller["describe_audit"], controller_pb2.DescribeAuditRequest())
+        return audit_from_record(response.audit) if response.HasField("audit") else None
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Have the cluster forget a broker that will not come back; its id may be used again.

@@ -35,17 +35,34 @@ function disk({ directory, error, total, usable, size }) {
   return make("div", {}, name, make("meter", { min: 0, max: total, low: 0.8 * total, high: 0.9 * total, optimum: 0, value: used, "aria-label": `${directory}: ${told}` }), make("p", { class: "note" }, told));
 }
 
+const STYLES = { CONSISTENT: ["s-in-sync", "✓"], DIVERGED: ["s-offline", "≠"] };
+
+function verdict(word) {
+  const [style, symbol] = STYLES[word] ?? ["s-not-preferred", "?"];
+  return make("span", { class: `tag ${style}` }, `${symbol} ${word}`);
+}
+
 export function showAudit() {
+  showStanding(state.parts.standing);
   const audit = state.parts.audit;
   setChildren(byId("report"), JSON.stringify(audit ?? null), () => {
     if (!audit) return [make("p", { class: "note" }, "Start the console with --audit DIR to see what an audit wrote there: ", make("code", {}, "replog audit run --report-dir DIR"))];
     if (audit.trouble) return [make("p", {}, audit.trouble)];
-    const style = { CONSISTENT: "s-in-sync", DIVERGED: "s-offline" }[audit.verdict] ?? "s-not-preferred";
-    const symbol = { CONSISTENT: "✓", DIVERGED: "≠" }[audit.verdict] ?? "?";
     const told = `${count(audit.partitions_compared, "partition", "partitions")} compared at level ${audit.level}, ${count(audit.count, "finding", "findings")} · ${day(audit.at)}`;
-    return [make("p", {}, make("span", { class: `tag ${style}` }, `${symbol} ${audit.verdict}`), ` ${told}`),
+    return [make("p", {}, verdict(audit.verdict), ` ${told}`),
       make("ol", { class: "findings" }, ...audit.findings.map((found, at) => finding(found, at + 1, audit.explain))),
       audit.count > audit.findings.length ? make("p", { class: "note" }, `The first ${audit.findings.length}; report.html beside them has more.`) : ""];
+  });
+}
+
+// What `replog audit follow` has said last.
+function showStanding(standing) {
+  setChildren(byId("standing"), JSON.stringify(standing ?? null), () => {
+    if (!standing) return [make("p", { class: "note" }, "No audit goes on: start one with ", make("code", {}, "replog audit follow"))];
+    if (standing.trouble) return [make("p", {}, `What the audit that goes on has said is not known: ${standing.trouble}`)];
+    const where = standing.diverged_partitions ? ` in ${standing.diverged.slice(0, 5).join(", ")}${standing.diverged_partitions > 5 ? ", …" : ""}` : "";
+    const equal = standing.consistent_at_ms ? `last proved equal ${day(standing.consistent_at_ms)}` : "never proved equal";
+    return [make("p", {}, verdict(standing.verdict), make("bdi", {}, where), ` ${count(standing.partitions, "partition", "partitions")} compared all the time at level ${standing.level} · ${day(standing.at_ms)}; ${equal}`)];
   });
 }
 

@@ -38,6 +38,9 @@ function verdict() {
   if (found["below min"]) {
     return ["fault", "!", "BELOW MINIMUM", `${count(found["below min"], "partition has", "partitions have")} too few replicas in sync: acks=all is refused there.${brokers}`];
   }
+  if (state.parts.standing?.verdict === "DIVERGED") {
+    return ["fault", "≠", "DIVERGED", `An audit found replicas that are not equal, in ${count(state.parts.standing.diverged_partitions, "partition", "partitions")}: see Audits.${brokers}`];
+  }
   if (found["out of sync"]) {
     return ["warn", "↓", "OUT OF SYNC", `${count(found["out of sync"], "partition lacks a replica", "partitions lack a replica")} in sync; all can be read and written.${brokers}`];
   }

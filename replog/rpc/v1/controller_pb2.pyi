@@ -16,6 +16,24 @@ class ElectionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 PREFERRED: ElectionType
 UNCLEAN: ElectionType
 
+class ReportAuditRequest(_message.Message):
+    __slots__ = ("audit",)
+    audit: _metadata_pb2.AuditRecord
+    def __init__(self, audit: _Optional[_Union[_metadata_pb2.AuditRecord, _Mapping]] = ...) -> None: ...
+
+class ReportAuditResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeAuditRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeAuditResponse(_message.Message):
+    __slots__ = ("audit",)
+    audit: _metadata_pb2.AuditRecord
+    def __init__(self, audit: _Optional[_Union[_metadata_pb2.AuditRecord, _Mapping]] = ...) -> None: ...
+
 class RegisterBrokerRequest(_message.Message):
     __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch", "known", "previous_incarnation_id", "endpoints", "software_version", "oldest_feature_level", "newest_feature_level")
     cluster_id: str

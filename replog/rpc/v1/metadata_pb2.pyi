@@ -186,6 +186,25 @@ class LineageRecord(_message.Message):
     histories: _containers.RepeatedCompositeFieldContainer[HistoryRecord]
     def __init__(self, histories: _Optional[_Iterable[_Union[HistoryRecord, _Mapping]]] = ...) -> None: ...
 
+class AuditRecord(_message.Message):
+    __slots__ = ("verdict", "level", "at_ms", "consistent_at_ms", "verified", "partitions", "diverged", "diverged_partitions")
+    verdict: str
+    level: str
+    at_ms: int
+    consistent_at_ms: int
+    verified: _containers.RepeatedCompositeFieldContainer[VerifiedPartition]
+    partitions: int
+    diverged: _containers.RepeatedScalarFieldContainer[str]
+    diverged_partitions: int
+    def __init__(self, verdict: _Optional[str] = ..., level: _Optional[str] = ..., at_ms: _Optional[int] = ..., consistent_at_ms: _Optional[int] = ..., verified: _Optional[_Iterable[_Union[VerifiedPartition, _Mapping]]] = ..., partitions: _Optional[int] = ..., diverged: _Optional[_Iterable[str]] = ..., diverged_partitions: _Optional[int] = ...) -> None: ...
+
+class VerifiedPartition(_message.Message):
+    __slots__ = ("topic", "partition", "offset")
+    topic: str
+    partition: int
+    offset: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
 class HistoryRecord(_message.Message):
     __slots__ = ("history_id", "begins")
     history_id: bytes
@@ -200,7 +219,7 @@ class MetadataPosition(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ..., history_id: _Optional[bytes] = ..., version: _Optional[int] = ...) -> None: ...
 
 class MetadataRecord(_message.Message):
-    __slots__ = ("version", "key", "cluster", "broker", "topic", "partition", "producer_ids", "broker_config", "collected", "acl", "lineage", "client_quota")
+    __slots__ = ("version", "key", "cluster", "broker", "topic", "partition", "producer_ids", "broker_config", "collected", "acl", "lineage", "client_quota", "audit")
     version: int
     key: str
     cluster: ClusterRecord
@@ -213,4 +232,5 @@ class MetadataRecord(_message.Message):
     acl: AccessControlEntryRecord
     lineage: LineageRecord
     client_quota: ClientQuotaRecord
-    def __init__(self, version: _Optional[int] = ..., key: _Optional[str] = ..., cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., broker_config: _Optional[_Union[BrokerConfigRecord, _Mapping]] = ..., collected: _Optional[_Union[CollectedRecord, _Mapping]] = ..., acl: _Optional[_Union[AccessControlEntryRecord, _Mapping]] = ..., lineage: _Optional[_Union[LineageRecord, _Mapping]] = ..., client_quota: _Optional[_Union[ClientQuotaRecord, _Mapping]] = ...) -> None: ...
+    audit: AuditRecord
+    def __init__(self, version: _Optional[int] = ..., key: _Optional[str] = ..., cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., broker: _Optional[_Union[BrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., broker_config: _Optional[_Union[BrokerConfigRecord, _Mapping]] = ..., collected: _Optional[_Union[CollectedRecord, _Mapping]] = ..., acl: _Optional[_Union[AccessControlEntryRecord, _Mapping]] = ..., lineage: _Optional[_Union[LineageRecord, _Mapping]] = ..., client_quota: _Optional[_Union[ClientQuotaRecord, _Mapping]] = ..., audit: _Optional[_Union[AuditRecord, _Mapping]] = ...) -> None: ...

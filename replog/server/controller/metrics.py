@@ -1,9 +1,11 @@
 """The families that a controller shows, under the names that Kafka's have by the usual rules of its JMX exporter."""
 
 from collections import Counter
+from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from replog.metadata.standing_audit import VERDICTS, StandingAudit
 from replog.metadata.values import NO_LEADER
 from replog.server.controller.active_controller import ActiveController
 from replog.server.slices import in_slices
@@ -20,7 +22,7 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
         count["offlinepartitionscount"] += state.leader == NO_LEADER
         count["preferredreplicaimbalancecount"] += state.leader != state.replicas[0]
     brokers = image.brokers.values()
-    return [
+    counted = [
         GaugeMetricFamily(_PREFIX + name, text, value=value)
         for name, text, value in (
             ("activecontrollercount", "1 at the controller that decides", int(decides)),
@@ -37,3 +39,23 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
             ("lastappliedrecordoffset", "The version of the metadata", image.version),
         )
     ]
+    return [*counted, *_audit(image.audit)]
+
+
+def _audit(audit: StandingAudit | None) -> Iterator[Metric]:
+    """Nothing as long as no audit has reported."""
+    if audit is None:
+        return
+    verdict = GaugeMetricFamily(
+        "replog_audit_last_verdict", "1 at the verdict that the audit gave last", labels=("verdict",)
+    )
+    for word in VERDICTS:
+        verdict.add_metric((word,), audit.verdict == word)
+    yield verdict
+    for name, text, value in (
+        ("last_success_timestamp_seconds", "When replicas were last proved equal", audit.consistent_at_ms / 1000),
+        ("last_timestamp_seconds", "When the audit reported last", audit.at_ms / 1000),
+        ("diverged_partitions", "Partitions in which its last round has findings", audit.diverged_partitions),
+        ("compared_partitions", "Partitions that it compares", audit.partitions),
+    ):
+        yield GaugeMetricFamily(f"replog_audit_{name}", text, value=value)

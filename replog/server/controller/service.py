@@ -23,6 +23,8 @@ from replog.metadata.records import (
     acl_filter_of,
     acl_of_binding,
     acl_to_binding,
+    audit_from_record,
+    audit_to_record,
     endpoints_from_messages,
     partition_to_record,
     position_from_message,
@@ -178,6 +180,15 @@ class ControllerService:
         )
         check_fits(answer.ByteSize(), request.max_bytes)
         return answer
+
+    async def report_audit(self, request: pb.ReportAuditRequest) -> pb.ReportAuditResponse:
+        audit = audit_from_record(request.audit)
+        await self._controller.decide(lambda _: self._controller.state.report_audit(audit))
+        return pb.ReportAuditResponse()
+
+    async def describe_audit(self, _: pb.DescribeAuditRequest) -> pb.DescribeAuditResponse:
+        audit = self._controller.state.image.audit
+        return pb.DescribeAuditResponse(audit=None if audit is None else audit_to_record(audit))
 
     async def elect_leaders(self, request: pb.ElectLeadersRequest) -> pb.ElectLeadersResponse:
         if request.all_partitions and request.partitions:

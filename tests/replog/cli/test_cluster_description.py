@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 from replog.cli.cluster_description import cluster_facts
+from replog.metadata.standing_audit import StandingAudit
 from replog.release import VERSION
+from replog.topic import TopicPartition
 from tests.replog.client.conftest import cluster
 from tests.replog.server.broker.conftest import InProcessCluster, eventually
 
@@ -46,3 +48,22 @@ async def test_a_broker_that_died_is_fenced_and_its_replicas_are_out_of_sync(clu
     assert facts.partitions == {"all": 3, "without_leader": 0, "under_min_isr": 3, "under_replicated": 3}
     assert facts.summary().endswith(": 3 partitions, 3 under min isr, 3 under replicated")
     assert [directory["broker"] for directory in facts.log_dirs] == [1], "nobody waits for one that is fenced"
+
+
+async def test_what_an_audit_said_last_is_shown_and_a_divergence_is_a_problem(cluster: InProcessCluster):
+    await cluster.begin(1)
+    async with cluster.admin() as admin:
+        assert (await cluster_facts(admin)).audit is None
+        equal = StandingAudit("CONSISTENT", "deep", 1_000, ((TopicPartition("t", 0), 70),), 1, (), 0)
+        await admin.report_audit(equal)
+        await admin.report_audit(
+            replace(equal, verdict="DIVERGED", at_ms=61_000, diverged=("t-0",), diverged_partitions=1)
+        )
+        facts = await cluster_facts(admin)
+    assert not facts.sound
+    assert replace(facts, audit=None).sound
+    assert facts.as_json()["audit"]["verified"] == [{"topic": "t", "partition": 0, "offset": 70}]
+    assert facts.summary().endswith(
+        "\naudit of 1970-01-01T00:01:01+00:00: DIVERGED in t-0 at level deep, 1 partitions; last proved equal "
+        "1970-01-01T00:00:01+00:00"
+    )

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from replog.console import app
+from replog.metadata.standing_audit import StandingAudit
 from tests.replog.client.conftest import TP
 from tests.replog.server.broker.conftest import batch
 
@@ -113,3 +114,13 @@ async def test_the_report_of_an_audit_is_shown(cluster, console, tmp_path):
         audit = viewer.parts["audit"]
         assert (audit["verdict"], audit["count"], audit["findings"][0]["why"]) == ("DIVERGED", 1, "its CRC is wrong")
         assert audit["explain"] == f"replog audit explain --report-dir {tmp_path}"
+
+
+async def test_what_the_audit_that_goes_on_said_last_is_shown(cluster, console):
+    await cluster.begin(1, partitions=1)
+    async with cluster.admin() as admin:
+        await admin.report_audit(StandingAudit("DIVERGED", "deep", 9_000, (), 3, ("t-0",), 1))
+    async with console() as page, page.viewer() as viewer:
+        await viewer.hear_until(lambda v: v.parts.get("standing"))
+        standing = viewer.parts["standing"]
+        assert (standing["verdict"], standing["diverged"], standing["consistent_at_ms"]) == ("DIVERGED", ["t-0"], 0)

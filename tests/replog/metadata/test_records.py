@@ -8,6 +8,7 @@ from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change, parse_key
 from replog.metadata.records import change_of, record_of
+from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.topic import TopicPartition
@@ -17,6 +18,7 @@ NEWER = replace(BROKER, software_version="0.1.0")
 MOVING = PartitionState((2, 1, 3), (2, 1), 2, 5, 9, (3,), -1, True, (3,), (1,))
 ALONE = PartitionState((1,), (), -1, 5, 9, (), 1)
 ACL = Acl(ResourceType.TOPIC, "t.", PatternType.PREFIXED, "User:a", "*", Operation.READ, Permission.DENY)
+AUDIT = StandingAudit("DIVERGED", "deep", 7, ((TopicPartition("t.x", 3), 70),), 9, ("t.x-1",), 1, 5)
 
 WRITTEN = [
     (Change("cluster", None, "c"), "cluster", "1a030a0163"),
@@ -58,6 +60,11 @@ WRITTEN = [
         Change("acl", "61" * 16, ACL),
         "acl/" + "61" * 16,
         "522b0a1061616161616161616161616161616161121708021202742e18042206557365723a612a012a30033802",
+    ),
+    (
+        Change("audit", None, AUDIT),
+        "audit",
+        "6a2a0a084449564552474544120464656570180720052a090a03742e781003184630093a05742e782d314001",
     ),
     (Change("topic", "t.x", None), "topic/t.x", ""),
     (Change("partition", TopicPartition("t.x", 3), None), "partition/t.x/3", ""),

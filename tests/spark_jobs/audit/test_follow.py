@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from replog.log.formats.batch import HEADER_SIZE
+from replog.metadata.standing_audit import StandingAudit
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED
@@ -96,9 +97,16 @@ def test_it_ends_at_the_first_divergence_if_asked(spark, cluster, tmp_path):
         if len(told) == 1:
             cluster.extend("orders", BATCHES, 35, wrong_in_3)
 
-    follower = Follower(spark, cluster.directories, [], "deep", tmp_path / "follow", tell, until_diverged=True)
+    reports: list[StandingAudit] = []
+    follower = Follower(
+        spark, cluster.directories, [], "deep", tmp_path / "follow", tell, until_diverged=True, report=reports.append
+    )
     follower.run(0.5)
     assert [(r.number, r.verdict, r.offsets) for r in told] == [(0, CONSISTENT, 60), (1, DIVERGED, 10)], told
+    assert [(r.verdict, r.diverged, dict(r.verified)) for r in reports] == [
+        (CONSISTENT, (), {ORDERS: 60}),
+        (DIVERGED, ("orders-0",), {ORDERS: 60}),
+    ], reports
 
 
 def round_with(following: Command, wanted: str) -> dict[str, Any]:

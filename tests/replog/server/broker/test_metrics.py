@@ -1,10 +1,13 @@
 """What a broker and a controller show to Prometheus: the values move when the thing happens."""
 
+from dataclasses import replace
+
 import pytest
 from prometheus_client.core import Metric
 
 from replog.client import Consumer
 from replog.errors import ErrorCode
+from replog.metadata.standing_audit import StandingAudit
 from replog.rpc.peer import anonymous
 from replog.server.controller.metrics import controller_metrics
 from replog.topic import TopicPartition
@@ -121,6 +124,27 @@ async def test_a_controller_shows_the_cluster(cluster):
     now = await of_controller()
     assert now[f"{prefix}offlinepartitionscount"] == 1
     assert now[f"{prefix}fencedbrokercount"] == 2
+
+
+async def test_a_controller_shows_what_an_audit_said_last(cluster):
+    await cluster.begin(1)
+    assert not any("audit" in name for name in values(await controller_metrics(cluster.controller, decides=True)))
+    audit = StandingAudit("CONSISTENT", "deep", 5_000, (), 3, (), 0)
+    async with cluster.admin() as admin:
+        await admin.report_audit(audit)
+        await admin.report_audit(
+            replace(audit, verdict="DIVERGED", at_ms=9_000, diverged=("t-0",), diverged_partitions=1)
+        )
+    now = values(await controller_metrics(cluster.controller, decides=True))
+    assert {name: value for name, value in now.items() if "audit" in name} == {
+        "replog_audit_last_verdict,verdict=CONSISTENT": 0,
+        "replog_audit_last_verdict,verdict=DIVERGED": 1,
+        "replog_audit_last_verdict,verdict=INCONCLUSIVE": 0,
+        "replog_audit_last_success_timestamp_seconds": 5,
+        "replog_audit_last_timestamp_seconds": 9,
+        "replog_audit_diverged_partitions": 1,
+        "replog_audit_compared_partitions": 3,
+    }
 
 
 @pytest.mark.parametrize("name", ["log_size", "log_logstartoffset", "log_logendoffset"])

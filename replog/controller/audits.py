@@ -1,0 +1,32 @@
+"""What an audit reports is kept, one report instead of the last. Pure."""
+
+from dataclasses import replace
+
+from replog.controller.decision import Decision
+from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.standing_audit import MAX_DIVERGED, MAX_VERIFIED, VERDICTS, StandingAudit
+
+MAX_TEXT_LENGTH = 300  # a name of a topic, a partition's number
+
+
+def report_audit(image: MetadataImage, audit: StandingAudit) -> Decision[None]:
+    """A verdict that is not CONSISTENT keeps the time of the last one that was. Raises INVALID_REQUEST."""
+    if audit.verdict not in VERDICTS:
+        raise _invalid(f"verdict {audit.verdict[:40]!r} is none of {', '.join(VERDICTS)}")
+    if audit.at_ms <= 0:
+        raise _invalid(f"it was made {audit.at_ms} ms after 1970")
+    for rows, most, what in ((audit.verified, MAX_VERIFIED, "verified"), (audit.diverged, MAX_DIVERGED, "diverged")):
+        if len(rows) > most:
+            raise _invalid(f"{len(rows)} {what} partitions, and at most {most} are kept; leave the others out")
+    texts = [audit.level, *audit.diverged, *(tp.topic for tp, _ in audit.verified)]
+    if not all(len(text) <= MAX_TEXT_LENGTH and text.isprintable() for text in texts):
+        raise _invalid(f"it names something in more than {MAX_TEXT_LENGTH} printable characters")
+    before = image.audit.consistent_at_ms if image.audit is not None else 0
+    consistent_at_ms = audit.at_ms if audit.verdict == "CONSISTENT" else before
+    return Decision([Change("audit", None, replace(audit, consistent_at_ms=consistent_at_ms))], None)
+
+
+def _invalid(why: str) -> ReplogError:
+    return ReplogError(ErrorCode.INVALID_REQUEST, f"the report of an audit is refused: {why}")

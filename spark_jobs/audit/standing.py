@@ -1,0 +1,62 @@
+"""What a round of `replog audit follow` tells the cluster: metrics, console and `cluster describe` show it there."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from time import monotonic
+
+from replog.client import SyncAdmin
+from replog.errors import ReplogError
+from replog.metadata.standing_audit import MAX_DIVERGED, MAX_VERIFIED, StandingAudit
+from spark_jobs.audit.findings import AuditFinding
+from spark_jobs.audit.since import Saved
+from spark_jobs.audit.text import name_of
+
+TIMEOUT_MS = 10_000
+AGAIN_S = 30.0  # a report is metadata, which every broker makes durable: one that brings no news waits for so long
+
+
+def standing(
+    verdict: str, level: str, at_ms: int, saved: Saved | None, findings: Iterable[AuditFinding]
+) -> StandingAudit:
+    """After a round, or with the last one's `saved` after one that failed."""
+    verified = sorted((tp, each.verified_to) for tp, each in saved.partitions.items()) if saved is not None else []
+    diverged = sorted({name_of(finding.topic, finding.partition) for finding in findings})
+    return StandingAudit(
+        verdict=verdict,
+        level=level,
+        at_ms=at_ms,
+        verified=tuple(verified[:MAX_VERIFIED]),
+        partitions=len(verified),
+        diverged=tuple(diverged[:MAX_DIVERGED]),
+        diverged_partitions=len(diverged),
+    )
+
+
+class Reporter:
+    """Reports to the cluster of `bootstrap`. A report that fails is told once, and the next one is tried: the audit
+    goes on without it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._last: StandingAudit | None = None
+        self._at_s = 0.0
+        self._trouble = ""
+
+    def __call__(self, audit: StandingAudit) -> None:
+        now_s = monotonic()
+        if self._last is not None and not _is_news(audit, self._last) and now_s < self._at_s + AGAIN_S:
+            return
+        try:
+            with SyncAdmin(self._bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+                admin.report_audit(audit)
+        except ReplogError as error:
+            if error.message != self._trouble:
+                print(f"the verdict is not reported to {self._bootstrap}: {error}", file=sys.stderr)
+            self._trouble = error.message
+            return
+        self._last, self._at_s, self._trouble = audit, now_s, ""
+
+
+def _is_news(audit: StandingAudit, last: StandingAudit) -> bool:
+    return replace(audit, at_ms=0, verified=()) != replace(last, at_ms=0, verified=())
