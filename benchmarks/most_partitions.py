@@ -18,11 +18,10 @@ from benchmarks.load import write_everywhere
 from benchmarks.measure import rss_bytes
 from replog.cli.asking import not_led
 from replog.client import Admin, Producer
-from replog.controller.topics import MAX_CLUSTER_PARTITIONS
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.waiting import wait_for
-from replog.topic import MAX_PARTITIONS
+from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 
 VICTIM = 2
 

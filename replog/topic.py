@@ -7,6 +7,7 @@ from replog.errors import ErrorCode, ReplogError
 
 MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: leaves room for "-<partition>.<32 hex>-delete" in a 255-character file name
 MAX_PARTITIONS = 10_000  # of one topic: as many as Kafka makes in one request; more would stop a controller for long
+MAX_CLUSTER_PARTITIONS = 20_000  # and so replicas of a broker: as many as were run on three of them
 MAX_PARTITION = 2**31 - 1
 DELETE_SUFFIX = "-delete"  # of a replica's directory that waits for its deletion
 STRAY_SUFFIX = "-stray"  # of a replica's directory that no topic there is wants, and that is kept

@@ -12,7 +12,6 @@ from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 
 MAX_ACLS = 10_000  # of a cluster
-MAX_ACLS_PER_REQUEST = 1000  # and filters
 MAX_WIDE_FILTERS = 10  # of one request: each is held against every ACL
 
 
@@ -25,7 +24,6 @@ class AlteredAcls(NamedTuple):
 
 def create_acls(image: MetadataImage, acls: Sequence[Acl], chance: Chance) -> Decision[AlteredAcls]:
     """All of `acls`, or none; those that are there already stay. Raises INVALID_REQUEST."""
-    _check_count(len(acls), MAX_ACLS_PER_REQUEST, "ACLs in one request")
     new = [acl for acl in dict.fromkeys(map(checked, acls)) if acl not in image.acls.ids]
     _check_count(len(image.acls.ids) + len(new), MAX_ACLS, "ACLs in a cluster; delete some, or use PREFIXED patterns")
     changes = [Change("acl", chance.randbytes(16).hex(), acl) for acl in new]
@@ -34,7 +32,6 @@ def create_acls(image: MetadataImage, acls: Sequence[Acl], chance: Chance) -> De
 
 def delete_acls(image: MetadataImage, filters: Sequence[AclFilter]) -> Decision[AlteredAcls]:
     """Every ACL that one of them fits. Raises INVALID_REQUEST."""
-    _check_count(len(filters), MAX_ACLS_PER_REQUEST, "filters in one request")
     wide = sum(each.exactly is None for each in filters)
     _check_count(wide, MAX_WIDE_FILTERS, "filters in one request that may fit more than one ACL")
     gone = dict.fromkeys(acl for each in filters for acl in _fitting(image.acls, each))

@@ -13,9 +13,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState, Topic
-from replog.topic import MAX_PARTITIONS, TopicPartition, validate_topic_name
+from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS, TopicPartition, validate_topic_name
 
-MAX_CLUSTER_PARTITIONS = 20_000  # and so replicas of a broker: as many as were run on three of them
 REQUEST_BYTES = 8  # of a topic id: what it has of the id in the request that made it
 
 

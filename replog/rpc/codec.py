@@ -10,8 +10,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ReplogError
 from replog.log.offsets import Buffer
+from replog.rpc.lists import OTHER_FIELDS, Lists, names_too_much, read_varint
 
 M = TypeVar("M", bound=Message)
 
@@ -56,11 +57,13 @@ def _pieces(message: "WithRecords[Message]") -> Sequence[Buffer]:
 class RecordsDecoder(Generic[M]):
     """Parses the head and slices the payload off; falls back to protobuf when `records` is not the last field."""
 
-    def __init__(self, message_type: type[M], max_head: int = NO_LIMIT, max_fields: int = NO_LIMIT) -> None:
-        """Refuses a head of more than `max_head` bytes or `max_fields` fields before it is parsed."""
+    def __init__(self, message_type: type[M], max_head: int = NO_LIMIT, most: int = NO_LIMIT) -> None:
+        """Refuses a head of more than `max_head` bytes, or with more than `most` entries in its one list, before it is
+        parsed."""
         self._message_type = message_type
         self._max_head = max_head
-        self._max_fields = max_fields
+        self._most = most
+        self._max_fields = most + OTHER_FIELDS
 
     def __call__(self, data: bytes) -> WithRecords[M]:
         try:
@@ -88,13 +91,13 @@ class RecordsDecoder(Generic[M]):
             tag = data[position]
             position += 1
             if tag > 0x7F:
-                tag, position = _read_varint(data, start)
+                tag, position = read_varint(data, start)
             wire_type = tag & 7
             if wire_type == 2:
                 size = data[position]
                 position += 1
                 if size > 0x7F:
-                    size, position = _read_varint(data, position - 1)
+                    size, position = read_varint(data, position - 1)
                 if tag >> 3 == RECORDS_FIELD:
                     if position + size == end and trailing:
                         return start, position
@@ -104,7 +107,7 @@ class RecordsDecoder(Generic[M]):
             elif wire_type == 0:
                 position += 1
                 if data[position - 1] > 0x7F:
-                    _, position = _read_varint(data, position - 1)
+                    _, position = read_varint(data, position - 1)
             elif wire_type == 1:
                 position += 8
             elif wire_type == 5:
@@ -113,41 +116,31 @@ class RecordsDecoder(Generic[M]):
                 raise DecodeError(f"wire type {wire_type} is not protobuf")
             fields += 1
             if fields > self._max_fields or position - records > self._max_head:
-                raise too_large(self._max_head, self._max_fields)
+                raise self._too_much(data, fields)
         return (end, end) if trailing else None
+
+    def _too_much(self, data: bytes, fields: int) -> ReplogError:
+        most = f"{self._max_head} bytes besides its records"
+        if fields > self._max_fields:
+            most = f"{self._most} entries and {OTHER_FIELDS} other fields"
+        return names_too_much(self._message_type.DESCRIPTOR.name, data, most)
 
 
 class LimitedDecoder(Generic[M]):
-    """Parses a message of at most `max_bytes`."""
+    """Parses a message of at most `max_bytes`, in whose `lists` there is not too much."""
 
-    def __init__(self, message_type: type[M], max_bytes: int) -> None:
+    def __init__(self, message_type: type[M], max_bytes: int, lists: Lists) -> None:
         self._message_type = message_type
         self._max_bytes = max_bytes
+        self._lists = lists
+        self._uncounted = lists.most if lists else NO_LIMIT  # bytes, of which each could be an entry
 
     def __call__(self, data: bytes) -> M:
         if len(data) > self._max_bytes:
-            raise too_large(self._max_bytes)
+            raise names_too_much(self._message_type.DESCRIPTOR.name, data, f"{self._max_bytes} bytes")
+        if len(data) > self._uncounted:
+            self._lists.check(data)
         return self._message_type.FromString(data)
-
-
-def too_large(max_bytes: int, max_fields: int = NO_LIMIT) -> ReplogError:
-    fields = f" in {max_fields} fields" if max_fields < NO_LIMIT else ""
-    return ReplogError(
-        ErrorCode.INVALID_REQUEST,
-        f"the request names too much: besides records it may have {max_bytes} bytes{fields}; name less in one request",
-    )
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Raises IndexError if it is cut short."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise DecodeError("a varint is too long")
 
 
 def _varint(value: int) -> bytes:

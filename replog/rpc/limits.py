@@ -1,14 +1,17 @@
-"""The limits of each method on a server: how many calls at once, and how large a request.
+"""The limits of each method on a server: how many calls at once, how large a request, and how much it lists.
 
 Each method has its own room, so idle streams of clients cannot block heartbeats. A call too many is refused with
-THROTTLING_QUOTA_EXCEEDED, which may pass; a request that is too large with INVALID_REQUEST.
+THROTTLING_QUOTA_EXCEEDED, which may pass; a request that is too large, or lists too much, with INVALID_REQUEST before
+it is parsed.
 """
 
-from collections.abc import Sized
 from dataclasses import dataclass
 
 from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
+from replog.listeners import MAX_LISTENERS
+from replog.log.formats.segment_file import MAX_HEADERS
+from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 
 KIB, MIB = 1 << 10, 1 << 20
 MAX_REQUEST_BYTES = MAX_BATCH_BYTES + 2 * MIB  # of one message: gRPC holds it until it ends, and it may never end
@@ -19,8 +22,13 @@ MAX_CONNECTIONS = 5000  # to one server; a further one is closed
 MAX_HANDSHAKES = 1000  # of TLS that have not ended, on one server; with one more, the oldest is closed
 HANDSHAKE_S = 10.0  # for one of them
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
-MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker; as many as a topic may have
+MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker, and topics: as many partitions as a topic may have
 MAX_BATCHES_PER_REQUEST = 500  # of a produce: they are appended in one step, at some 40 us each
+MAX_PARTITIONS_OF_BROKERS = 2000  # in a request of a broker, to its controller or to a leader: it names 500 at most
+MAX_REPLICAS_PER_REQUEST = 100_000  # to the controller: of all partitions that are named
+MAX_OFFLINE_PER_REQUEST = 1000  # replicas, of a heartbeat
+MAX_ACLS_PER_REQUEST = 1000  # and filters
+MAX_CONFIGS_PER_REQUEST = 100  # to set, and to delete: more than there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,8 @@ class Limit:
 
     calls: int  # and streams, at once
     request_bytes: int  # of one message, without the record batches behind it
+    listed: int = 0  # entries of each of its lists
+    replicas: int = 0  # of all entries together, where an entry lists some
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,48 +53,48 @@ UNSAID = ConnectionLimits()
 
 LIMITS = {
     # the controller's, for brokers: a cluster has at most 1,000
-    "Controller/RegisterBroker": Limit(1000, 64 * KIB),
-    "Controller/Heartbeat": Limit(2000, 64 * KIB),
-    "Controller/AlterPartition": Limit(1000, 8 * MIB),
+    "Controller/RegisterBroker": Limit(1000, 64 * KIB, MAX_LISTENERS),
+    "Controller/Heartbeat": Limit(2000, 512 * KIB, MAX_OFFLINE_PER_REQUEST),
+    "Controller/AlterPartition": Limit(1000, 8 * MIB, MAX_PARTITIONS_OF_BROKERS, MAX_REPLICAS_PER_REQUEST),
     "Controller/AllocateProducerIds": Limit(1000, 64 * KIB),
     "Controller/WatchMetadata": Limit(2000, 64 * KIB),
     # the controller's, for administrators
     "Controller/UnregisterBroker": Limit(100, 64 * KIB),
-    "Controller/CreateTopic": Limit(100, MIB),
-    "Controller/CreatePartitions": Limit(100, MIB),
+    "Controller/CreateTopic": Limit(100, MIB, MAX_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
+    "Controller/CreatePartitions": Limit(100, MIB, MAX_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
     "Controller/DeleteTopic": Limit(100, 64 * KIB),
-    "Controller/AlterTopicConfigs": Limit(100, MIB),
-    "Controller/AlterBrokerConfigs": Limit(100, MIB),
-    "Controller/AlterClientQuotas": Limit(100, MIB),
+    "Controller/AlterTopicConfigs": Limit(100, MIB, MAX_CONFIGS_PER_REQUEST),
+    "Controller/AlterBrokerConfigs": Limit(100, MIB, MAX_CONFIGS_PER_REQUEST),
+    "Controller/AlterClientQuotas": Limit(100, MIB, MAX_CONFIGS_PER_REQUEST),
     "Controller/DescribeClientQuotas": Limit(100, 64 * KIB),
-    "Controller/ElectLeaders": Limit(100, 8 * MIB),
-    "Controller/AlterPartitionReassignments": Limit(100, 8 * MIB),
-    "Controller/ListPartitionReassignments": Limit(100, 8 * MIB),
+    "Controller/ElectLeaders": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS),
+    "Controller/AlterPartitionReassignments": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
+    "Controller/ListPartitionReassignments": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS),
     "Controller/DescribePartitionChanges": Limit(100, 64 * KIB),
-    "Controller/CreateAcls": Limit(100, MIB),
-    "Controller/DeleteAcls": Limit(100, MIB),
+    "Controller/CreateAcls": Limit(100, MIB, MAX_ACLS_PER_REQUEST),
+    "Controller/DeleteAcls": Limit(100, MIB, MAX_ACLS_PER_REQUEST),
     "Controller/DescribeAcls": Limit(100, 64 * KIB),
     "Controller/ReportAudit": Limit(16, MIB),
     "Controller/DescribeAudit": Limit(100, 64 * KIB),
     # a broker's, for the controller and for other brokers
     "Presence/AreYou": Limit(100, 64 * KIB),
-    "Replica/Fetch": Limit(1000, 8 * MIB),
+    "Replica/Fetch": Limit(1000, 8 * MIB, MAX_CLUSTER_PARTITIONS),  # to forget: all; it names fewer
     # a broker's, for clients
-    "Log/Produce": Limit(2000, 2 * MIB),
-    "Log/ProduceOnce": Limit(500, 2 * MIB),
-    "Log/Fetch": Limit(2000, 2 * MIB),
-    "Log/FetchOnce": Limit(500, 2 * MIB),
-    "Log/ListOffsets": Limit(200, 2 * MIB),
-    "Log/OffsetsForLeaderEpoch": Limit(200, 2 * MIB),
-    "Log/DeleteRecords": Limit(200, 2 * MIB),
-    "Log/GetMetadata": Limit(500, 2 * MIB),
+    "Log/Produce": Limit(2000, 2 * MIB, MAX_BATCHES_PER_REQUEST),
+    "Log/ProduceOnce": Limit(500, 2 * MIB, MAX_BATCHES_PER_REQUEST),
+    "Log/Fetch": Limit(2000, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
+    "Log/FetchOnce": Limit(500, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
+    "Log/ListOffsets": Limit(200, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
+    "Log/OffsetsForLeaderEpoch": Limit(200, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
+    "Log/DeleteRecords": Limit(200, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
+    "Log/GetMetadata": Limit(500, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
     "Log/InitProducerId": Limit(500, 64 * KIB),
-    "LogDirs/AlterReplicaLogDirs": Limit(16, 8 * MIB),
-    "LogDirs/DescribeLogDirs": Limit(16, 2 * MIB),
+    "LogDirs/AlterReplicaLogDirs": Limit(16, 8 * MIB, MAX_PARTITIONS_PER_REQUEST),
+    "LogDirs/DescribeLogDirs": Limit(16, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
     # a broker's, for audits
     "Inspection/DescribeReplicas": Limit(16, 64 * KIB),
     "Inspection/ReadFile": Limit(64, 64 * KIB),
-    "Inspection/ReadBatchHeaders": Limit(64, 64 * KIB),
+    "Inspection/ReadBatchHeaders": Limit(64, 64 * KIB, MAX_HEADERS),
     # of both, for tools
     "Health/Check": Limit(1000, 64 * KIB),
     "Health/List": Limit(100, 64 * KIB),
@@ -92,13 +102,7 @@ LIMITS = {
     "ServerReflection/ServerReflectionInfo": Limit(100, 64 * KIB),
 }
 
-ETCD_LIMIT = Limit(1000, 2 * MIB)  # of the simulator's etcd; a real one takes 1.5 MiB
-
-
-def check_count(named: Sized, most: int = MAX_PARTITIONS_PER_REQUEST) -> None:
-    """Raises INVALID_REQUEST if a request to a broker names more partitions than it may."""
-    if len(named) > most:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{len(named)} partitions in one request; at most {most}")
+ETCD_LIMIT = Limit(1000, 2 * MIB, 128)  # of the simulator's etcd; a real one takes 1.5 MiB and as many operations
 
 
 def check_fits(size: int, max_bytes: int) -> None:

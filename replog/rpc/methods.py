@@ -9,10 +9,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 from replog.rpc import codec
 from replog.rpc.access import ACCESS, ANYBODY, Access
-from replog.rpc.limits import ETCD_LIMIT, LIMITS, MAX_BATCHES_PER_REQUEST, Limit
+from replog.rpc.limits import ETCD_LIMIT, LIMITS, Limit
+from replog.rpc.lists import Lists
 from replog.rpc.v1 import controller_pb2, etcd_pb2, inspection_pb2, log_dirs_pb2, log_pb2, presence_pb2, replica_pb2
-
-OTHER_FIELDS = 16  # of a request, besides its partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,10 @@ def _decoder(message_type: Any) -> Callable[[bytes], Any]:
 
 def _request_decoder(message_type: Any, limit: Limit) -> Callable[[bytes], Any]:
     if codec.carries_records(message_type):
-        return codec.RecordsDecoder(message_type, limit.request_bytes, MAX_BATCHES_PER_REQUEST + OTHER_FIELDS)
-    return codec.LimitedDecoder(message_type, limit.request_bytes)
+        return codec.RecordsDecoder(message_type, limit.request_bytes, limit.listed)
+    return codec.LimitedDecoder(
+        message_type, limit.request_bytes, Lists(message_type.DESCRIPTOR, limit.listed, limit.replicas)
+    )
 
 
 def methods_of(service: ServiceDescriptor) -> dict[str, Method]:

@@ -5,9 +5,8 @@ import re
 import pytest
 
 from replog.config import MAX_BATCH_BYTES
-from replog.controller.topics import MAX_CLUSTER_PARTITIONS
 from replog.rpc.limits import LIMITS, MIB
-from replog.topic import MAX_PARTITIONS
+from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 from tests.docs.tree import ROOT
 from tests.replog.processes.test_descriptors import DESCRIPTORS, PARTITIONS
 

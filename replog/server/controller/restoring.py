@@ -13,7 +13,6 @@ from random import Random
 
 from replog.controller.decision import numbered
 from replog.controller.restoration import Held, restored
-from replog.controller.topics import MAX_CLUSTER_PARTITIONS
 from replog.errors import ErrorCode, ReplogError
 from replog.log.tools.survey import Survey, survey
 from replog.log.tools.survey_file import read_survey_file
@@ -24,6 +23,7 @@ from replog.metadata.records import record_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.backup import image_of, read_copy
 from replog.server.controller.sqlite_store import create_store
+from replog.topic import MAX_CLUSTER_PARTITIONS
 
 VERSIONS_AHEAD = 1 << 32  # above all that is known: brokers whose disks were not read know more
 

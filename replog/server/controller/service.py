@@ -2,8 +2,9 @@
 what concerns one partition is in the answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from replog.acl import Operation
@@ -16,7 +17,7 @@ from replog.controller.leader_elections import Elected
 from replog.controller.producer_ids import BLOCK_SIZE
 from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
-from replog.controller.topics import MAX_CLUSTER_PARTITIONS, NewPartitions, NewTopic
+from replog.controller.topics import NewPartitions, NewTopic
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.incarnation import Claim, is_same
 from replog.metadata.records import (
@@ -48,6 +49,7 @@ LOT = 250  # partitions of one commit: some 20 ms
 _ELECTIONS = {pb.PREFERRED: Election.PREFERRED, pb.UNCLEAN: Election.UNCLEAN}
 
 
+_Name = pb.PartitionName | TopicPartition
 _Claims = pb.HeartbeatRequest | pb.AlterPartitionRequest | pb.AllocateProducerIdsRequest
 
 
@@ -105,12 +107,12 @@ class ControllerService:
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
         self._controller.check_known(position_from_message(request.known))
         state = self._controller.state
-        proposals = [_proposal(request.broker_id, item) for item in request.partitions]
         with self._claimed(request, "alter_partition") as sender:
-            present = await self._controller.present_heirs(sender, proposals)
+            proposed = partial(_proposal, request.broker_id)
+            present = await self._controller.present_heirs(sender, map(proposed, request.partitions))
             results = await self._in_lots(
-                proposals,
-                lambda lot, now_ms: state.alter_partition(sender, lot, present, now_ms),
+                request.partitions,
+                lambda lot, now_ms: state.alter_partition(sender, map(proposed, lot), present, now_ms),
                 _verdict,
                 f"broker {request.broker_id} asked",
             )
@@ -197,9 +199,9 @@ class ControllerService:
         if election is None:
             raise ReplogError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
         state = self._controller.state
-        wanted = list(state.image.partitions) if request.all_partitions else _names(request.partitions)
+        wanted: Sequence[_Name] = list(state.image.partitions) if request.all_partitions else request.partitions
         why = f"{election.name.lower()} election, {_asked()}"
-        results = await self._in_lots(wanted, lambda lot, _: state.elect_leaders(election, lot), _elected, why)
+        results = await self._in_lots(wanted, lambda lot, _: state.elect_leaders(election, _names(lot)), _elected, why)
         if request.all_partitions:
             results = [result for result in results if result.error_code != int(ErrorCode.ELECTION_NOT_NEEDED)]
         return pb.ElectLeadersResponse(partitions=results)
@@ -207,16 +209,17 @@ class ControllerService:
     async def alter_partition_reassignments(
         self, request: pb.AlterPartitionReassignmentsRequest
     ) -> pb.AlterPartitionReassignmentsResponse:
-        state, wanted = self._controller.state, [_reassignment(item) for item in request.partitions]
         results = await self._in_lots(
-            wanted, lambda lot, _: state.alter_partition_reassignments(lot), _reassignment_result, f"move, {_asked()}"
+            request.partitions,
+            lambda lot, _: self._controller.state.alter_partition_reassignments(map(_reassignment, lot)),
+            _reassignment_result,
+            f"move, {_asked()}",
         )
         return pb.AlterPartitionReassignmentsResponse(partitions=results)
 
     async def list_partition_reassignments(
         self, request: pb.ListPartitionReassignmentsRequest
     ) -> pb.ListPartitionReassignmentsResponse:
-        _check_count(request.partitions)
         names, state = _names(request.partitions), self._controller.state
         ongoing = await self._controller.decide(lambda _: Decision([], state.list_partition_reassignments(names)))
         answer = pb.ListPartitionReassignmentsResponse(
@@ -294,7 +297,6 @@ class ControllerService:
         why: str,
     ) -> list[C]:
         """What `decide` makes of all items; some at a time, each lot one commit, and heartbeats get in between."""
-        _check_count(items)
         results: list[C] = []
         for first in range(0, len(items) or 1, LOT):
             lot = items[first : first + LOT]
@@ -320,16 +322,8 @@ def _asked() -> str:
     return f"asked for by {peer().principal}"
 
 
-def _names(partitions: Iterable[pb.PartitionName]) -> list[TopicPartition]:
+def _names(partitions: Iterable[_Name]) -> list[TopicPartition]:
     return [TopicPartition(name.topic, name.partition) for name in partitions]
-
-
-def _check_count(partitions: Sized) -> None:
-    if len(partitions) > MAX_CLUSTER_PARTITIONS:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"{len(partitions)} partitions in one request; a cluster has at most {MAX_CLUSTER_PARTITIONS}",
-        )
 
 
 def _proposal(sender: int, item: pb.AlterPartitionItem) -> Proposal:
@@ -344,9 +338,9 @@ def _proposal(sender: int, item: pb.AlterPartitionItem) -> Proposal:
     )
 
 
-def _verdict(proposal: Proposal, verdict: Verdict) -> pb.AlterPartitionResult:
-    tp, state = proposal.topic_partition, verdict.state
-    record = None if state is None else partition_to_record(tp, proposal.topic_id, state)
+def _verdict(item: pb.AlterPartitionItem, verdict: Verdict) -> pb.AlterPartitionResult:
+    tp, state = TopicPartition(item.topic, item.partition), verdict.state
+    record = None if state is None else partition_to_record(tp, item.topic_id, state)
     return pb.AlterPartitionResult(topic=tp.topic, partition=tp.partition, error_code=verdict.error.name, state=record)
 
 
@@ -360,10 +354,10 @@ def _altered(altered: AlteredConfigs) -> pb.AlterConfigsResponse:
     return pb.AlterConfigsResponse(configs=altered.configs, metadata_version=altered.metadata_version)
 
 
-def _elected(tp: TopicPartition, elected: Elected) -> pb.ElectLeadersResult:
+def _elected(name: _Name, elected: Elected) -> pb.ElectLeadersResult:
     return pb.ElectLeadersResult(
-        topic=tp.topic,
-        partition=tp.partition,
+        topic=name.topic,
+        partition=name.partition,
         error_code=elected.error.code.name,
         error_message=elected.error.message,
         leader=elected.leader,
@@ -375,8 +369,7 @@ def _reassignment(item: pb.ReassignablePartition) -> Reassignment:
     return Reassignment(TopicPartition(item.topic, item.partition), target)
 
 
-def _reassignment_result(reassignment: Reassignment, error: ReplogError) -> pb.AlterPartitionReassignmentResult:
-    tp = reassignment.topic_partition
+def _reassignment_result(item: pb.ReassignablePartition, error: ReplogError) -> pb.AlterPartitionReassignmentResult:
     return pb.AlterPartitionReassignmentResult(
-        topic=tp.topic, partition=tp.partition, error_code=error.code.name, error_message=error.message
+        topic=item.topic, partition=item.partition, error_code=error.code.name, error_message=error.message
     )

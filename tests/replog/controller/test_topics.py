@@ -1,10 +1,10 @@
 import pytest
 
 from replog.controller.reassignments import Reassignment
-from replog.controller.topics import MAX_CLUSTER_PARTITIONS, NewPartitions
+from replog.controller.topics import NewPartitions
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
-from replog.topic import MAX_PARTITIONS, TopicPartition
+from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS, TopicPartition
 
 
 def test_ct_18_a_new_topic_is_led_by_its_first_replicas_with_epochs_0(three):

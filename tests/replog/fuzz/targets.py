@@ -61,7 +61,8 @@ from replog.rpc.http2.frames import (
     WINDOW_UPDATE,
     frame,
 )
-from replog.rpc.v1 import log_pb2
+from replog.rpc.lists import Lists
+from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.topic import parse_directory_name
 from tests.replog.log.batches import client_batch, leader_batch, stamped
 
@@ -306,6 +307,20 @@ def messages() -> list[bytes]:
     return [encode_with_records(WithRecords(head, (b"abc",))), head.SerializeToString()]
 
 
+def lists(data: bytes) -> None:
+    """What passes is not too much as protobuf parses it either."""
+    with suppress(DecodeError, ReplogError):
+        Lists(controller_pb2.AlterPartitionRequest.DESCRIPTOR, 4, 8).check(data)
+        items = controller_pb2.AlterPartitionRequest.FromString(data).partitions
+        assert len(items) <= 4
+        assert sum(len(item.new_isr) for item in items) <= 8
+
+
+def many_partitions() -> list[bytes]:
+    item = controller_pb2.AlterPartitionItem(topic="t", new_isr=[controller_pb2.IsrMember(broker_id=1)] * 2)
+    return [controller_pb2.AlterPartitionRequest(partitions=[item] * 4).SerializeToString()]
+
+
 def http2(side: Literal["client", "server"]) -> Callable[[bytes], Any]:
     def receive(data: bytes) -> None:
         bounds = Bounds(max_message=100_000, memory=300_000, window=65_535, max_frame=16_384, max_streams=5)
@@ -387,6 +402,7 @@ TARGETS: dict[str, Target] = {
     "properties": Target(as_file("server.properties", load_properties), identity_seeds),
     "names": Target(names, lambda: [b"a-b-12", LOG.encode(), b"t-0." + b"0" * 32 + b"-delete", b"9" * 20 + b".log"]),
     "wire": Target(wire, messages),
+    "lists": Target(lists, many_partitions),
     "HTTP/2 of a client": Target(
         http2("server"), http2_seeds(PREFACE, [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/a/b")])
     ),

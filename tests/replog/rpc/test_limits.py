@@ -205,14 +205,14 @@ async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed(transpor
             service, method = name.split("/")
             if service == "Controller" and method != "WatchMetadata":
                 described = next(m for m in methods.Controller.values() if m.path.endswith(f"/{method}"))
-                stream = channel.open(_raw(described))
+                stream = channel.open(raw(described))
                 await stream.send(b"\x0a\x00" * (limit.request_bytes // 2 + 1))
                 with pytest.raises(ReplogError, match="names too much") as raised:
                     await stream.receive(S)
                 assert raised.value.code is ErrorCode.INVALID_REQUEST
 
 
-def _raw(method: methods.Method) -> methods.Method:
+def raw(method: methods.Method) -> methods.Method:
     """Sends bytes as they are."""
     return replace(method, encode_request=lambda data: data)
 

@@ -14,7 +14,7 @@ from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB, check_count, check_fits
+from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB, check_fits
 from replog.rpc.peer import peer
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
@@ -111,7 +111,6 @@ class LogService:
 
     async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         """FE-22."""
-        check_count(request.partitions)
         _check_named_once(request.partitions)
         isolation = _isolation(request.isolation_level)
         deadline_s = asyncio.get_running_loop().time() + LOOK_UP_S
@@ -148,7 +147,6 @@ class LogService:
         self, request: pb.OffsetsForLeaderEpochRequest
     ) -> pb.OffsetsForLeaderEpochResponse:
         """FT-17."""
-        check_count(request.partitions)
         permits = self._permits("offsets_for_leader_epoch")
         results = []
         async for partition in in_slices(request.partitions):
@@ -168,7 +166,6 @@ class LogService:
 
     async def delete_records(self, request: pb.DeleteRecordsRequest) -> pb.DeleteRecordsResponse:
         """LG-16; answered once every live replica's log start has reached the offset, or at the timeout (FT-23)."""
-        check_count(request.partitions)
         permits = self._permits("delete_records")
         results: dict[TopicPartition, pb.DeleteRecordsPartitionResult] = {}
         targets: dict[TopicPartition, int] = {}
@@ -213,7 +210,6 @@ class LogService:
                 result.error_message = refusal(error, tp, self._manager.config.node_id).message
 
     async def get_metadata(self, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
-        check_count(request.topics)
         if not self._manager.started:
             raise ReplogError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
@@ -328,8 +324,6 @@ def _fetch_partition(partition: pb.FetchPartition, max_bytes: int) -> FetchParti
 
 async def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> SessionRequest:
     """In slices, if it names many partitions."""
-    check_count(request.partitions)
-    check_count(request.forgotten)
     max_bytes = max(0, request.max_bytes or UNSAID_FETCH_BYTES)
     named: dict[TopicPartition, FetchPartition] = {}
     for number, partition in enumerate(request.partitions, 1):

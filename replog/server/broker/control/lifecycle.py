@@ -15,6 +15,7 @@ from replog.metadata.records import endpoint_messages
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.release import Release
 from replog.rpc import methods
+from replog.rpc.limits import MAX_OFFLINE_PER_REQUEST
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.control.broker_standing import BrokerStanding, BrokerState
@@ -27,7 +28,6 @@ log = structlog.get_logger()
 
 TAKEN_AFTER = 10  # refusals, half a second apart: longer than it takes to find that a process is gone (CT-21)
 REFUSED_S = 0.5
-MOST_OFFLINE = 1000  # replicas in a heartbeat; once the controller has acted on them come the next
 
 
 class BrokerLifecycle:
@@ -189,9 +189,9 @@ class BrokerLifecycle:
             want_fence=want_fence,
             want_shutdown=want_shutdown,
             known=self._known.message,
-            offline=[
+            offline=[  # once the controller has acted on these come the next
                 pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition)
-                for tp, topic_id in islice(self._offline_replicas(), MOST_OFFLINE)
+                for tp, topic_id in islice(self._offline_replicas(), MAX_OFFLINE_PER_REQUEST)
             ],
         )
 

@@ -19,6 +19,7 @@ from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.formats.digest import sealed_digest
 from replog.log.formats.headers import read_headers
+from replog.log.formats.segment_file import MAX_HEADERS
 from replog.log.segments import SegmentView
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
@@ -32,7 +33,6 @@ from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
 PIECE_BYTES = 256 << 10
-MAX_HEADERS = 4096  # in a piece
 
 _SUFFIX = {
     int(pb.LOG): ".log",
@@ -105,10 +105,11 @@ class InspectionService:
         self, request: pb.ReadBatchHeadersRequest
     ) -> AsyncIterator[WithRecords[pb.ReadBatchHeadersResponse]]:
         positions = request.positions
-        if min(request.position, request.max_headers, *positions) < 0 or len(positions) > MAX_HEADERS:
+        if min(request.position, request.max_headers, *positions) < 0:
             raise ReplogError(
                 ErrorCode.INVALID_REQUEST,
-                f"position, max_headers and positions may not be negative, nor positions more than {MAX_HEADERS}",
+                f"position {request.position}, max_headers {request.max_headers} or one of {len(positions)} positions "
+                "is negative",
             )
         path = self._file(request.topic, request.partition, request.segment_base_offset, pb.LOG)
         async with _opened(path) as (file, size):

@@ -9,7 +9,7 @@ from pathlib import Path
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
-from replog.rpc.limits import check_count, check_fits
+from replog.rpc.limits import check_fits
 from replog.rpc.status import wire_code
 from replog.rpc.v1 import log_dirs_pb2 as pb
 from replog.server.broker.disks.moves import ReplicaMoves
@@ -31,7 +31,6 @@ class LogDirsService:
 
     async def alter_replica_log_dirs(self, request: pb.AlterReplicaLogDirsRequest) -> pb.AlterReplicaLogDirsResponse:
         """Each replica's move is begun, called off or refused; see `ReplicaMoves.move`."""
-        check_count(request.replicas)
         if self._moves is None:
             raise self._starting()
         results = []

@@ -8,6 +8,7 @@ from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.rpc.codec import WithRecords
+from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import replica_pb2 as pb
@@ -66,6 +67,12 @@ def _session_request(request: pb.ReplicaFetchRequest, now_ms: int) -> SessionReq
         raise ReplogError(
             ErrorCode.INVALID_REQUEST,
             f"broker {request.replica_id} fetches with broker epoch {request.broker_epoch}; register to have one",
+        )
+    if len(request.partitions) > MAX_PARTITIONS_OF_BROKERS:
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"broker {request.replica_id} names {len(request.partitions)} partitions in one fetch; at most "
+            f"{MAX_PARTITIONS_OF_BROKERS}, and others in the next",
         )
     return SessionRequest(
         replica_id=request.replica_id,

@@ -6,6 +6,7 @@ import pytest
 import structlog
 
 from replog.errors import ErrorCode
+from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller import service
 
@@ -33,21 +34,13 @@ async def test_an_election_of_everything_tells_only_those_that_needed_one(runnin
         assert commits == [3, 3]
 
 
-async def test_requests_that_make_no_sense_are_refused_as_a_whole(running, monkeypatch, refused):
-    monkeypatch.setattr(service, "MAX_CLUSTER_PARTITIONS", 2)
+async def test_requests_that_make_no_sense_are_refused_as_a_whole(running, refused):
     async with running() as r:
         name = pb.PartitionName(topic="t", partition=0)
         with refused(ErrorCode.INVALID_REQUEST, "not both"):
             await r.service.elect_leaders(pb.ElectLeadersRequest(all_partitions=True, partitions=[name]))
         with refused(ErrorCode.INVALID_REQUEST, "election type 7"):
             await r.service.elect_leaders(pb.ElectLeadersRequest(election_type=7))
-        with refused(ErrorCode.INVALID_REQUEST, "3 partitions", "at most 2"):
-            await r.service.elect_leaders(pb.ElectLeadersRequest(partitions=[name] * 3))
-        with refused(ErrorCode.INVALID_REQUEST, "3 partitions"):
-            await r.service.list_partition_reassignments(pb.ListPartitionReassignmentsRequest(partitions=[name] * 3))
-        item = pb.ReassignablePartition(topic="t", partition=0)
-        with refused(ErrorCode.INVALID_REQUEST, "3 partitions"):
-            await r.service.alter_partition_reassignments(pb.AlterPartitionReassignmentsRequest(partitions=[item] * 3))
         assert not (await r.service.elect_leaders(pb.ElectLeadersRequest())).partitions, "nothing named, nothing done"
 
 
@@ -62,6 +55,44 @@ async def test_a_reassignment_through_the_service(running):
         assert result.error_code == 0
         (listed,) = (await r.service.list_partition_reassignments(pb.ListPartitionReassignmentsRequest())).partitions
         assert (list(listed.replicas), list(listed.adding_replicas)) == ([2, 3, 1], [3])
+
+
+async def test_what_a_request_lists_is_built_lot_by_lot(running, monkeypatch):
+    """Other work gets in between, however long the list is."""
+    monkeypatch.setattr(service, "LOT", 2)
+    built, build = [], service._reassignment
+    monkeypatch.setattr(service, "_reassignment", lambda item: built.append(item) or build(item))
+    async with running() as r:
+        await r.start_brokers(1, 2)
+        await r.assigned("t", *[[1]] * 5)
+        target = pb.ReplicaAssignment(broker_ids=[2])
+        items = [pb.ReassignablePartition(topic="t", partition=number, target=target) for number in range(5)]
+        built_before, decide = [], r.controller.decide
+
+        async def counted(*args):
+            built_before.append(len(built))
+            return await decide(*args)
+
+        monkeypatch.setattr(r.controller, "decide", counted)
+        answer = await r.service.alter_partition_reassignments(pb.AlterPartitionReassignmentsRequest(partitions=items))
+        assert [result.error_code for result in answer.partitions] == [0] * 5
+        assert built_before == [0, 2, 4]
+
+
+async def test_of_what_a_stranger_proposes_nothing_is_built(running, monkeypatch, refused):
+    """Who may ask is looked at first."""
+    built, build = [], service._proposal
+    monkeypatch.setattr(service, "_proposal", lambda *args: built.append(args) or build(*args))
+    async with running() as r:
+        await r.start_brokers(1, 2)
+        await r.assigned("t", [1, 2])
+        items = [pb.AlterPartitionItem(topic="t", partition=0)] * MAX_PARTITIONS_OF_BROKERS
+        for claim in ({"broker_id": 7}, {"broker_id": 1}, r.claim(1) | {"broker_epoch": 0}):
+            with refused(ErrorCode.STALE_BROKER_EPOCH):
+                await r.service.alter_partition(pb.AlterPartitionRequest(partitions=items, **claim))
+        assert not built
+        assert await r.propose([1]) is ErrorCode.NONE
+        assert built
 
 
 async def leaderless(r):

@@ -16,6 +16,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
 from replog.purgatory.operation import DelayedOperation
 from replog.rpc.codec import WithRecords
+from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
@@ -186,6 +187,16 @@ async def test_who_is_not_registered_so_commits_nothing_and_is_not_heard_st_7(le
     assert leader.ask(named(LED, 6)) == {LED: ErrorCode.NONE}
     assert leader.log(LED).high_watermark == 6
     assert list(leader.manager.hearing._brokers) == [2]
+
+
+async def test_a_follower_names_so_many_partitions_in_one_request_and_no_more(leader):
+    many = [named(TopicPartition("many", number)) for number in range(MAX_PARTITIONS_OF_BROKERS + 1)]
+    with pytest.raises(ReplogError, match=f"{len(many)} partitions .+ at most {MAX_PARTITIONS_OF_BROKERS}") as refused:
+        leader.ask(*many)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert not leader.session.session.named
+    leader.ask(*many[1:])
+    assert len(leader.session.session.named) == MAX_PARTITIONS_OF_BROKERS
 
 
 async def test_followers_that_wait_for_nothing_are_answered_together(leader):
