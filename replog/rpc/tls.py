@@ -7,10 +7,11 @@ use what they hold then. A file that cannot be used leaves all as it was, with a
 
 import asyncio
 import logging
+import re
 import ssl
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ logger = logging.getLogger(__name__)
 
 SCHEME = "replog"
 LOOK_S = 1.0  # between looks at the files
-SOON = timedelta(days=30)  # before a certificate ends: every start, and every exchange, warns
+SOON = timedelta(days=30)  # before a certificate ends: every start, every exchange, and servers each day, warn
 MAX_PEM_BYTES = 1 << 20
 NAME_LENGTH = 250  # characters: with its kind before it, what an ACL may name
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all sane
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _PRINCIPALS = {Role.BROKER: "Broker", Role.CONTROLLER: "Controller", Role.CLIENT: "User"}
 
 
@@ -77,11 +79,13 @@ class Material:
 
     stamps: tuple[object, ...]
     identity: Identity | None  # of the keystore
+    ends: datetime | None  # when the first of its certificates does
     server: ssl.SSLContext | None
     client: ssl.SSLContext
     key: bytes | None  # PEM, of the keystore
     chain: bytes | None
     roots: bytes
+    authorities: frozenset[bytes]  # those in `roots`, one by one
 
 
 class Tls:
@@ -91,6 +95,7 @@ class Tls:
         """Raises INVALID_CONFIG naming the setting, the file and what to do."""
         self.files = files
         self.material = _read(files)
+        self.warn_of_end()
         self._looked = time.monotonic()
         self._looking: asyncio.Future[None] | None = None
 
@@ -130,9 +135,17 @@ class Tls:
             material = _read(self.files)
             _check_same(self.material.identity, material.identity)
             self.material = material
+            self.warn_of_end()
             logger.info("TLS: new certificates from %s are in use", self.files.keystore or self.files.truststore)
         except ReplogError as error:
             logger.warning("TLS: the certificates from before stay in use: %s", error.message)
+
+    def warn_of_end(self) -> None:
+        """If the certificate ends soon, or has ended."""
+        ends = self.material.ends
+        if ends is not None and (left := ends - datetime.now(UTC)) < SOON:
+            when = f"ends in {left.days} days" if left >= timedelta(0) else f"ended on {ends:%Y-%m-%d %H:%M} UTC"
+            logger.warning("TLS: the certificate of %s %s; issue another", self.files.keystore, when)
 
     def look_soon(self) -> None:
         """`look` in a thread, if the last time is a while ago; called for each connection."""
@@ -142,8 +155,12 @@ class Tls:
 
 
 def _check_same(before: Identity | None, now: Identity | None) -> None:
-    """Raises INVALID_CONFIG for a file of another role or cluster: a mistake, of which nobody would hear."""
-    if before is not None and now is not None and (before.cluster_id, before.role) != (now.cluster_id, now.role):
+    """Raises INVALID_CONFIG for a file of another cluster or role, or another broker's or controller's: a mistake, of
+    which nobody would hear before a connection is made."""
+    if before is None or now is None:
+        return
+    renamed = replace(before, name=now.name) if before.role is Role.CLIENT else before
+    if now != renamed:
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"ssl.keystore.location says {now.uri}, and before it {before.uri}")
 
 
@@ -161,24 +178,26 @@ def _stamps(files: TlsFiles) -> tuple[object, ...]:
 def _read(files: TlsFiles) -> Material:
     stamps = _stamps(files)
     roots = _pem("ssl.truststore.location", files.truststore)
-    identity, key, chain = None, None, None
+    identity, ends, key, chain = None, None, None, None
     if files.keystore is not None:
-        identity, key, chain = _keystore(files.keystore)
+        identity, ends, key, chain = _keystore(files.keystore)
     try:
         return Material(
             stamps,
             identity,
+            ends,
             None if files.keystore is None else _server_context(files.keystore, roots.decode(), files.client_auth),
             _client_context(files.keystore, roots.decode()),
             key,
             chain,
             roots,
+            frozenset(b"".join(body.split()) for body in _CERTIFICATE.findall(roots)),
         )
     except (ssl.SSLError, OSError, ValueError) as error:
         raise _wrong("ssl.truststore.location", files.truststore, error) from None
 
 
-def _keystore(path: Path) -> tuple[Identity, bytes, bytes]:
+def _keystore(path: Path) -> tuple[Identity, datetime, bytes, bytes]:
     from cryptography import x509  # when there is something to read: it takes its time
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -194,17 +213,16 @@ def _keystore(path: Path) -> tuple[Identity, bytes, bytes]:
         own = chain[0]
         names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         identity = identity_of(names.get_values_for_type(x509.UniformResourceIdentifier))
-        left = own.not_valid_after_utc - datetime.now(UTC)
-        if left < timedelta(0):
-            raise ValueError(f"its certificate ended on {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC; issue another")
-        if left < SOON:
-            logger.warning("TLS: the certificate of %s ends in %s days; issue another", path, left.days)
+        ends = min(each.not_valid_after_utc for each in chain)
+        if ends < datetime.now(UTC):
+            raise ValueError(f"its certificate ended on {ends:%Y-%m-%d %H:%M} UTC; issue another")
         if key.public_key() != own.public_key():
             raise ValueError("its first certificate is not that of its private key")
     except (ValueError, TypeError, x509.ExtensionNotFound) as error:
         raise _wrong("ssl.keystore.location", path, error) from None
     return (
         identity,
+        ends,
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
         b"".join(each.public_bytes(Encoding.PEM) for each in chain),
     )

@@ -27,7 +27,7 @@ from replog.rpc.transport import Denied, unheard
 
 BACKLOG = 1024  # connections that wait to be taken
 AT_ONCE = 16  # of them taken in one turn of the loop, which else does nothing meanwhile
-SWEEP_S = 10.0  # at most, between two looks for connections that are idle
+SWEEP_S = 10.0  # at most, between two looks for connections that are idle, or whose authority is believed no more
 ENDING_S = 5.0  # for handlers that were cancelled
 
 
@@ -116,6 +116,10 @@ class H2Server:
             await asyncio.sleep(min(SWEEP_S, self._limits.idle_ms / 4000))
             for place in self._places.idle(loop.time()):
                 self._dismiss(place, "it had no call for connections.max.idle.ms")
+            if self._handshakes is not None:
+                self._handshakes.tls.look_soon()
+            for wire in [wire for wire in self._wires if not wire.is_believed]:
+                self._dismiss(wire, "an authority was removed from ssl.truststore.location")
 
     async def set_serving(self, serving: bool, *services: str) -> None:
         """What health.v1 answers, for these services; else for the whole server and each one."""

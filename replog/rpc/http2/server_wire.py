@@ -156,6 +156,7 @@ class ServerWire(Wire):
         self._flight = b""  # what came of a handshake, until it is its turn
         self._place = ""  # the other end's address and port
         self._stranger = ""  # why none of its calls is taken
+        self._authorities: frozenset[bytes] = frozenset()  # that were believed when its handshake began
 
     def __str__(self) -> str:
         return f"{self.peer}, {', '.join(sorted({call.path for call in self.calls.values()}))}"
@@ -207,6 +208,7 @@ class ServerWire(Wire):
     def new_shield(self, data: memoryview) -> Shield | None:
         assert self._handshakes is not None
         if data[0] == HELLO:
+            self._authorities = self._handshakes.tls.material.authorities
             return Shield(self._handshakes.tls.server, None)
         self.give_up_handshake(f"it speaks no TLS, and began with {bytes(data[:24])!r}; set its security.protocol=SSL")
         return None
@@ -220,6 +222,11 @@ class ServerWire(Wire):
         except ValueError as error:
             self._log_refusal(str(error))
             self._stranger = str(error)
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether every authority that its certificate may be from is believed still."""
+        return self._handshakes is None or self._authorities <= self._handshakes.tls.material.authorities
 
     def on_unsafe(self, error: ssl.SSLError) -> None:
         self._handshake_is_over()

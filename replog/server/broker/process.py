@@ -15,6 +15,7 @@ from replog.rpc.peer import Role
 from replog.rpc.transports import server_tls, transport_named
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
+from replog.server.certificate import looked_at_daily
 from replog.server.clock import SystemClock
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
@@ -56,7 +57,7 @@ async def _run(config: BrokerConfig, read: Callable[[], BrokerConfig], steps: Sl
     if isinstance(transport, GrpcTransport):
         take_together()
     broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls, transports)
-    async with shown_at(config, broker.metrics, steps, tls):
+    async with shown_at(config, broker.metrics, steps, tls), looked_at_daily(tls):
         await _serve(broker, told_to_stop)
     answering.cancel()
     await asyncio.gather(answering, return_exceptions=True)

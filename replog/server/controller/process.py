@@ -13,6 +13,7 @@ from replog.rpc.grpcio.wake_ups import take_together
 from replog.rpc.peer import Role
 from replog.rpc.transport import Transport
 from replog.rpc.transports import server_tls, transport_named
+from replog.server.certificate import looked_at_daily
 from replog.server.clock import Clock, SystemClock
 from replog.server.controller.etcd.client import EtcdClient, transport_to_etcd
 from replog.server.controller.etcd.election import Election
@@ -88,7 +89,7 @@ async def run_controller(
     server = controller_server(config, transport, SystemClock(), random.SystemRandom())
 
     async def run() -> None:
-        async with shown_at(config, server.metrics, steps, tls):
+        async with shown_at(config, server.metrics, steps, tls), looked_at_daily(tls):
             await server.start()  # it waits as long as no etcd answers
             if tls is not None:
                 tls.check_cluster(server.controller.state.image.cluster_id)

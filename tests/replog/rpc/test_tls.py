@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.authority import issue
 from replog.rpc import methods, tls
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2 import handshakes
+from replog.rpc.http2 import server as h2_server
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.peer import Peer, Role
 from replog.rpc.tls import NAME_LENGTH, Identity, Tls, TlsFiles, identity_of
@@ -310,13 +312,12 @@ def _is_closed(half: socket.socket) -> bool:
 
 
 def _shown_by(address: str, authority: Authority) -> str:
-    """Whose certificate a server shows now."""
+    """The number of the certificate that a server shows now."""
     context = ssl.create_default_context(cafile=str(authority.truststore))
     context.load_cert_chain(authority.keystore(Role.CLIENT, "ann"))
     host, _, port = address.partition(":")
     with context.wrap_socket(socket.create_connection((host, int(port)), 20), server_hostname=host) as connection:
-        names: Any = connection.getpeercert()["subjectAltName"]  # type: ignore[index]
-    return str(next(value for kind, value in names if kind == "URI"))
+        return str(connection.getpeercert()["serialNumber"])  # type: ignore[index]
 
 
 async def test_certificates_are_exchanged_while_both_sides_run(server, client, authority, handlers, tmp_path, caplog):
@@ -335,10 +336,11 @@ async def test_certificates_are_exchanged_while_both_sides_run(server, client, a
                         await asyncio.to_thread(_shown_by, address, authority)
                         await asyncio.sleep(0.1)
             assert "the certificates from before stay in use" in caplog.text
-            shutil.copy(authority.keystore(Role.BROKER, "2"), theirs)
+            before = await asyncio.to_thread(_shown_by, address, authority)
+            shutil.copy(issue(authority.directory, Role.BROKER, "1", replace=True), theirs)
             shutil.copy(authority.keystore(Role.CLIENT, "bob"), ours)
             async with asyncio.timeout(60):
-                while "broker/2" not in await asyncio.to_thread(_shown_by, address, authority):
+                while before == await asyncio.to_thread(_shown_by, address, authority):
                     await asyncio.sleep(0.1)
             assert await ask(old, "a") == ["a"], "a connection from before goes on"
         async with asyncio.timeout(60):
@@ -379,14 +381,55 @@ async def test_an_authority_is_exchanged_step_by_step_and_the_old_one_is_believe
         assert not await answers(_unchecked(new, authority.keystore(Role.CLIENT, "1")))
 
 
-def test_a_file_of_another_role_does_not_take_the_place_of_ones_own(authority, tmp_path, caplog):
-    mine = tmp_path / "mine.pem"
-    shutil.copy(authority.keystore(Role.BROKER, "1"), mine)
+async def test_who_came_before_an_authority_was_removed_has_to_come_again_and_nobody_else(
+    authority, handlers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(h2_server, "SWEEP_S", 0.05)
+    monkeypatch.setattr(tls, "LOOK_S", 0.05)
+    new = Authority(tmp_path / "new")
+    trusted = tmp_path / "ca.pem"
+    shutil.copy(authority.truststore, trusted)
+    shows = Tls(TlsFiles(authority.keystore(Role.BROKER, "1"), trusted))
+    listening = H2Transport(shows).listen("127.0.0.1:0")
+    listening.add(methods.LOG, handlers)
+    address = await listening.start()
+
+    async def exchanged(*authorities: Authority) -> None:
+        trusted.write_bytes(b"".join(each.truststore.read_bytes() for each in authorities))
+        async with asyncio.timeout(20):
+            while shows.material.roots != trusted.read_bytes():
+                await asyncio.sleep(0.02)
+
+    async with channel_to(address, H2Transport(authority.tls())) as channel:
+        await ask(channel, "a")
+        (wire,) = listening._wires
+        await exchanged(new, authority)
+        assert wire.is_believed, "one was added"
+        assert await ask(channel, "a") == ["a"]
+        assert listening._wires == {wire}
+        await exchanged(new)
+        async with asyncio.timeout(20):
+            while listening._wires:
+                await asyncio.sleep(0.02)
+        error = await error_of(ask(channel, "a", timeout_s=20))
+        assert "does not trust the authority of our certificate" in error.message
+        await exchanged(authority)
+        assert await ask(channel, "a") == ["a"]
+    await listening.stop(0)
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "other"),
+    [(Role.BROKER, "1", "client/ann"), (Role.BROKER, "1", "broker/2"), (Role.CONTROLLER, "c", "controller/d")],
+)
+def test_a_file_of_another_does_not_take_the_place_of_ones_own(authority, tmp_path, caplog, role, name, other):
+    mine, (other_role, other_name) = tmp_path / "mine.pem", other.split("/")
+    shutil.copy(authority.keystore(role, name), mine)
     shows = authority.shows(mine)
-    shutil.copy(authority.keystore(Role.CLIENT, "ann"), mine)
+    shutil.copy(authority.keystore(Role(other_role), other_name), mine)
     shows.look()
-    assert shows.material.identity == Identity(CLUSTER, Role.BROKER, "1")
-    assert f"says replog://{CLUSTER}/client/ann, and before it replog://{CLUSTER}/broker/1" in caplog.text
+    assert shows.material.identity == Identity(CLUSTER, role, name)
+    assert f"says replog://{CLUSTER}/{other}, and before it replog://{CLUSTER}/{role}/{name}" in caplog.text
 
 
 def test_files_that_cannot_be_used_are_named_with_their_setting(authority, tmp_path):

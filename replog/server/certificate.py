@@ -1,0 +1,32 @@
+"""A process that runs for a year hears of the end of its certificate in time: its log says so once a day."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from replog.rpc.tls import Tls
+
+DAY_S = 24 * 3600.0
+
+
+@asynccontextmanager
+async def looked_at_daily(tls: Tls | None) -> AsyncIterator[None]:
+    """Meanwhile. Its files are looked at, too, though nobody connects."""
+    if tls is None:
+        yield
+        return
+    looking = asyncio.create_task(_look(tls), name="look at the certificate")
+    try:
+        yield
+    finally:
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+async def _look(tls: Tls) -> None:
+    while True:
+        await asyncio.sleep(DAY_S)
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(tls.look)
+        tls.warn_of_end()
