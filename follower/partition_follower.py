@@ -42,6 +42,7 @@ class FollowerProgress(NamedTuple):
     truncated_to: int | None = None
     note: str | None = None
     alarm: bool = False  # the note is an error that an operator must look into (FT-15, FT-21)
+    refused: bool = False  # records that do not fit here, or are damaged
 
 
 NO_PROGRESS = FollowerProgress()
@@ -215,7 +216,7 @@ class PartitionFollower:
                     raise
                 self._delay(now_ms)
                 note = f"refused records after offset {self.log.log_end_offset} (fetched from {end_before}): {error}"
-                return FollowerProgress(note=note)
+                return FollowerProgress(note=note, refused=not isinstance(error, Passing))
             if not self.log.settled:  # the old records had to go first; these are fetched again
                 return FollowerProgress(bounds_moved=True)
         self.lag = max(0, answer.high_watermark - self.log.log_end_offset)  # FT-10

@@ -39,7 +39,7 @@ class PartitionState:
         """The replicas that have to catch up with a leader, except those that are only just added."""
         if self.leader == NO_LEADER or len(self.isr) == len(self.replicas):
             return ()
-        return tuple(replica for replica in self.replicas if replica not in self.isr and replica not in self.adding)
+        return out_of_sync(self.replicas, self.isr, self.adding)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer
+from replog.rpc.tls import Tls
 
 
 def always() -> bool:
@@ -106,6 +107,10 @@ class Server(Protocol):
     async def set_serving(self, serving: bool, *services: str) -> None:
         """What a health check answers, for these services; else for the whole server and each one."""
 
+    @property
+    def connections(self) -> int | None:
+        """How many are open; None if the transport does not tell."""
+
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, and end what still runs after `grace_s`."""
 
@@ -124,6 +129,10 @@ async def send_answers(
 
 class Transport(Protocol):
     """Makes channels and servers, and knows whether a process listens."""
+
+    @property
+    def tls(self) -> Tls | None:
+        """What they show and believe; None in plaintext."""
 
     def connect(self, address: str) -> Channel: ...
 

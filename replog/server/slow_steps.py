@@ -1,4 +1,4 @@
-"""Logs steps of the event loop that block everything else, with their names.
+"""Logs steps of the event loop that block everything else, with their names, and says how busy the loop is.
 
 From one `await` to the next a task has the loop to itself; heartbeats, requests and answers wait. A step may be slow
 because of its computation, a garbage collection, or a wait for a disk or a busy processor.
@@ -36,7 +36,8 @@ class SlowSteps:
         self._collecting_s = 0.0  # in this step
         self.slow: dict[str, int] = {}  # how many, by name
         self._longest_s = self._longest_before_s = 0.0  # in this window, and the one before
-        self._window_ends_s = 0.0
+        self._busy_s = 0.0  # in steps, since the start
+        self._mark = self._mark_before = (monotonic(), 0.0)  # when these windows began, and `_busy_s` then
 
     def watch(self) -> None:
         """From now on, for as long as the process lives."""
@@ -49,6 +50,7 @@ class SlowSteps:
             self._collecting_s = 0.0
             run(handle)
             took_s = monotonic() - begun_s
+            self._busy_s += took_s
             if took_s > self._longest_s:
                 self._longest_s = took_s
             if took_s >= SLOW_S:
@@ -63,11 +65,22 @@ class SlowSteps:
 
     def longest_s(self) -> float:
         """The longest step in the last one to two minutes."""
-        now_s = monotonic()
-        if now_s >= self._window_ends_s:
-            self._longest_before_s, self._longest_s = self._longest_s, 0.0
-            self._window_ends_s = now_s + WINDOW_S
+        self._turn()
         return max(self._longest_s, self._longest_before_s)
+
+    def idle_share(self) -> float:
+        """Of the last one to two minutes, without any step: 0 to 1. A wait for a disk or a processor is not idle."""
+        now_s = self._turn()
+        since_s, busy_s = self._mark_before
+        return max(0.0, 1 - (self._busy_s - busy_s) / (now_s - since_s)) if now_s > since_s else 1.0
+
+    def _turn(self) -> float:
+        """Begin a new window if this one is over; the time."""
+        now_s = monotonic()
+        if now_s >= self._mark[0] + WINDOW_S:
+            self._longest_before_s, self._longest_s = self._longest_s, 0.0
+            self._mark_before, self._mark = self._mark, (now_s, self._busy_s)
+        return now_s
 
     def _tell(self, handle: asyncio.Handle, took_s: float) -> None:
         name = _name(handle)

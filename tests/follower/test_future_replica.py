@@ -166,9 +166,9 @@ def test_damage_is_noted_and_not_copied(current, replica):
     """FT-11: the copy waits, and has every batch before."""
     flip(current.segments[1].path, 140)
     forget_tails()
-    notes = [progress.note for now_ms in range(0, 1000, 10) if (progress := replica.copy(10_000, now_ms)).note]
-    assert 2 <= len(notes) <= 10, "every 100 ms"
-    assert "refused records" in notes[0]
+    refused = [progress for now_ms in range(0, 1000, 10) if (progress := replica.copy(10_000, now_ms)).refused]
+    assert 2 <= len(refused) <= 10, "every 100 ms"
+    assert "refused records" in refused[0].note
     assert (replica.caught_up, replica.failure) == (False, None)
     assert 8 <= replica.log.log_end_offset < 16
 

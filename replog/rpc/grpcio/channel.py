@@ -108,14 +108,14 @@ class GrpcTransport:
 
     def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
         """`limits`: of the servers; gRPC does not count by host."""
-        self._tls = tls
+        self.tls = tls
         self._limits = limits
 
     def connect(self, address: str) -> GrpcChannel:
-        return GrpcChannel(address, self._tls)
+        return GrpcChannel(address, self.tls)
 
     def listen(self, address: str) -> GrpcServer:
-        return GrpcServer(address, self._tls, self._limits)
+        return GrpcServer(address, self.tls, self._limits)
 
     async def is_refused(self, address: str, timeout_s: float) -> bool:
         return await is_refused(address, timeout_s)

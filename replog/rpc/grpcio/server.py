@@ -61,6 +61,8 @@ class GrpcServerStream(Pump):
 class GrpcServer:
     """`replog.rpc.transport.Server`."""
 
+    connections = None
+
     def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
         self._address = address
         self._tls = tls

@@ -125,6 +125,10 @@ class H2Server:
         """What health.v1 answers, for these services; else for the whole server and each one."""
         self._health.set_serving(services or ("", *self._names), serving)
 
+    @property
+    def connections(self) -> int:
+        return len(self._wires)
+
     async def stop(self, grace_s: float) -> None:
         await self.set_serving(False)
         for listener in self._listeners:

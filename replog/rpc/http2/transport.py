@@ -12,14 +12,14 @@ class H2Transport:
 
     def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
         """`limits`: of the servers."""
-        self._tls = tls
+        self.tls = tls
         self._limits = limits
 
     def connect(self, address: str) -> H2Channel:
-        return H2Channel(address, self._tls)
+        return H2Channel(address, self.tls)
 
     def listen(self, address: str) -> H2Server:
-        return H2Server(address, self._tls, self._limits)
+        return H2Server(address, self.tls, self._limits)
 
     async def is_refused(self, address: str, timeout_s: float) -> bool:
         return await is_refused(address, timeout_s)

@@ -50,12 +50,14 @@ from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.disks.moves import ReplicaMoves
 from replog.server.broker.identity import Identity
 from replog.server.broker.listening import Listening
-from replog.server.broker.metrics import broker_metrics
+from replog.server.broker.metrics import broker_metrics, directory_metrics
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.traffic import RECOVERY
 from replog.server.broker.replication.fetcher_manager import FetcherManager
 from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
 from replog.server.broker.replication.replica_service import ReplicaService
 from replog.server.clock import Clock
+from replog.server.metrics.room import Room
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
@@ -134,6 +136,7 @@ class Broker:
         self._listening = Listening(config, lambda listener: others.get(listener.protocol, transport))
         self._inspection = InspectionService(self.manager)
         self._log_dirs = LogDirsService(self.manager)
+        self._room = Room()
         handlers_of: dict[ServiceDescriptor, Callable[[str], object]] = {
             methods.PRESENCE: lambda _: PresenceService(self._identity),
             methods.LOG: lambda listener: LogService(self.manager, self._producer_ids, listener),
@@ -220,11 +223,11 @@ class Broker:
             pid=os.getpid(),
         )
 
-    @staticmethod
-    def _previous_stop(logs: LogManager) -> CleanStop:
+    def _previous_stop(self, logs: LogManager) -> CleanStop:
         """What proves a clean stop. Nothing without one, and if loading had to drop data (ISR-18)."""
         lost = [str(tp) for tp, loaded in logs.logs.items() if loaded.lost_data]
         if lost:
+            self.manager.traffic.damage[RECOVERY] += len(lost)
             log.warning("loading dropped unsound data; registering as after an unclean stop", partitions=lost)
         return CleanStop() if lost else logs.previous_stop
 
@@ -360,7 +363,12 @@ class Broker:
     async def metrics(self, asks: Peer) -> list[Metric]:
         """What `/metrics` shows. Raises CLUSTER_AUTHORIZATION_FAILED for who may not describe the cluster."""
         self.manager.authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
-        return await broker_metrics(self.manager, self._lifecycle.standing.state)
+        return [
+            *await broker_metrics(self.manager, self._lifecycle.standing.state),
+            *directory_metrics(self.logs.directories if self.logs is not None else ()),
+            *await self._room.families(self.config.log_dirs),
+            self._listening.connections(),
+        ]
 
     @property
     def address(self) -> str:

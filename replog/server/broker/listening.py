@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from google.protobuf.descriptor import ServiceDescriptor
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from replog.config import BrokerConfig
 from replog.listeners import Listener
@@ -59,6 +60,16 @@ class Listening:
         """What they answer when they are asked for READY."""
         for server in self._servers.values():
             await server.set_serving(ready, READY)
+
+    def connections(self) -> Metric:
+        """How many each listener has, where its transport knows."""
+        family = GaugeMetricFamily(
+            "kafka_server_socket_server_metrics_connection_count", "Connections that are open", labels=("listener",)
+        )
+        for listener, server in self._servers.items():
+            if server.connections is not None:
+                family.add_metric((listener.name,), server.connections)
+        return family
 
     async def stop(self, grace_s: float) -> None:
         """All of them at once: those that never listened, too."""

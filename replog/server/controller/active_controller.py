@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import structlog
@@ -54,6 +55,13 @@ class Office(Protocol):
         """Whether it is this controller, which may say so no longer than it knows."""
 
 
+@dataclass(slots=True)
+class Tally:
+    """What is counted from the start of the process, whatever its terms."""
+
+    unclean_elections: int = 0
+
+
 class ActiveController:
     """Owns the store from `start` to `stop`. `failure` is set when it must not go on: the process should end."""
 
@@ -73,6 +81,7 @@ class ActiveController:
         self.decides_since_ms = 0  # wall time; 0: it does not
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.is_behind = asyncio.Event()  # a broker knows newer metadata: nothing is decided any more
+        self.tally = Tally()
         self._refusal: ReplogError | None = None  # what everybody is answered then
         self._config = config
         self._store = store
@@ -235,6 +244,7 @@ class ActiveController:
             raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
         log.info("metadata changed", version=records[-1].version, keys=[r.key for r in records[:LOGGED_KEYS]])
         if unclean:
+            self.tally.unclean_elections += len(unclean)
             log.warning(
                 "unclean leader elections: committed records may be lost",
                 count=len(unclean),

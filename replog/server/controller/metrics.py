@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from replog.metadata.standing_audit import VERDICTS, StandingAudit
 from replog.metadata.values import NO_LEADER
@@ -22,7 +22,7 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
         count["offlinepartitionscount"] += state.leader == NO_LEADER
         count["preferredreplicaimbalancecount"] += state.leader != state.replicas[0]
     brokers = image.brokers.values()
-    counted = [
+    gauges = [
         GaugeMetricFamily(_PREFIX + name, text, value=value)
         for name, text, value in (
             ("activecontrollercount", "1 at the controller that decides", int(decides)),
@@ -39,7 +39,17 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
             ("lastappliedrecordoffset", "The version of the metadata", image.version),
         )
     ]
-    return [*counted, *_audit(image.audit)]
+    unclean = CounterMetricFamily(
+        "kafka_controller_controllerstats_uncleanleaderelections",
+        "Partitions that got a leader which may lack committed records",
+        value=controller.tally.unclean_elections,
+    )
+    behind = GaugeMetricFamily(
+        "replog_controller_store_behind",
+        "1 if a broker knows newer metadata than the store: nothing is decided",
+        value=int(controller.is_behind.is_set()),
+    )
+    return [*gauges, unclean, behind, *_audit(image.audit)]
 
 
 def _audit(audit: StandingAudit | None) -> Iterator[Metric]:

@@ -86,10 +86,12 @@ async def run_controller(
     transport = transport_named(config.rpc_transport, tls, config)
     if isinstance(transport, GrpcTransport):
         take_together()
-    server = controller_server(config, transport, SystemClock(), random.SystemRandom())
+    to_etcd = transport_to_etcd(config) if config.metadata_store == "etcd" else None
+    etcd_tls = to_etcd.tls if to_etcd is not None else None
+    server = controller_server(config, transport, SystemClock(), random.SystemRandom(), to_etcd)
 
     async def run() -> None:
-        async with shown_at(config, server.metrics, steps, tls), looked_at_daily(tls):
+        async with shown_at(config, server.metrics, steps, tls, etcd_tls), looked_at_daily(tls):
             await server.start()  # it waits as long as no etcd answers
             if tls is not None:
                 tls.check_cluster(server.controller.state.image.cluster_id)

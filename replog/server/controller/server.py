@@ -16,13 +16,14 @@ from replog.rpc.peer import Peer
 from replog.rpc.transport import Transport
 from replog.server.authorizer import Authorizer, guarded
 from replog.server.clock import Clock
-from replog.server.controller.active_controller import ActiveController
+from replog.server.controller.active_controller import ActiveController, Tally
 from replog.server.controller.etcd.election import Election
 from replog.server.controller.etcd.store import EtcdStore
 from replog.server.controller.metrics import controller_metrics
 from replog.server.controller.service import ControllerService
 from replog.server.controller.store import MetadataStore
 from replog.server.controller.terms import Terms
+from replog.server.metrics.room import Room
 
 log = structlog.get_logger()
 
@@ -46,10 +47,13 @@ class ControllerServer:
         def new_controller() -> ActiveController:
             controller = ActiveController(config, store, transport, clock, chance, election)
             controller.is_behind = self._is_behind  # the store is the same in each term
+            controller.tally = self._tally
             return controller
 
         self._config = config
         self._is_behind = asyncio.Event()
+        self._tally = Tally()
+        self._room = Room()
         self.address = ""
         self._telling: asyncio.Task[None] | None = None
         self._election = election
@@ -83,7 +87,11 @@ class ControllerServer:
         controller = self.controller
         authorizer = Authorizer(self._config, controller.state.image.acls, controller.audit)
         authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
-        return await controller_metrics(controller, decides=self.decides)
+        at_home = self._config.metadata_store == "sqlite"
+        return [
+            *await controller_metrics(controller, decides=self.decides),
+            *await self._room.families([self._config.metadata_log_dir] if at_home else []),
+        ]
 
     @property
     def epoch(self) -> int:

@@ -3,7 +3,8 @@
 | Looking for | File |
 |---|---|
 | how long something took, as quantiles of the last minutes | `times.py` |
-| what every process shows: the event loop, memory, descriptors | `process.py` |
+| what every process shows: the event loop, memory, descriptors | `process.py`, `loop_lag.py` |
+| room on disks; when certificates end | `room.py`, `certificates.py` |
 | the HTTP server that answers `/metrics` | `endpoint.py` |
 
 What a broker counts is in `replog/server/broker/replicas/traffic.py`, what it shows in

@@ -1,7 +1,10 @@
 """What every process shows of itself."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from time import monotonic
 from typing import Protocol
 
 import structlog
@@ -10,7 +13,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from replog.rpc.peer import Peer
 from replog.rpc.tls import Tls
+from replog.server.metrics.certificates import certificate_metrics
 from replog.server.metrics.endpoint import Families, MetricsEndpoint
+from replog.server.metrics.loop_lag import measure
+from replog.server.metrics.times import Times, shown
 from replog.server.slow_steps import SlowSteps
 
 log = structlog.get_logger()
@@ -27,30 +33,53 @@ class Shown(Protocol):
 
 
 @asynccontextmanager
-async def shown_at(config: Shown, families: Families, steps: SlowSteps, tls: Tls | None) -> AsyncIterator[None]:
+async def shown_at(
+    config: Shown, families: Families, steps: SlowSteps, tls: Tls | None, other_tls: Tls | None = None
+) -> AsyncIterator[None]:
     """Meanwhile, `families` and those of the process can be seen where `metrics.listener` says. Raises INVALID_CONFIG.
 
     Enter it before anything else begins: one that starts for long is then seen to start, and one that cannot listen
-    leaves nothing behind.
+    leaves nothing behind. `other_tls`: what the process shows elsewhere.
     """
     if not config.metrics_listener:
         yield
         return
 
+    lag = Times()
+
     async def all_families(asks: Peer) -> list[Metric]:
-        return [*await families(asks), *process_metrics(steps)]
+        shown_ones = [each for each in (tls, other_tls) if each is not None]
+        return [*await families(asks), *process_metrics(steps, lag), certificate_metrics(shown_ones)]
 
     endpoint = MetricsEndpoint(config.metrics_listener, all_families, tls, allow_plaintext=config.allow_plaintext)
     log.info("metrics", address=await endpoint.start())
+    measuring = asyncio.create_task(measure(lag), name="measure the loop's lag")
     try:
         yield
     finally:
+        measuring.cancel()
         await endpoint.stop()
 
 
-def process_metrics(steps: SlowSteps) -> Iterable[Metric]:
-    """CPU, memory and descriptors under Prometheus's own names, and the steps of the event loop."""
+def process_metrics(steps: SlowSteps, lag: Times) -> Iterable[Metric]:
+    """CPU, memory and descriptors under Prometheus's own names, what was read and written, and the event loop, which is
+    all the threads of Kafka's in one."""
+    idle = steps.idle_share()
     yield from ProcessCollector(registry=None).collect()
+    moved = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    for name, text in (("read", "Bytes that were fetched from disks"), ("write", "Bytes that were sent to disks")):
+        value = int(moved[f"{name}_bytes"])
+        yield GaugeMetricFamily(f"kafka_server_kafkaserver_linux_disk_{name}_bytes", text, value=value)
+    for name in (
+        "kafka_network_socketserver_networkprocessoravgidle_percent",
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    ):
+        yield GaugeMetricFamily(
+            name, "Of the last one to two minutes, in which the event loop had nothing to do, 0 to 1", value=idle
+        )
+    yield shown(
+        "replog_event_loop_lag_seconds", "How late the event loop did what was due", {(): lag}, monotonic(), unit="s"
+    )
     yield GaugeMetricFamily(
         "replog_event_loop_longest_step_seconds",
         "The longest step of the event loop in the last one to two minutes",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import ceil, log
-from typing import Final
+from typing import Final, Literal
 
 from prometheus_client.core import Metric
 
@@ -50,14 +50,20 @@ class Times:
 
 
 def shown(
-    name: str, help_text: str, times: Mapping[tuple[str, ...], Times], now_s: float, labels: tuple[str, ...] = ()
+    name: str,
+    help_text: str,
+    times: Mapping[tuple[str, ...], Times],
+    now_s: float,
+    labels: tuple[str, ...] = (),
+    unit: Literal["ms", "s"] = "ms",
 ) -> Metric:
     """A summary; `times` by the values of `labels`."""
-    family = Metric(name, f"{help_text}, ms", "summary")
+    family = Metric(name, f"{help_text}, {unit}", "summary")
+    scale = 1 if unit == "ms" else 1000
     for values_of_labels, measured in times.items():
         known = dict(zip(labels, values_of_labels, strict=True))
         for quantile, ms in zip(QUANTILES, measured.quantiles(now_s), strict=True):
-            family.add_sample(name, known | {"quantile": str(quantile)}, ms)
+            family.add_sample(name, known | {"quantile": str(quantile)}, ms / scale)
         family.add_sample(f"{name}_count", known, measured.count)
-        family.add_sample(f"{name}_sum", known, measured.sum_ms)
+        family.add_sample(f"{name}_sum", known, measured.sum_ms / scale)
     return family

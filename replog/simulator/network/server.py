@@ -20,6 +20,8 @@ Bind = Callable[["SimulatedServer", str, int], str]
 class SimulatedServer:
     """`replog.rpc.transport.Server`; its handlers run as tasks of its process."""
 
+    connections = None
+
     def __init__(self, bind: Bind, process: SimulatedProcess, address: str) -> None:
         self.process = process
         self.host = process.name

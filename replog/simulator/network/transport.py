@@ -15,6 +15,8 @@ from replog.simulator.runtime.process import SimulatedProcess
 class SimulatedTransport:
     """`replog.rpc.transport.Transport`."""
 
+    tls = None
+
     def __init__(self, network: SimulatedNetwork, process: SimulatedProcess) -> None:
         network.is_back(process)
         self._network = network

@@ -74,6 +74,25 @@ def test_of_a_step_that_meets_collections_of_garbage_it_is_told_how_long_they_to
     assert line["cpu_ms"] >= line["collecting_ms"] > line["cpu_ms"] / 2
 
 
+def test_a_loop_is_idle_while_it_waits_and_busy_while_a_step_runs(monkeypatch):
+    monkeypatch.setattr(asyncio.Handle, "_run", asyncio.Handle._run)
+    callbacks, steps = gc.callbacks[:], SlowSteps()
+    steps.watch()
+
+    async def main():
+        await asyncio.sleep(5 * SLOW_S)
+        waited = steps.idle_share()
+        for _ in range(15):
+            wait()
+        await asyncio.sleep(0)
+        return waited, steps.idle_share()
+
+    idle, then_busy = asyncio.run(main())
+    gc.callbacks[:] = callbacks
+    assert 1 >= idle > 0.7
+    assert 0 <= then_busy < 0.6
+
+
 def test_a_callback_is_told_by_its_own_name(told):
     loop = asyncio.new_event_loop()
     try:

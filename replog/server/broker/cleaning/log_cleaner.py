@@ -20,6 +20,7 @@ from replog.log.errors import (
     NO_ROOM,
     OUT_OF_DESCRIPTORS,
     CorruptRecord,
+    InvalidRecord,
     LogStorageError,
     Passing,
     storage_error,
@@ -30,6 +31,7 @@ from replog.log.swap import written_swap
 from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted
 from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.traffic import CLEANING
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
@@ -90,6 +92,7 @@ class LogCleaner:
             else:
                 log.exception("a log cannot be cleaned; left alone until the next start", partition=str(tp))
                 self._uncleanable.add(replica)
+                self._manager.traffic.damage[CLEANING] += isinstance(error, CorruptRecord | InvalidRecord)
         return False
 
     async def _name_compacted(self) -> None:

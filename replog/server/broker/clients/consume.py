@@ -7,6 +7,7 @@ from replog.fetch import SessionRequest, SessionResponse
 from replog.server.authorizer import Permits
 from replog.server.broker.replicas.budget import Share
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.traffic import CONSUMER
 from replog.server.slices import SLICE, in_slices
 
 COLD_WAIT_MS = 10_000  # of a call with a session of its own: if it did not wait, its like would find nothing for ever
@@ -66,10 +67,8 @@ class ConsumerStream:
             room = await share.take(most) if session.due else 0
             response = session.answer(clock.monotonic_ms(), room)
         traffic = self._manager.traffic
-        for row in response.rows:
-            if row.answer.records:
-                traffic.topic(row.topic_partition.topic).bytes_out += len(row.answer.records)
-        traffic.answered("FetchConsumer", begun_s)
+        traffic.fetched(CONSUMER, response.rows)
+        traffic.answered(CONSUMER, begun_s)
         share.resize(response.size)
         if response.size:
             self._manager.pace.served()

@@ -11,6 +11,7 @@ from replog.rpc.v1 import log_pb2 as pb
 from replog.server.authorizer import Permits, refused_topic
 from replog.server.broker.clients.refusals import refusal
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.traffic import PRODUCE
 from replog.topic import TopicPartition
 
 VALID_ACKS = (-1, 0, 1)
@@ -36,6 +37,7 @@ class Produce:
         """`permits`: which topics may be written to."""
         pending: dict[int, PendingProduce] = {}
         for index, (tp, records) in enumerate(batches):
+            self._manager.traffic.produced(tp.topic)
             result = self.answer.partitions.add()
             result.topic, result.partition = tp
             result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
@@ -45,8 +47,7 @@ class Produce:
                 if (waits := self._append(tp, records, result)) is not None:
                     pending[index] = waits
             except ReplogError as error:
-                if tp.topic in self._manager.image.topics:
-                    self._manager.traffic.topic(tp.topic).failed_produces += 1
+                self._manager.traffic.not_produced(tp.topic, error.code)
                 result.error_code = wire_code(error.code)
                 result.error_message = error.message
         if not pending:  # PR-8
@@ -92,9 +93,10 @@ class Produce:
                 result = self.answer.partitions[index]
                 tp = TopicPartition(result.topic, result.partition)
                 result.error_code, result.base_offset = wire_code(error), -1
+                self._manager.traffic.not_produced(tp.topic, error)
                 result.error_message = f"appended to {tp}, but not known to be safe: it may be there (PR-12)"
         self._end()
 
     def _end(self) -> None:
-        self._manager.traffic.answered("Produce", self._begun_s)
+        self._manager.traffic.answered(PRODUCE, self._begun_s)
         self._done(self)

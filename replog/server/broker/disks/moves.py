@@ -22,6 +22,7 @@ from replog.log.files.opening import bring
 from replog.log.log import Log
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.traffic import MOVE
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
@@ -174,6 +175,7 @@ class ReplicaMoves:
             return True
         if progress.note:
             log.warning("moving", partition=str(tp), note=progress.note)
+            self._manager.traffic.damage[MOVE] += progress.refused
         if move.replica.failure is not None:
             await self._call_off(tp, move.replica.failure)
             return True

@@ -64,7 +64,7 @@ class ReplicaManager:
         self.produces = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
-        self.traffic = Traffic(clock)
+        self.traffic = Traffic(clock, image)
         self.pace = Pace(clock)
         self.authorizer = Authorizer(config, image.acls, AuditLog(clock))
         self.cold_reads = ColdReads(self._tell)

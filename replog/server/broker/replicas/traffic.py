@@ -1,12 +1,19 @@
-"""What passes through a broker: counted by batch and request, never by record."""
+"""What passes through a broker: counted by batch, by partition of an answer and by request, never by record."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from replog.errors import ErrorCode
+from replog.fetch import SessionRow
+from replog.metadata.image import MetadataImage
 from replog.server.clock import Clock
 from replog.server.metrics.times import Times
 
-REQUESTS = ("Produce", "FetchConsumer", "FetchFollower")
+PRODUCE, CONSUMER, FOLLOWER = REQUESTS = ("Produce", "FetchConsumer", "FetchFollower")
+# Damage that was met: by a start, which cuts it off; by a read; in records of the leader, which are refused; by a
+# cleaning; by a move to another directory.
+RECOVERY, READ, REPLICATION, CLEANING, MOVE = DAMAGE = ("recovery", "read", "replication", "cleaning", "move")
 
 
 @dataclass(slots=True)
@@ -18,15 +25,21 @@ class TopicTraffic:
     bytes_out: int = 0
     copied_in: int = 0  # bytes, from leaders
     copied_out: int = 0  # bytes, to followers
+    produces: int = 0  # batches
     failed_produces: int = 0
+    fetches: int = 0  # answers with something to say of a partition
+    failed_fetches: int = 0
 
 
 @dataclass(slots=True)
 class Traffic:
     clock: Clock
+    image: MetadataImage
     topics: dict[str, TopicTraffic] = field(default_factory=dict)
     gone: TopicTraffic = field(default_factory=TopicTraffic)  # of topics that are deleted
     requests: dict[str, Times] = field(default_factory=lambda: {name: Times() for name in REQUESTS})
+    errors: Counter[tuple[str, ErrorCode]] = field(default_factory=Counter)  # by request
+    damage: Counter[str] = field(default_factory=Counter)
     flushes: Times = field(default_factory=Times)  # of logs, those of a disk together
     isr_shrinks: int = 0
     isr_expands: int = 0
@@ -37,14 +50,43 @@ class Traffic:
             known = self.topics[name] = TopicTraffic()
         return known
 
+    def produced(self, topic: str) -> None:
+        """A batch came."""
+        if topic in self.image.topics:
+            self.topic(topic).produces += 1
+
+    def not_produced(self, topic: str, error: ErrorCode) -> None:
+        """A batch was refused, or was not known to be safe in time."""
+        self.errors[PRODUCE, error] += 1
+        if topic in self.image.topics:
+            self.topic(topic).failed_produces += 1
+
+    def fetched(self, request: str, rows: Sequence[SessionRow]) -> None:
+        """What an answer says of each partition."""
+        for row in rows:
+            answer, name = row.answer, row.topic_partition.topic
+            failed = answer.error is not ErrorCode.NONE
+            if failed:
+                self.errors[request, answer.error] += 1
+                self.damage[READ] += answer.error is ErrorCode.CORRUPT_MESSAGE
+                if name not in self.image.topics:
+                    continue
+            topic = self.topic(name)
+            topic.fetches += 1
+            topic.failed_fetches += failed
+            if request == CONSUMER:
+                topic.bytes_out += len(answer.records)
+            else:
+                topic.copied_out += len(answer.records)
+
     def answered(self, request: str, begun_s: float) -> None:
         """`begun_s`: the clock's time."""
         now_s = self.clock.monotonic_s()
         self.requests[request].add((now_s - begun_s) * 1000, now_s)
 
-    def forget(self, existing: Collection[str]) -> None:
-        """Topics that are not among these have gone."""
-        for name in self.topics.keys() - set(existing):
+    def forget_gone(self) -> None:
+        """Of topics that exist no longer the sum is kept."""
+        for name in self.topics.keys() - self.image.topics.keys():
             was = self.topics.pop(name)
             for counter in TopicTraffic.__slots__:
                 setattr(self.gone, counter, getattr(self.gone, counter) + getattr(was, counter))

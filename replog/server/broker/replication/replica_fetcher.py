@@ -23,7 +23,7 @@ from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.alarm import Alarm
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_partition import HostedPartition
-from replog.server.broker.replicas.traffic import Traffic
+from replog.server.broker.replicas.traffic import REPLICATION, Traffic
 from replog.server.clock import Clock
 from replog.server.logging import tell_each
 from replog.topic import TopicPartition
@@ -169,6 +169,7 @@ class ReplicaFetcher:
         if progress.note:
             tell = log.error if progress.alarm else log.warning
             tell("replication", partition=str(tp), note=progress.note)
+            self._traffic.damage[REPLICATION] += progress.refused
         elif progress.high_watermark_fell:
             self._note("high watermark fell", partition=str(tp), leader=leader)  # HW-14
         self._on_followed(tp, progress.bounds_moved or progress.truncated_to is not None)

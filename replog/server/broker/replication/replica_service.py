@@ -14,6 +14,7 @@ from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.alarm import Alarm
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.traffic import FOLLOWER
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -48,11 +49,9 @@ class ReplicaStream:
 
     def _counted(self, response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:
         traffic = self._manager.traffic
-        for row in response.rows:
-            if row.answer.records:
-                traffic.topic(row.topic_partition.topic).copied_out += len(row.answer.records)
         if not response.pushed:
-            traffic.answered("FetchFollower", self._asked_s)
+            traffic.fetched(FOLLOWER, response.rows)
+            traffic.answered(FOLLOWER, self._asked_s)
         shared = self._manager.shared
         if shared is None:
             return _wire_response(response)

@@ -1,5 +1,7 @@
 """What a broker and a controller show to Prometheus: the values move when the thing happens."""
 
+import asyncio
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -7,14 +9,18 @@ from prometheus_client.core import Metric
 
 from replog.client import Consumer
 from replog.errors import ErrorCode
+from replog.log.errors import LogStorageError
 from replog.metadata.standing_audit import StandingAudit
 from replog.rpc.peer import anonymous
+from replog.server.broker.replicas.traffic import DAMAGE
 from replog.server.controller.metrics import controller_metrics
 from replog.topic import TopicPartition
+from tests.damage.vocabulary import flip
 from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
 
-TP = TopicPartition("t", 0)
+TP, NO_TOPIC = TopicPartition("t", 0), TopicPartition("none", 0)
 PREFIX = "kafka_server_"
+ERRORS = "kafka_network_requestmetrics_errors_total"
 
 
 def values(families: list[Metric]) -> dict[str, float]:
@@ -39,6 +45,8 @@ async def test_what_producers_send_is_counted_by_topic_and_in_all(cluster):
         assert now[f"{PREFIX}brokertopicmetrics_messagesin_total{labels}"] == 2
         assert now[f"{PREFIX}brokertopicmetrics_bytesin_total{labels}"] == len(records)
         assert now[f"{PREFIX}brokertopicmetrics_replicationbytesout_total{labels}"] == len(records)
+    assert now[f"{PREFIX}brokertopicmetrics_totalproducerequests_total,topic=t"] == 1
+    assert now[f"{PREFIX}brokertopicmetrics_totalfetchrequests_total,topic=t"] >= 1
     assert now["kafka_network_requestmetrics_totaltimems_count,request=Produce"] == 1
     assert now["kafka_network_requestmetrics_totaltimems,quantile=0.5,request=Produce"] > 0
     follower = await shown(cluster, 3 - cluster.leader(TP))
@@ -57,7 +65,95 @@ async def test_what_consumers_take_and_what_is_refused_is_counted(cluster):
     now = await shown(cluster, 1)
     assert now[f"{PREFIX}brokertopicmetrics_bytesout_total"] == len(batch(b"x"))
     assert now[f"{PREFIX}brokertopicmetrics_failedproducerequests_total"] == 1
+    assert now[f"{PREFIX}brokertopicmetrics_totalproducerequests_total"] == 2
+    assert now[f"{PREFIX}brokertopicmetrics_failedfetchrequests_total"] == 0
+    assert now[f"{ERRORS},error=CORRUPT_MESSAGE,request=Produce"] == 1
     assert now["kafka_network_requestmetrics_totaltimems_count,request=FetchConsumer"] >= 1
+
+
+async def test_a_produce_that_cannot_be_known_to_be_safe_in_time_has_failed(cluster):
+    await cluster.begin(2, brokers={"replica_lag_time_max_ms": 60_000})
+    await cluster.crash_broker(3 - cluster.leader(TP))
+    assert (await cluster.produce(TP, batch(b"x"), timeout_ms=1))[0] is ErrorCode.REQUEST_TIMED_OUT
+    now = await shown(cluster, cluster.leader(TP))
+    assert now[f"{PREFIX}brokertopicmetrics_failedproducerequests_total,topic=t"] == 1
+    assert now[f"{ERRORS},error=REQUEST_TIMED_OUT,request=Produce"] == 1
+
+
+async def test_errors_of_fetches_are_counted_and_topics_that_there_are_not_take_no_memory(cluster):
+    await cluster.begin(1)
+    for tp, error in ((TP, ErrorCode.OFFSET_OUT_OF_RANGE), (NO_TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)):
+        answer, _ = await cluster.fetch(tp, 7, cluster.any_channel())
+        assert ErrorCode(answer.error_code) is error
+    now = await shown(cluster, 1)
+    assert now[f"{PREFIX}brokertopicmetrics_failedfetchrequests_total,topic=t"] == 1
+    for error in ("OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION"):
+        assert now[f"{ERRORS},error={error},request=FetchConsumer"] == 1
+    assert NO_TOPIC.topic not in cluster.brokers[1].manager.traffic.topics
+
+
+async def test_fetches_that_wait_are_in_the_purgatory(cluster):
+    await cluster.begin(1)
+    waits = asyncio.create_task(cluster.fetch(TP, 0, max_wait_ms=20_000))
+
+    async def waiting() -> float:
+        return (await shown(cluster, 1))[f"{PREFIX}delayedoperationpurgatory_purgatorysize,delayedOperation=Fetch"]
+
+    async with asyncio.timeout(60):
+        while await waiting() != 1:
+            await asyncio.sleep(0.01)
+        await cluster.produce(TP, batch(b"x"))
+        await waits
+    assert await waiting() == 0
+
+
+async def damage(cluster: InProcessCluster, broker_id: int) -> dict[str, float]:
+    now = await shown(cluster, broker_id)
+    return {name.rpartition("=")[2]: value for name, value in now.items() if name.startswith("replog_damage_total")}
+
+
+async def test_damage_is_counted_by_where_it_is_met(cluster):
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=1)
+    for _ in range(6):
+        await cluster.produce(TP, batch(b"x" * 5000))
+    leader, path, size = (
+        cluster.leader(TP),
+        cluster.log(cluster.leader(TP), TP).segments[0].path,
+        len(batch(b"x" * 5000)),
+    )
+    assert await damage(cluster, leader) == dict.fromkeys(DAMAGE, 0)
+    await cluster.stop_broker(leader)
+    flip(path, size + 16)  # the second batch is of no version that there is
+    await cluster.start_broker(leader)
+    await cluster.led(TP)
+    answer, _ = await cluster.fetch(TP, 1)
+    assert ErrorCode(answer.error_code) is ErrorCode.CORRUPT_MESSAGE
+    assert await damage(cluster, leader) == dict.fromkeys(DAMAGE, 0) | {"read": 1}
+    flip(path, size + 16)
+    flip(path, size + 500)  # a byte of its record, which leaders do not look at, but followers do
+    async with cluster.admin() as admin:
+        await admin.alter_partition_reassignments({TP: [leader, 3 - leader]})
+    async with asyncio.timeout(60):
+        while not (await damage(cluster, 3 - leader))["replication"]:
+            await asyncio.sleep(0.01)
+    await cluster.stop_broker(leader)
+    flip(path, 6 * size - 1)  # the end is looked at by every start
+    await cluster.start_broker(leader)
+    assert (await damage(cluster, leader))["recovery"] == 1
+
+
+async def test_log_directories_have_their_room_and_tell_when_they_fail(cluster):
+    broker = await cluster.start_broker(1)
+    (directory,) = broker.config.log_dirs
+    now = await shown(cluster, 1)
+    assert now[f"replog_directory_free_bytes,directory={directory}"] > 0
+    assert now[f"replog_directory_free_bytes,directory={directory}"] <= shutil.disk_usage(directory).total
+    assert now["kafka_log_logmanager_offlinelogdirectorycount"] == 0
+    broker.logs.directories[0].take_offline(LogStorageError("a test"))
+    now = await shown(cluster, 1)
+    assert now["kafka_log_logmanager_offlinelogdirectorycount"] == 1
+    assert now[f"kafka_log_logmanager_logdirectoryoffline,logDirectory={directory}"] == 1
 
 
 async def test_a_dead_follower_makes_partitions_under_replicated_and_its_return_heals_them(cluster):

@@ -138,6 +138,7 @@ async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(clu
     assert len(records_of(log)) == 101
     assert not list(log.directory.glob("*.cleaned"))
     assert not cluster.brokers[1].failed
+    assert cluster.brokers[1].manager.traffic.damage["cleaning"] == 1
 
 
 async def test_each_segment_that_was_cleaned_is_noted_at_once(cluster):

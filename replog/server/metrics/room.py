@@ -1,0 +1,43 @@
+"""How much room there is where a process keeps its files."""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+ANSWER_S = 1.0  # for all disks together
+
+Usages = list[tuple[Path, int, int]]  # directory, its file system's bytes, those that are free
+
+
+class Room:
+    """Asked by one thread at a time: a disk that hangs takes no more of them, and is not shown."""
+
+    def __init__(self) -> None:
+        self._asking: asyncio.Task[Usages] | None = None
+
+    async def families(self, directories: Sequence[Path]) -> list[Metric]:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(asyncio.to_thread(_usages, directories), name="room on disks")
+        await asyncio.wait({self._asking}, timeout=ANSWER_S)
+        free = GaugeMetricFamily(
+            "replog_directory_free_bytes", "Room for what the process keeps there", labels=("directory",)
+        )
+        size = GaugeMetricFamily("replog_directory_size_bytes", "Of the file system there", labels=("directory",))
+        for directory, total, usable in self._asking.result() if self._asking.done() else ():
+            free.add_metric((str(directory),), usable)
+            size.add_metric((str(directory),), total)
+        return [free, size]
+
+
+def _usages(directories: Sequence[Path]) -> Usages:
+    """Waits for the disks; without those that fail."""
+    usages = []
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            usage = shutil.disk_usage(directory)
+            usages.append((directory, usage.total, usage.free))
+    return usages
