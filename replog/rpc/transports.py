@@ -4,7 +4,7 @@ The setting `rpc.transport`, or the environment. Both speak gRPC, so each talks 
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -52,6 +52,13 @@ def client_tls(path: str = "") -> Tls | None:
     """As a file of `ClientSecurity` says: that of the variable, if none is named. Raises INVALID_CONFIG."""
     path = path or os.environ.get(CLIENT_CONFIG, "")
     return _client_tls(path) if path else None
+
+
+def tls_of(settings: Mapping[str, str], source: str) -> Tls | None:
+    """For a client that shows the certificate of a process with these settings. Raises INVALID_CONFIG."""
+    own = {field.alias for field in ClientSecurity.model_fields.values()}
+    config = ClientSecurity.parse({name: value for name, value in settings.items() if name in own}, source)
+    return None if config.security_protocol == "PLAINTEXT" else _tls(config, None)
 
 
 @lru_cache(maxsize=100)

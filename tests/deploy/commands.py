@@ -64,6 +64,7 @@ def systemd_command(name: str, environment: dict[str, str] | None = None, instan
     variables |= environment or {}
     for specifier, value in {**SYSTEMD, "%i": instance}.items():
         line = line.replace(specifier, value)
+        variables = {name: word.replace(specifier, value) for name, word in variables.items()}
     line = re.sub(r"\$\{(\w+)\}", lambda match: variables[match[1]], line)
     program, *arguments = shlex.split(line)
     return Command(name, program, arguments)
@@ -77,18 +78,26 @@ def compose_commands(file: str = "compose.yaml") -> list[Command]:
     return commands
 
 
+def containers(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of a thing that runs some: not of the audit's Spark, which is no command of ours."""
+    spec = document["spec"].get("jobTemplate", document).get("spec", {})
+    if document["kind"] not in ("StatefulSet", "Job", "CronJob"):
+        return []
+    return list(spec["template"]["spec"]["containers"])
+
+
 def kubernetes_commands(directory: str = "kubernetes") -> list[Command]:
-    values = {"POD_NAME": "replog-broker-0", "POD_INDEX": "0", "NODE_NAME": "node-a"}
+    values = {"POD_NAME": "replog-broker-0", "POD_INDEX": "0", "ZONE": "zone-a"}
     commands = []
     for path, document in kubernetes(directory):
-        if document["kind"] not in ("StatefulSet", "Job"):
-            continue
-        for container in document["spec"]["template"]["spec"]["containers"]:
+        for container in containers(document):
             given = {variable["name"]: values[variable["name"]] for variable in container.get("env", [])}
             arguments = container["args"]
             for name, value in given.items():
                 arguments = [argument.replace(f"$({name})", value) for argument in arguments]
-            (program,) = container.get("command", ["replog"])
+            program, *shell = container.get("command", ["replog"])
+            if shell:  # sh -c: the first command of the line
+                program, *arguments = shlex.split(arguments[0].partition("&&")[0])
             commands.append(Command(f"{path}: {container['name']}", program, arguments))
     return commands
 

@@ -1,19 +1,24 @@
 """Whatever the files in deploy/ would run, our command line accepts, with settings that parse."""
 
+import copy
 import shutil
 import subprocess
 import tomllib
+import warnings
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
 
 from replog.config import BrokerConfig, ControllerConfig
 from replog.properties import load_properties
+from replog.rpc.health import READY
 from replog.rpc.health import SERVICE as HEALTH
 from tests.deploy.commands import (
     DEPLOY,
     all_commands,
     compose,
+    containers,
     kubernetes,
     parse,
     systemd_command,
@@ -28,6 +33,7 @@ def test_every_kind_of_file_has_commands():
     sources = {command.source.partition(":")[0] for command in REPLOG}
     assert sources == {
         "compose.yaml",
+        "backup.yaml",
         "broker.yaml",
         "controller.yaml",
         "replog-broker@.service",
@@ -127,7 +133,8 @@ def test_kubernetes_asks_the_port_that_the_process_listens_on():
             port = int(command.overrides()["listeners"].rpartition(":")[2])
             for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
                 asked = container[probe]["grpc"]
-                assert asked.pop("service", "") in ("", HEALTH.full_name if probe == "livenessProbe" else "")
+                asks = {"livenessProbe": HEALTH.full_name, "readinessProbe": READY}.get(probe, "")
+                assert asked.pop("service", "") in ("", asks)
                 assert asked == {"port": port}
                 probed += 1
             metrics = int(command.overrides()["metrics.listener"].rpartition(":")[2])
@@ -151,6 +158,35 @@ def test_kubernetes_objects_select_each_other():
             assert overrides["advertised.listeners"] == "replog-broker-0.replog-broker:9092"
     budget = objects["PodDisruptionBudget", "replog-broker"]
     assert budget["spec"]["selector"] == objects["StatefulSet", "replog-broker"]["spec"]["selector"]
+
+
+@pytest.mark.parametrize("directory", ["kubernetes", "kubernetes/audit", "kubernetes-secured"])
+def test_kubernetes_schemas_fit(directory):
+    """Those that its releases publish; a field that is not there counts, too."""
+    for path, document in kubernetes(directory):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the libraries that it uses
+            assert kubernetes_validate.validate(document, "1.34", strict=True) == "1.34", path
+        strange = copy.deepcopy(document)
+        strange["spec"]["surprise"] = 1
+        with pytest.raises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(strange, "1.34", strict=True)
+
+
+@pytest.mark.parametrize("directory", ["kubernetes", "kubernetes-secured"])
+def test_every_port_of_a_pod_is_open_to_somebody_and_no_other(directory):
+    pods, open_to = {}, {}
+    for _, document in kubernetes(directory):
+        if document["kind"] == "StatefulSet":
+            labels = document["spec"]["template"]["metadata"]["labels"]
+            ports = {port["containerPort"] for container in containers(document) for port in container["ports"]}
+            pods[labels["app.kubernetes.io/component"]] = ports
+        if document["kind"] == "NetworkPolicy":
+            component = document["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"]
+            rules = document["spec"]["ingress"]
+            assert all(rule["from"] for rule in rules)
+            open_to[component] = {port["port"] for rule in rules for port in rule["ports"]}
+    assert pods == open_to
 
 
 @pytest.mark.parametrize("suffix", ["", "-secured"])

@@ -1,6 +1,7 @@
 """The files for three of each with certificates: commands and settings that are accepted, and certificates for all."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -8,7 +9,16 @@ import pytest
 
 from replog.config import BrokerConfig, ControllerConfig
 from replog.properties import load_properties
-from tests.deploy.commands import DEPLOY, Command, compose, compose_commands, kubernetes, kubernetes_commands, parse
+from tests.deploy.commands import (
+    DEPLOY,
+    Command,
+    compose,
+    compose_commands,
+    containers,
+    kubernetes,
+    kubernetes_commands,
+    parse,
+)
 from tests.replog.server.controller.etcds import etcd_or_skip
 
 COMPOSE = compose_commands("compose-secured.yaml")
@@ -27,7 +37,7 @@ def config(command: Command) -> BrokerConfig | ControllerConfig:
 
 
 def test_there_are_three_of_each():
-    assert (len(SERVERS), len(ETCDS)) == (7 + 3, 3 + 1)  # with the two that make the metadata
+    assert (len(SERVERS), len(ETCDS)) == (7 + 4, 3 + 1)  # with those that make and copy the metadata
 
 
 @pytest.mark.parametrize("command", SERVERS, ids=lambda command: command.source)
@@ -82,14 +92,14 @@ def test_compose_calls_everything_by_names_that_are_there_and_in_the_certificate
             assert f"--host {host[:-1]}$n" in comment
 
 
-def test_kubernetes_mounts_what_is_looked_for_and_probes_without_grpc():
+def test_kubernetes_mounts_what_is_looked_for_and_probes_with_certificates_or_without_grpc():
     documents = [document for _, document in kubernetes("kubernetes-secured")]
     made = (DEPLOY / "kubernetes-secured" / "etcd.yaml").read_text().partition("apiVersion")[0]
-    sets = [document for document in documents if document["kind"] in ("StatefulSet", "Job")]
+    sets = [document for document in documents if containers(document)]
     assert [document["kind"] for document in sets].count("StatefulSet") == 3
     for document in sets:
-        pod = document["spec"]["template"]["spec"]
-        (container,) = pod["containers"]
+        pod = document["spec"].get("jobTemplate", document)["spec"]["template"]["spec"]
+        (container,) = containers(document)
         secret = next(volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume)
         of_secret = made.partition(f"secret generic {secret} ")[2].partition("kubectl create")[0]
         text = " ".join(container["args"])
@@ -98,5 +108,12 @@ def test_kubernetes_mounts_what_is_looked_for_and_probes_without_grpc():
         if document["kind"] == "StatefulSet":
             assert document["spec"]["replicas"] == 3
             port = container["ports"][0]["containerPort"]
-            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-                assert container[probe]["tcpSocket"] == {"port": port}
+            assert container["startupProbe"]["tcpSocket"] == container["livenessProbe"]["tcpSocket"] == {"port": port}
+            if "exec" in (ready := container["readinessProbe"]):
+                program, *arguments = shlex.split(ready["exec"]["command"][2].removeprefix("exec "))
+                assert program == "replog"
+                parse(arguments)
+                as_run = [word.replace("$POD_INDEX", "$(POD_INDEX)") for word in arguments]
+                assert set(container["args"]) >= {word for word in as_run if word.startswith("--override")}
+            else:
+                assert ready["tcpSocket"] == {"port": port}
