@@ -4,8 +4,9 @@ A `.properties` file, `--config name=value` flags and a topic's stored overrides
 an unknown name or a bad value is refused with the name, the value and what would be right.
 """
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -29,6 +30,7 @@ from replog.topic import MAX_PARTITIONS
 
 MAX_BATCH_BYTES = 14 << 20  # what a message carries beside the largest head of a produce (`replog.rpc.limits`)
 MAX_REPLICA_LIST_LENGTH = 32_767  # characters: Kafka's longest setting
+_LOOKS = 3  # of the wrong names, for which a better one is looked for
 _PREFIX = re.compile(r"/([A-Za-z0-9_.-]{1,64}/){1,8}")
 _REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
 
@@ -140,14 +142,16 @@ class Settings(BaseModel):
         try:
             return cls.model_validate(properties)
         except ValidationError as error:
-            known = ", ".join(sorted(field.alias or name for name, field in cls.model_fields.items()))
-            faults = []
+            known = sorted(field.alias or name for name, field in cls.model_fields.items())
+            faults: list[str] = []
             for fault in error.errors():
                 name = ".".join(str(part) for part in fault["loc"])
                 if not fault["loc"]:
                     faults.append(fault["msg"].removeprefix("Value error, "))
                 elif fault["type"] == "extra_forbidden":
-                    faults.append(f"{name} is not a setting here (known: {known})")
+                    faults.append(
+                        f"{name} is not a setting here" + (_instead(name, known) if len(faults) < _LOOKS else "")
+                    )
                 elif fault["type"] == "missing":
                     faults.append(f"{name} is missing and has no default")
                 else:
@@ -157,6 +161,12 @@ class Settings(BaseModel):
     def properties(self) -> dict[str, Any]:
         """The settings under Kafka's names."""
         return self.model_dump(by_alias=True, mode="json")
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    """What was probably meant. It takes some milliseconds."""
+    alike = difflib.get_close_matches(name[:100], known, n=2, cutoff=0.7)
+    return f"; did you mean {' or '.join(alike)}?" if alike else f" (known: {', '.join(known)})"
 
 
 class TopicConfig(Settings):

@@ -13,7 +13,7 @@ from rich.table import Table
 from replog.command.terminal import TerminalWriter, table_of
 from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, AuditFinding, Replica, told_of_cleaned
-from spark_jobs.audit.overview import STATES, is_fault, states
+from spark_jobs.audit.overview import OK, STATES, is_fault, states
 from spark_jobs.audit.text import blamed, bytes_text, many, name_of, printable
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
@@ -82,8 +82,12 @@ class Console:
             self._progress.stop()
 
     def table(self, result: Audit, report_dir: Path | None) -> None:
-        """Print the replicas, the findings, and where to find more."""
+        """Print the findings, the replicas that are not well, in a line those that are, and where to find more."""
         line = self._writer.line
+        for number, finding in enumerate(result.findings[:MAX_ROWS], 1):
+            self._finding(number, finding)
+        if len(result.findings) > MAX_ROWS:
+            line(f"\nand {len(result.findings) - MAX_ROWS} more findings: see the report")
         self._replicas(result)
         notes = told_of_cleaned(result.level, result.replicas)
         notes += [] if result.taken is None else result.taken.told()
@@ -91,11 +95,6 @@ class Console:
             line(escape(printable(text)))
         if len(notes) > MAX_ROWS:
             line(f"and {len(notes) - MAX_ROWS} more partitions: see the report")
-        for number, finding in enumerate(result.findings[:MAX_ROWS], 1):
-            self._finding(number, finding)
-        line("")
-        if len(result.findings) > MAX_ROWS:
-            line(f"and {len(result.findings) - MAX_ROWS} more findings: see the report")
         colour = {CONSISTENT: "green", DIVERGED: "red"}.get(result.verdict, "magenta")
         compared, findings = many(result.compared, "partition"), many(len(result.findings), "finding")
         line(f"[{colour}]{compared} compared at level {result.level}, {findings}[/]")
@@ -109,18 +108,24 @@ class Console:
             line("with --report-dir DIR, replog audit explain shows the bytes")
 
     def _replicas(self, result: Audit) -> None:
-        standing, left = states(result), 0
-        rows = [(r, standing[r.place]) for r in result.replicas]
-        if len(rows) > MAX_ROWS:
-            rows.sort(key=lambda row: STATES.index(row[1]))
-            rows, left = rows[:MAX_ROWS], len(rows) - MAX_ROWS
-        rows.sort(key=lambda row: row[0].place)
-        cleaned = any(replica.cleaned_to for replica, _ in rows)
-        table = _table([*_COLUMNS, "cleaned to"] if cleaned else _COLUMNS, rows)
+        standing = states(result)
+        rows = [(r, standing[r.place]) for r in result.replicas if standing[r.place] != OK]
+        rows.sort(key=lambda row: (STATES.index(row[1]), row[0].place))
+        well = [replica for replica in result.replicas if standing[replica.place] == OK]
         if rows:
-            self._writer.table(table if self._writer.fits(table) else _table(_FEWER, rows))
-        if left:
-            self._writer.line(f"and {many(left, 'more replica')}, none of which is worse")
+            shown = rows[:MAX_ROWS]
+            cleaned = any(replica.cleaned_to for replica, _ in shown)
+            table = _table([*_COLUMNS, "cleaned to"] if cleaned else _COLUMNS, shown)
+            self._writer.line("")
+            self._writer.table(table if self._writer.fits(table) else _table(_FEWER, shown))
+        if len(rows) > MAX_ROWS:
+            self._writer.line(f"and {many(len(rows) - MAX_ROWS, 'more replica')}, none of which is worse")
+        if well:
+            partitions = len({replica.key for replica in well})
+            size = bytes_text(sum(replica.size for replica in well))
+            self._writer.line(
+                f"{many(len(well), 'replica')} of {many(partitions, 'partition')}: [{_COLOURS[OK]}]ok[/], {size}"
+            )
 
     def _finding(self, number: int, finding: AuditFinding) -> None:
         offsets = "" if finding.first is None else f", offsets {finding.first} to {finding.last}"

@@ -116,3 +116,13 @@ def test_addresses_are_checked_one_by_one_and_bounded(addresses, word):
 def test_a_controller_says_where_its_store_is(properties, wanted):
     with pytest.raises(ReplogError, match=wanted):
         ControllerConfig.parse(properties, "test")
+
+
+def test_a_setting_that_is_spelt_wrong_is_told_with_the_right_one_and_many_wrong_ones_cost_little():
+    with pytest.raises(ReplogError, match=r"node\.idd is not a setting here; did you mean node\.id\?"):
+        BrokerConfig.parse({"node.idd": 1, "log.dirs": "/x"}, "test")
+    with pytest.raises(ReplogError, match=r"unheard\.of is not a setting here \(known: .*node\.id, "):
+        BrokerConfig.parse({"unheard.of": 1}, "test")
+    with pytest.raises(ReplogError) as many:
+        TopicConfig.parse({f"unheard.of.{number}": 1 for number in range(10_000)}, "test")
+    assert len(many.value.message) < 1 << 19

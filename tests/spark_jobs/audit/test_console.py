@@ -27,6 +27,20 @@ def test_nothing_is_cut_or_folded_in_a_pipe(capsys):
     assert "\x1b" not in told
 
 
+def test_what_is_wrong_comes_first_and_what_is_well_is_one_line(capsys):
+    Console().table(samples.sample(), None)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1].startswith("1. VALUE_MISMATCH flights-1")
+    states = [line.split()[2] for line in lines if re.match(r"(flights|payments|audit)\S+ +\d ", line)]
+    assert states == ["fault"] * 6 + ["unreadable"] + ["lagging"] * 2
+    assert "17 replicas of 8 partitions: ok, 1.8 GB" in lines
+    Console().table(samples.consistent(), None)
+    assert capsys.readouterr().err.splitlines() == [
+        "6 replicas of 2 partitions: ok, 853.8 MB",
+        "2 partitions compared at level deep, 0 findings",
+    ]
+
+
 @pytest.mark.parametrize(("columns", "wide"), [(100, True), (60, False)])
 def test_a_narrow_terminal_gets_fewer_columns_and_a_margin(columns, wide, monkeypatch, capsys):
     for name, value in (("TTY_COMPATIBLE", "1"), ("NO_COLOR", "1"), ("COLUMNS", str(columns)), ("LINES", "50")):
