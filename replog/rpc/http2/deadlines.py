@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 
@@ -34,7 +35,8 @@ class Deadlines:
     def _look(self) -> None:
         self._timer = None
         now = self._loop.time()
-        for what in [what for what, (at, _) in self._due.items() if at <= now]:
+        passed = [(at, what) for what, (at, _) in self._due.items() if at <= now]
+        for _, what in sorted(passed, key=itemgetter(0)):
             if (due := self._due.pop(what, None)) is not None:  # else another's end has dropped it
                 due[1](what)
         if self._due:

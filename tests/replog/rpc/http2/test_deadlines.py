@@ -8,8 +8,8 @@ from replog.rpc.http2.deadlines import Deadlines
 async def test_deadlines_pass_in_their_order_except_those_that_were_dropped(monkeypatch):
     deadlines, passed, last = Deadlines(), [], asyncio.Event()
     loop = asyncio.get_running_loop()
-    now = loop.time()
-    monkeypatch.setattr(loop, "time", lambda: now)  # all are set at one time
+    now = loop.time() - 0.02
+    monkeypatch.setattr(loop, "time", lambda: now)  # all are set at one time, and two have passed at the first look
     deadlines.set("second", 0.02, passed.append)
     deadlines.set("first", 0.01, passed.append)
     deadlines.set("dropped", 0.005, passed.append)
