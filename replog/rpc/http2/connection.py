@@ -51,10 +51,27 @@ class Connection:
             try:
                 self._feed(self._after_preface(data) if self._preface else data)
             except ConnectionFailure as failure:
-                self._failed = True
-                self._streams.fail(failure)
-                self._streams.emit(Failed(failure.code, failure.text))
+                self._fails(failure)
         return self.events()
+
+    def place(self) -> memoryview | None:
+        """Where the bytes that come next may be put: into the message that they belong to. Good for one read; None: the
+        message is not known, or not large."""
+        return self._receiver.place()
+
+    def landed(self, size: int, now_ms: int) -> list[Event]:
+        """As `receive` of so many bytes that have been put into `place`."""
+        self._streams.now_ms = self._incoming.now_ms = now_ms
+        try:
+            self._receiver.landed(size)
+        except ConnectionFailure as failure:
+            self._fails(failure)
+        return self.events()
+
+    def _fails(self, failure: ConnectionFailure) -> None:
+        self._failed = True
+        self._streams.fail(failure)
+        self._streams.emit(Failed(failure.code, failure.text))
 
     def _after_preface(self, data: Buffer) -> Buffer:
         begin = bytes(data[: len(self._preface)])

@@ -96,8 +96,8 @@ class FrameReader:
         self._on_data, self._on_headers, self._on_frame = handler.on_data, handler.on_headers, handler.on_frame
         self._max_frame = max_frame
         self._max_header_block = max_header_block
-        self._begun = bytearray()  # of a frame that is neither complete nor handed on
-        self._data_left = 0  # bytes of a DATA frame that are still to come
+        self.begun = bytearray()  # of a frame that is neither complete nor handed on
+        self.data_left = 0  # bytes of a DATA frame that are still to come
         self.expected = self.FIRST_SETTINGS  # or the stream whose header block has to continue
 
     def feed(self, data: Buffer) -> None:
@@ -105,12 +105,12 @@ class FrameReader:
         position, end = 0, len(data)
         data = bytes(data) if end <= _SMALL else memoryview(data)
         while position < end:
-            if self._data_left:
-                piece = data[position : position + self._data_left]
+            if self.data_left:
+                piece = data[position : position + self.data_left]
                 position += len(piece)
-                self._data_left -= len(piece)
-                self._handler.on_data_piece(piece, not self._data_left)
-            elif self._begun or end - position < HEADER_BYTES:
+                self.data_left -= len(piece)
+                self._handler.on_data_piece(piece, not self.data_left)
+            elif self.begun or end - position < HEADER_BYTES:
                 position += self._collect(data[position : position + self._needed()])
             else:
                 high, low, kind, flags, stream = _HEADER.unpack_from(data, position)
@@ -150,19 +150,19 @@ class FrameReader:
     def _begin(self, header: Buffer, length: int, kind: int, flags: int, stream: int) -> None:
         if kind == DATA and not flags & PADDED:
             self._handler.on_data_begins(stream, flags, length)
-            self._data_left = length
+            self.data_left = length
         else:
-            self._begun += header
+            self.begun += header
 
     def _needed(self) -> int:
         """Bytes that complete the header, or else the frame, that has begun."""
-        begun = self._begun
+        begun = self.begun
         if len(begun) < HEADER_BYTES:
             return HEADER_BYTES - len(begun)
         return HEADER_BYTES + (begun[0] << 16 | begun[1] << 8 | begun[2]) - len(begun)
 
     def _collect(self, piece: Buffer) -> int:
-        begun = self._begun
+        begun = self.begun
         in_header = len(begun) < HEADER_BYTES
         begun += piece
         if len(begun) < HEADER_BYTES:

@@ -21,11 +21,12 @@ from replog.rpc.http2.frames import (
     ConnectionFailure,
     window_update,
 )
+from replog.rpc.http2.partial import Partial
 from replog.rpc.http2.stream import Stream
 
 _new = tuple.__new__  # a named tuple's own takes two calls
+_WIDE = 2 << 20  # bytes of the largest window of a stream
 _MESSAGE = 64  # bytes that a message costs besides its own
-_PIECE = 64 << 10  # a shorter piece of a message grows; one that large is not copied until all are joined
 _LARGE = 4 << 10  # bytes of a message from which on its reader may change it: a log stamps its batches in place
 
 RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 8, 12, 13  # gRPC's numbers
@@ -42,12 +43,13 @@ class Incoming:
         self._max_message = bounds.max_message
         self._max_untaken = bounds.untaken
         self._memory = bounds.connection_memory
-        self._window = bounds.window
         self._batch = min(1 << 20, self._memory // 2)  # credit that is worth a frame
         self._room = self._memory  # that the peer may still send; all of it at once
         self._credit = 0  # that the peer does not know of yet
         self._untaken = 0
         self._promised = 0  # bytes that admitted messages lack
+        self._reserved = 0  # bytes of memory for messages that have not arrived
+        self._widened = 0  # bytes that the windows of streams are larger than at first
         self._waiting: dict[int, Stream] = {}  # their message is larger than the window, and not admitted
         self.now_ms = 0  # of what comes
         self._late: dict[int, tuple[int, int]] = {}  # untaken messages, and bytes, of streams that are closed
@@ -68,6 +70,8 @@ class Incoming:
                 if not stream.held:
                     stream.since_ms = self.now_ms
                 stream.held += size
+                if stream.partial is not None:
+                    self._count_reserved(stream, stream.partial)
                 return stream.room >= 0
         self._release(size)
         return stream is None or stream.room >= 0
@@ -81,6 +85,8 @@ class Incoming:
         """So many bytes of what arrived are no part of a message."""
         if not stream.deaf:
             stream.held -= size
+            if stream.partial is not None:
+                self._count_reserved(stream, stream.partial)
             self._release(size)
             self._credit_stream(stream)
 
@@ -89,7 +95,7 @@ class Incoming:
         size = len(data)
         if (
             stream.special
-            or stream.size >= 0
+            or stream.partial is not None
             or stream.prefix
             or not PREFIX_BYTES <= size <= stream.room
             or size >= self._room
@@ -115,44 +121,57 @@ class Incoming:
         """Cut messages out of what arrived."""
         position, end = 0, len(data)
         while position < end and not stream.deaf:
-            if stream.size < 0:
-                if stream.prefix or end - position < PREFIX_BYTES:
-                    begun = len(stream.prefix)
-                    stream.prefix += bytes(data[position : position + PREFIX_BYTES - begun])
-                    position += len(stream.prefix) - begun
-                    if len(stream.prefix) < PREFIX_BYTES:
-                        return
-                    flag, size = PREFIX.unpack(stream.prefix)
-                    stream.prefix = b""
-                else:
-                    flag, size = PREFIX.unpack_from(data, position)
-                    position += PREFIX_BYTES
-                if flag or size > self._max_message:
-                    self._refuse_prefix(stream, flag, size)
-                elif size <= end - position:
-                    payload = data[position : position + size]
-                    self._complete(stream, bytearray(payload) if size > _LARGE else bytes(payload))
-                    position += size
-                else:
-                    stream.size = size
-                    stream.pieces = [bytearray(data[position:end])]
-                    stream.lacks = size - (end - position)
-                    position = end
-                    self._begin(stream)
-            else:
-                piece = data[position : position + stream.lacks]
+            partial = stream.partial
+            if partial is not None:
+                piece = data[position : position + partial.lacks]
                 position += len(piece)
-                stream.lacks -= len(piece)
-                if len(stream.pieces[-1]) < _PIECE:
-                    stream.pieces[-1] += piece
-                else:
-                    stream.pieces.append(bytearray(piece))
-                if stream.admitted:
-                    self._promised -= len(piece)
-                if not stream.lacks:
-                    payload = bytearray().join(stream.pieces)
-                    self._forget_partial(stream)
-                    self._complete(stream, payload)
+                self._add(stream, partial, piece)
+                continue
+            if stream.prefix or end - position < PREFIX_BYTES:
+                begun = len(stream.prefix)
+                stream.prefix += bytes(data[position : position + PREFIX_BYTES - begun])
+                position += len(stream.prefix) - begun
+                if len(stream.prefix) < PREFIX_BYTES:
+                    return
+                flag, size = PREFIX.unpack(stream.prefix)
+                stream.prefix = b""
+            else:
+                flag, size = PREFIX.unpack_from(data, position)
+                position += PREFIX_BYTES
+            if flag or size > self._max_message:
+                self._refuse_prefix(stream, flag, size)
+            elif size <= end - position:
+                payload = data[position : position + size]
+                self._complete(stream, bytearray(payload) if size > _LARGE else bytes(payload))
+                position += size
+            else:
+                partial = stream.partial = Partial(size)
+                self._add(stream, partial, data[position:end])
+                position = end
+                self._begin(stream, partial)
+
+    def _add(self, stream: Stream, partial: Partial, piece: Buffer) -> None:
+        size = len(piece)
+        if partial.should_reserve(size) and partial.lacks <= self._room + self._credit - self._reserved:
+            partial.reserve()
+            self._count_reserved(stream, partial)
+        partial.add(piece)
+        self._got_on(stream, partial, size)
+
+    def landed(self, stream: Stream, size: int, behind: int) -> bytes:
+        """So many bytes of a message are where they belong. Returns those behind them."""
+        partial = stream.partial
+        assert partial is not None
+        rest = partial.landed(size, behind)
+        self._got_on(stream, partial, size)
+        return rest
+
+    def _got_on(self, stream: Stream, partial: Partial, size: int) -> None:
+        if stream.admitted:
+            self._promised -= size
+        if not partial.lacks:
+            self._forget_partial(stream)
+            self._complete(stream, partial.payload())
 
     def _complete(self, stream: Stream, payload: bytes | bytearray) -> None:
         stream.untaken += 1
@@ -175,18 +194,25 @@ class Incoming:
 
     @property
     def held(self) -> int:
-        """Bytes of messages that are incomplete or untaken."""
-        return self._memory - self._room - self._credit + self._untaken * _MESSAGE
+        """Bytes of messages that are incomplete or untaken, and of the memory that waits for those to come."""
+        return self._memory - self._room - self._credit + self._untaken * _MESSAGE + self._reserved
 
     def holdings(self) -> Iterator[tuple[int, int, int]]:
         """Of each stream that has some of them: its number, how many, and since when it has got no further."""
         for stream in self._streams.values():
             if stream.held:
-                yield stream.number, stream.held + stream.untaken * _MESSAGE, stream.since_ms
+                reserved = 0 if stream.partial is None else stream.partial.reserved
+                yield stream.number, stream.held + stream.untaken * _MESSAGE + reserved, stream.since_ms
 
-    def _begin(self, stream: Stream) -> None:
+    def _count_reserved(self, stream: Stream, partial: Partial) -> None:
+        if partial.has_memory:
+            reserved = max(0, partial.size + PREFIX_BYTES - (stream.held - stream.untaken_bytes))
+            self._reserved += reserved - partial.reserved
+            partial.reserved = reserved
+
+    def _begin(self, stream: Stream, partial: Partial) -> None:
         """The first bytes of a message are here: perhaps it needs more credit than the window."""
-        if stream.size + PREFIX_BYTES > self._bounds.window:
+        if partial.size + PREFIX_BYTES > stream.window:
             self._waiting[stream.number] = stream
             self._relieve()
         else:
@@ -195,13 +221,13 @@ class Incoming:
     def _relieve(self) -> None:
         """Admit what fits. With nothing left to take, refuse what stands in the way of all."""
         while self._waiting:
-            stream = min(self._waiting.values(), key=lambda stream: stream.lacks)
-            windows = len(self._streams) * self._bounds.window if self._promised else 0
-            if self._room + self._credit - self._promised - windows < stream.lacks:
+            stream = min(self._waiting.values(), key=_lacks)
+            windows = len(self._streams) * self._bounds.window + self._widened if self._promised else 0
+            if self._room + self._credit - self._promised - windows < _lacks(stream):
                 break
             del self._waiting[stream.number]
             stream.admitted = True
-            self._promised += stream.lacks
+            self._promised += _lacks(stream)
             self._credit_stream(stream)
         if self._untaken:
             return
@@ -211,7 +237,7 @@ class Incoming:
             if not incomplete or (not full and any(stream.number not in self._waiting for stream in incomplete)):
                 return
             text = f"incomplete messages fill the {self._memory} bytes of this connection; send fewer at once"
-            victim = max(incomplete, key=lambda stream: (not stream.admitted, stream.lacks))
+            victim = max(incomplete, key=lambda stream: (not stream.admitted, _lacks(stream)))
             self.refuse(victim, RESOURCE_EXHAUSTED, text)
 
     def took(self, number: int, size: int) -> bool:
@@ -232,7 +258,7 @@ class Incoming:
         stream.since_ms = self.now_ms
         self._untaken -= 1
         due = self._release(size)
-        if (stream.room + stream.held) * 2 <= self._window or stream.size >= 0:
+        if (stream.room + stream.held) * 2 <= stream.window or stream.partial is not None:
             self._credit_stream(stream)
             return True
         return due
@@ -254,13 +280,14 @@ class Incoming:
 
     def ended(self, stream: Stream) -> bool:
         """The peer sends no more. Returns whether the last message is whole."""
-        if stream.prefix or stream.size >= 0:
+        if stream.prefix or stream.partial is not None:
             self.refuse(stream, INTERNAL, "the stream ended inside of a message")
             return False
         return not stream.deaf
 
     def closed(self, stream: Stream, reset: bool) -> None:
         """The stream is gone. After a reset nobody reads its messages."""
+        self._widened -= stream.window - self._bounds.window
         if stream.held:
             self._drop_partial(stream)
         if not stream.untaken:
@@ -272,8 +299,10 @@ class Incoming:
             self._late[stream.number] = (stream.untaken, stream.untaken_bytes)
 
     def _drop_partial(self, stream: Stream) -> None:
+        if stream.partial is not None:
+            self._reserved -= stream.partial.reserved
         if stream.admitted:
-            self._promised -= stream.lacks
+            self._promised -= _lacks(stream)
         self._forget_partial(stream)
         size = stream.held - stream.untaken_bytes
         stream.held -= size
@@ -281,10 +310,8 @@ class Incoming:
 
     def _forget_partial(self, stream: Stream) -> None:
         self._waiting.pop(stream.number, None)
-        stream.pieces = []
-        stream.lacks = 0
+        stream.partial = None
         stream.prefix = b""
-        stream.size = -1
         stream.admitted = False
 
     # -- credit
@@ -306,8 +333,14 @@ class Incoming:
         """Give credit for what is no longer held, in halves of the window, or as a message needs it to go on."""
         if stream.remote_done or stream.deaf:
             return
-        window = self._bounds.window
-        credit = window + (stream.size if stream.admitted else 0) - stream.room - stream.held
-        if credit * 2 >= window or (credit > 0 and stream.size >= 0 and stream.room < stream.lacks):
+        window, partial = stream.window, stream.partial
+        credit = window - stream.room - stream.held
+        if partial is not None and stream.admitted:
+            credit += partial.size
+        if credit * 2 >= window or (credit > 0 and partial is not None and stream.room < partial.lacks):
             stream.room += credit
             self._write(window_update(stream.number, credit))
+
+
+def _lacks(stream: Stream) -> int:
+    return 0 if stream.partial is None else stream.partial.lacks

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from functools import cached_property
 
-READ_BYTES = 256 << 10  # of one read
+READ_BYTES = 272 << 10  # of one read: a frame of 256 KiB, and what is around it
 MUCH_BYTES = 64 << 10
 LITTLE_BYTES = 16 << 10  # of one read, once somebody brought much in this turn
 

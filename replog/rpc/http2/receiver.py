@@ -33,6 +33,7 @@ from replog.rpc.http2.frames import (
     unpadded,
 )
 from replog.rpc.http2.headers import HeaderDecoder
+from replog.rpc.http2.partial import LITTLE
 from replog.rpc.http2.stream import Stream
 from replog.rpc.http2.streams import Streams
 
@@ -55,7 +56,7 @@ class Receiver:
         self._block = bytearray()  # of headers, so far
         self._block_flags = 0
         self._continuations = 0
-        self._data_number = self._data_flags = 0  # of the DATA frame that comes in pieces
+        self._data_number = self._data_flags = self._data_size = 0  # of the last DATA frame, which may come in pieces
         self._resets = Meter("streams that were reset", bounds.resets)
         self._refusals = Meter("streams over the limit", bounds.refusals)
         self._empty = Meter("empty DATA frames", bounds.empty_data)
@@ -100,7 +101,7 @@ class Receiver:
 
     def on_data_begins(self, number: int, flags: int, length: int) -> None:
         self._data_begins(number, length)
-        self._data_number, self._data_flags = number, flags
+        self._data_flags = flags
 
     def on_data_piece(self, piece: Buffer, last: bool) -> None:
         stream = self._open.get(self._data_number)
@@ -108,8 +109,41 @@ class Receiver:
             stream = None
         self._data(stream, self._data_flags, piece, last)
 
+    def place(self) -> memoryview | None:
+        """Where the bytes that come next may be put, instead of `feed`: into the message that they should belong to."""
+        stream, frames = self._open.get(self._data_number), self.frames
+        if stream is None or stream.partial is None or stream.content_left is not None:
+            return None
+        if frames.data_left:
+            return stream.partial.place(frames.data_left, begins=False)
+        if frames.begun or self._data_size < LITTLE:
+            return None
+        return stream.partial.place(self._data_size, begins=True)  # most often a frame is as large as the one before
+
+    def landed(self, size: int) -> None:
+        """So many bytes have been put into the `place` that there was just now."""
+        frames, stream = self.frames, self._open[self._data_number]
+        partial = stream.partial
+        assert partial is not None
+        begins = not frames.data_left
+        if begins:
+            header = partial.give_back(size)
+            size -= len(header)
+            frames.feed(header)
+            if not frames.data_left or self._open.get(self._data_number) is not stream:
+                frames.feed(partial.landed(0, size))  # it is another frame than was thought
+                return
+        here = min(size, frames.data_left, partial.lacks)
+        frames.data_left -= here
+        behind = self._incoming.landed(stream, here, size - here)
+        if not frames.data_left:
+            self._data_ends(stream, self._data_flags)
+        if behind:
+            frames.feed(behind)
+
     def _data_begins(self, number: int, size: int) -> Stream | None:
         """Counts a frame against the windows. Returns its stream, if that wants it."""
+        self._data_number, self._data_size = number, size
         stream = self._open.get(number)
         if stream is None or stream.remote_done:
             self._incoming.arrives(None, size)
@@ -138,13 +172,14 @@ class Receiver:
             self._incoming.take_in(stream, payload)
         if not last:
             return
-        self._incoming.frame_done()
-        if stream is None or stream.number not in self._open:
-            return
-        if flags & END_STREAM:
-            self._end(stream)
-        elif not payload:
+        self._data_ends(stream, flags)
+        if not (payload or flags & END_STREAM or stream is None):
             self._empty.count(self._streams.now_ms)
+
+    def _data_ends(self, stream: Stream | None, flags: int) -> None:
+        self._incoming.frame_done()
+        if flags & END_STREAM and stream is not None and stream.number in self._open:
+            self._end(stream)
 
     def _end(self, stream: Stream) -> None:
         """The peer ends its stream, without trailers that anybody wants."""

@@ -29,7 +29,6 @@ from replog.rpc.serving import decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import Denied, always
 
-FLIGHT = 16 << 10  # bytes of a handshake that are taken at a time: they may have to wait
 SILENCE_S = 30.0  # until a ping
 _TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
 _STOPPING = CallStatus(code_pb2.UNAVAILABLE, "the server is stopping; ask another one, or this one later", b"")
@@ -184,9 +183,6 @@ class ServerWire(Wire):
         self._unread.came(nbytes)
 
     # -- TLS
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._reads.room[:FLIGHT] if self._sealed else self._reads.room
 
     def _unseal(self, data: memoryview, now_ms: int) -> None:
         if not self._sealed:

@@ -4,6 +4,7 @@ from collections import deque
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.fields import Wanted
+from replog.rpc.http2.partial import Partial
 
 
 class Stream:
@@ -17,10 +18,9 @@ class Stream:
         "deaf",
         "ending",
         "held",
-        "lacks",
         "local_done",
         "number",
-        "pieces",
+        "partial",
         "prefix",
         "queue",
         "queued",
@@ -28,26 +28,25 @@ class Stream:
         "room",
         "send_window",
         "since_ms",
-        "size",
         "special",
         "trailers",
         "turn",
         "untaken",
         "untaken_bytes",
+        "window",
     )
 
-    def __init__(self, number: int, send_window: int, room: int) -> None:
+    def __init__(self, number: int, send_window: int, window: int) -> None:
         self.number = number
         # what comes
-        self.room = room  # that the peer may still send
+        self.window = window  # bytes that the peer may send before anybody reads
+        self.room = window  # that it may still send
         self.held = 0  # bytes that came, and have no credit again
         self.since_ms = 0  # when the oldest of them came, or the last message was taken, if that is later
         self.untaken = 0  # whole messages that wait for their reader
         self.untaken_bytes = 0  # of them; all else that is held is of a message that is not whole
         self.prefix = b""  # of a message, not whole
-        self.size = -1  # of the message that is coming; -1: none is
-        self.pieces: list[bytearray] = []  # of it
-        self.lacks = 0  # bytes of it that are still to come
+        self.partial: Partial | None = None  # the message that is coming
         self.admitted = False  # a message larger than the window has its place in memory, and may come
         self.answered = False  # headers of a request, or of its answer, have come
         self.compressed = False  # the peer said that messages are, in a way unknown here

@@ -12,8 +12,9 @@ from typing import Protocol
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import limits
 from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.partial import SHARE
 
-PARTS = 8  # of the memory: it is looked at when so much of it may have come
+PARTS = 8  # of the memory: it is looked at when so much of it may be taken
 
 
 class Served(Protocol):
@@ -30,10 +31,10 @@ class Unread:
         """`wires` are those that there are at any time."""
         self._wires = wires
         self._part = limits.MAX_UNREAD_BYTES // PARTS
-        self._unseen = 0  # bytes that have come since the last look
+        self._unseen = 0  # bytes that may be taken since the last look
 
     def came(self, size: int) -> None:
-        self._unseen += size
+        self._unseen += size * SHARE
         if self._unseen >= self._part:
             self._unseen = 0
             self._look()

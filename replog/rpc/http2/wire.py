@@ -26,6 +26,7 @@ MAX_PIECES = 1024  # of one writev (IOV_MAX)
 ANSWER_S = 30.0  # in which the peer's process answers a ping, or says anything; it may be busy, or paused for a while
 CLOSE_S = 1.0  # for the last bytes to go
 CLOSED = "the connection was closed"
+FLIGHT = 16 << 10  # bytes of a handshake that are taken at a time: they may have to wait
 LATE_S = 1.0  # a look that comes so late says that this process was held up, not that the peer is silent
 
 
@@ -65,6 +66,7 @@ class Wire(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._descriptor = -1
+        self._landing: memoryview | None = None  # of a message, which the next read fills
         self._full = False  # the socket takes no more
         self._wrote = -1  # after so many reads
         self._will_write = False  # at the end of this turn
@@ -118,7 +120,11 @@ class Wire(asyncio.BufferedProtocol):
         self.write()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._reads.room
+        room = self._reads.room
+        if self._sealed:
+            return room[:FLIGHT]
+        place = self._landing = None if self._shield is not None else self.connection.place()
+        return room if place is None else place[: len(room)]
 
     def buffer_updated(self, nbytes: int) -> None:
         self._heard = now = self._loop.time()
@@ -131,7 +137,11 @@ class Wire(asyncio.BufferedProtocol):
             if nbytes >= reads.much and not self.lost:
                 reads.brought_much(self._transport)
         else:
-            came = connection.receive(reads.room[:nbytes], int(now * 1000))
+            if self._landing is None:
+                came = connection.receive(reads.room[:nbytes], int(now * 1000))
+            else:
+                self._landing = None
+                came = connection.landed(nbytes, int(now * 1000))
             if nbytes >= reads.much:
                 reads.brought_much(self._transport)
             self._handle(came)
@@ -150,6 +160,7 @@ class Wire(asyncio.BufferedProtocol):
         if self._look is not None:
             self._look.cancel()
         self._closed.set()
+        self._landing = None
         del self._reads  # a quarter of a MiB, which would stay for as long as some error's traceback knows this wire
 
     # -- TLS

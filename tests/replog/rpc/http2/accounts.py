@@ -1,6 +1,11 @@
 """The sums of a connection: what its windows, its memory and its counters have to agree on after every step."""
 
 from replog.rpc.http2.connection import Connection
+from replog.rpc.http2.stream import Stream
+
+
+def lacks(stream: Stream) -> int:
+    return 0 if stream.partial is None else stream.partial.lacks
 
 
 def check_accounts(connection: Connection) -> None:
@@ -11,16 +16,25 @@ def check_accounts(connection: Connection) -> None:
     assert incoming._room + incoming._credit + held == incoming._memory, "the connection's window"
     assert incoming._room >= 0
     assert incoming._untaken == sum(stream.untaken for stream in streams) + sum(count for count, _ in late)
-    assert incoming._promised == sum(stream.lacks for stream in streams if stream.admitted)
+    assert incoming._promised == sum(lacks(stream) for stream in streams if stream.admitted)
+    assert incoming._reserved == sum(stream.partial.reserved for stream in streams if stream.partial is not None)
+    assert incoming._widened == sum(stream.window - incoming._bounds.window for stream in streams)
+    assert 0 <= incoming._widened <= incoming._memory // 4
     for stream in streams:
         assert stream.held >= stream.untaken_bytes
-        assert stream.lacks == max(stream.size, 0) - sum(map(len, stream.pieces))
+        begun = len(stream.prefix)
+        if stream.partial is not None:
+            begun = 5 + stream.partial.size - stream.partial.lacks
+            memory = stream.partial.size + 5 if stream.partial.has_memory else 0
+            assert stream.partial.reserved == max(0, memory - (stream.held - stream.untaken_bytes))
+            assert stream.partial.reserved <= 8 * begun, "much memory for what has come"
         if not stream.deaf:
-            begun = 5 + sum(map(len, stream.pieces)) if stream.size >= 0 else len(stream.prefix)
             if stream.number == receiver._data_number:
-                begun += receiver.frames._data_left
+                begun += receiver.frames.data_left
             assert stream.held == stream.untaken_bytes + begun, "what a stream holds is its messages"
-        assert (stream.number in incoming._waiting) <= (stream.size > incoming._bounds.window - 5)
+        if stream.number in incoming._waiting:
+            assert stream.partial is not None
+            assert stream.partial.size > stream.window - 5
         assert stream.queued == sum(map(len, stream.queue))
         assert stream.turn == (stream in outgoing.turns)
         assert stream.turn or not stream.queue or stream.send_window <= 0, "a stream that could send has no turn"

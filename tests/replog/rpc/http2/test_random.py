@@ -50,7 +50,7 @@ def conversation(side: str) -> bytes:
             if connection is pair.server:
                 connection.send_headers(stream, ANSWER)
             connection.send_message(stream, [b"small"])
-            connection.send_message(stream, [bytes(range(256)) * (stream * 130)])
+            connection.send_message(stream, [bytes(range(256)) * (stream * 350)])
             connection.send_message(stream, [b""])
         connection.ping()
     pair.client.end(calls[0])
@@ -68,7 +68,8 @@ def conversation(side: str) -> bytes:
 FROM_CLIENT, FROM_SERVER = conversation("client"), conversation("server")
 
 
-def heard_in_pieces(side: str, sent: bytes, cuts: list[int]) -> list:
+def heard_in_pieces(side: str, sent: bytes, cuts: list[int], landing: bool = False) -> list:
+    """With `landing`, large messages are put into their places where that may be."""
     ours = Connection(side, Pair().server._streams.bounds)
     if side == "client":
         ours._streams.allowed = 10
@@ -77,12 +78,19 @@ def heard_in_pieces(side: str, sent: bytes, cuts: list[int]) -> list:
     heard, start = [], 0
     reused = bytearray(len(sent))  # as a shell would: nothing may be kept of it
     for cut in sorted({*cuts, len(sent)}):
-        size = cut - start
-        reused[:size] = sent[start:cut]
-        heard += ours.receive(memoryview(reused)[:size] if size % 2 else sent[start:cut], 0)
-        reused[:size] = bytes([0xAA]) * size
-        start = cut
-        check_accounts(ours)
+        while start < cut:
+            place = ours.place() if landing else None
+            if place is not None:
+                size = min(cut - start, len(place))
+                place[:size] = sent[start : start + size]
+                heard += ours.landed(size, 0)
+            else:
+                size = cut - start
+                reused[:size] = sent[start:cut]
+                heard += ours.receive(memoryview(reused)[:size] if size % 2 else sent[start:cut], 0)
+                reused[:size] = bytes([0xAA]) * size
+            start += size
+            check_accounts(ours)
     return heard
 
 
@@ -94,7 +102,8 @@ def test_any_cut_of_the_bytes_means_the_same(drawn):
         assert not any(isinstance(event, Failed) for event in whole)
         assert sum(isinstance(event, Message) for event in whole) > 10
         cuts = drawn.draw(st.lists(st.integers(0, len(sent)), max_size=60))
-        assert heard_in_pieces(side, sent, cuts) == whole
+        for landing in (False, True):
+            assert heard_in_pieces(side, sent, cuts, landing) == whole
 
 
 def test_byte_by_byte_means_the_same():

@@ -64,7 +64,7 @@ async def test_messages_of_many_connections_that_do_not_end_give_way_and_a_clien
     async with unfinished(served.address, 5, MIB) as old:
         await asyncio.sleep(0.2)
         for number in range(30):
-            async with unfinished(served.address, 1, MIB):
+            async with unfinished(served.address, 1, MIB // 2):
                 await stream.send(produce_request(number, bytes(MIB)))
                 answer = await stream.receive(S)
                 assert answer.answers[0].correlation_id == number
