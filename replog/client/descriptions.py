@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.values import PartitionState, out_of_sync
@@ -133,6 +133,13 @@ class ReplicaDescription:
     log_end_offset: int
     size: int  # bytes
     epochs: tuple[tuple[int, int], ...]  # leader epochs, each with the offset where it begins
+
+
+class BrokerReplicas(NamedTuple):
+    """What one broker says of itself."""
+
+    replicas: dict[TopicPartition, ReplicaDescription]
+    longest_step_s: float  # for so long its event loop was held at most, in the last one to two minutes
 
 
 @dataclass(frozen=True, slots=True)

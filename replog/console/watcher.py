@@ -114,15 +114,15 @@ class Watcher:
 
     async def _take_replicas(self, broker: int) -> None:
         try:
-            replicas = await self._admin.describe_replicas(broker)
+            told = await self._admin.describe_replicas(broker)
         except ReplogError as error:
             self._forget_offsets(broker, error.message)
             return
-        self._told(broker)["trouble"] = ""
-        self.board.put_replicas(broker, replicas)
+        self._told(broker).update(trouble="", step_ms=round(1000 * told.longest_step_s))
+        self.board.put_replicas(broker, told.replicas)
 
     def _forget_offsets(self, broker: int, why: str) -> None:
-        self._told(broker)["trouble"] = why
+        self._told(broker).update(trouble=why, step_ms=None)
         self.board.put_replicas(broker, {})
 
     async def _take_disks(self, broker: int) -> None:
@@ -161,7 +161,7 @@ class Watcher:
 
 
 def _nothing() -> dict[str, Any]:
-    return {"trouble": "", "disks": [], "disks_trouble": ""}
+    return {"trouble": "", "step_ms": None, "disks": [], "disks_trouble": ""}
 
 
 def _broker(broker: BrokerDescription) -> dict[str, Any]:

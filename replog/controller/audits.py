@@ -6,7 +6,7 @@ from replog.controller.decision import Decision
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
-from replog.metadata.standing_audit import MAX_DIVERGED, MAX_VERIFIED, VERDICTS, StandingAudit
+from replog.metadata.standing_audit import MAX_DIVERGED, VERDICTS, StandingAudit
 
 MAX_TEXT_LENGTH = 300  # a name of a topic, a partition's number
 
@@ -17,9 +17,8 @@ def report_audit(image: MetadataImage, audit: StandingAudit) -> Decision[None]:
         raise _invalid(f"verdict {audit.verdict[:40]!r} is none of {', '.join(VERDICTS)}")
     if audit.at_ms <= 0:
         raise _invalid(f"it was made {audit.at_ms} ms after 1970")
-    for rows, most, what in ((audit.verified, MAX_VERIFIED, "verified"), (audit.diverged, MAX_DIVERGED, "diverged")):
-        if len(rows) > most:
-            raise _invalid(f"{len(rows)} {what} partitions, and at most {most} are kept; leave the others out")
+    if len(audit.diverged) > MAX_DIVERGED:
+        raise _invalid(f"{len(audit.diverged)} diverged partitions, and at most {MAX_DIVERGED} are kept by name")
     texts = [audit.level, *audit.diverged, *(tp.topic for tp, _ in audit.verified)]
     if not all(len(text) <= MAX_TEXT_LENGTH and text.isprintable() for text in texts):
         raise _invalid(f"it names something in more than {MAX_TEXT_LENGTH} printable characters")

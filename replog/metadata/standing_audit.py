@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from replog.topic import TopicPartition
 
 VERDICTS = ("CONSISTENT", "DIVERGED", "INCONCLUSIVE")
-MAX_VERIFIED = 1000
 MAX_DIVERGED = 100
 
 
@@ -14,7 +13,7 @@ class StandingAudit:
     verdict: str  # of VERDICTS
     level: str
     at_ms: int  # since 1970, by the auditor's clock
-    verified: tuple[tuple[TopicPartition, int], ...]  # below the offset all replicas were equal; MAX_VERIFIED by name
+    verified: tuple[tuple[TopicPartition, int], ...]  # below the offset all replicas were equal; by name
     partitions: int  # that were compared
     diverged: tuple[str, ...]  # MAX_DIVERGED of the partitions with a finding, by name
     diverged_partitions: int  # all of them

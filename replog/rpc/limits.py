@@ -28,6 +28,7 @@ MAX_PARTITIONS_OF_BROKERS = 2000  # in a request of a broker, to its controller 
 MAX_REPLICAS_PER_REQUEST = 100_000  # to the controller: of all partitions that are named
 MAX_OFFLINE_PER_REQUEST = 1000  # replicas, of a heartbeat
 MAX_ACLS_PER_REQUEST = 1000  # and filters
+MAX_VERIFIED = 1000  # partitions that an audit reports
 MAX_CONFIGS_PER_REQUEST = 100  # to set, and to delete: more than there are
 
 
@@ -74,7 +75,7 @@ LIMITS = {
     "Controller/CreateAcls": Limit(100, MIB, MAX_ACLS_PER_REQUEST),
     "Controller/DeleteAcls": Limit(100, MIB, MAX_ACLS_PER_REQUEST),
     "Controller/DescribeAcls": Limit(100, 64 * KIB),
-    "Controller/ReportAudit": Limit(16, MIB),
+    "Controller/ReportAudit": Limit(16, MIB, MAX_VERIFIED),
     "Controller/DescribeAudit": Limit(100, 64 * KIB),
     # a broker's, for the controller and for other brokers
     "Presence/AreYou": Limit(100, 64 * KIB),

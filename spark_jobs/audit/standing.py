@@ -7,7 +7,8 @@ from time import monotonic
 
 from replog.client import SyncAdmin
 from replog.errors import ReplogError
-from replog.metadata.standing_audit import MAX_DIVERGED, MAX_VERIFIED, StandingAudit
+from replog.metadata.standing_audit import MAX_DIVERGED, StandingAudit
+from replog.rpc.limits import MAX_VERIFIED
 from spark_jobs.audit.findings import AuditFinding
 from spark_jobs.audit.since import Saved
 from spark_jobs.audit.text import name_of

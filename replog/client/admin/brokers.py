@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from replog.client.admin.calls import Calls, error_of, partition_of
 from replog.client.descriptions import (
     BrokerDescription,
+    BrokerReplicas,
     ClusterDescription,
     LogDirDescription,
     ReplicaDescription,
@@ -60,8 +61,7 @@ class Brokers(Calls):
     async def report_audit(self, audit: StandingAudit) -> None:
         """Have the cluster keep what an audit says, for metrics, console and `cluster describe`. Raises
         INVALID_REQUEST."""
-        request = controller_pb2.ReportAuditRequest(audit=audit_to_record(audit))
-        await self._ask_controller(Controller["report_audit"], request)
+        await self._ask_controller(Controller["report_audit"], audit_to_record(audit))
 
     async def describe_audit(self) -> StandingAudit | None:
         """What `report_audit` was given last; None if nothing was."""
@@ -111,11 +111,12 @@ class Brokers(Calls):
             described[broker_id] = tuple(map(_log_dir, response.log_dirs))
         return described
 
-    async def describe_replicas(self, broker_id: int) -> dict[TopicPartition, ReplicaDescription]:
+    async def describe_replicas(self, broker_id: int) -> BrokerReplicas:
         """This broker's replicas of what this client may describe, as it has them itself."""
         request = inspection_pb2.DescribeReplicasRequest(without_segments=True, max_bytes=MAX_ANSWER_BYTES)
         response = await self._ask_broker(broker_id, Inspection["describe_replicas"], request)
-        return {partition_of(replica): _replica(replica) for replica in response.replicas}
+        replicas = {partition_of(replica): _replica(replica) for replica in response.replicas}
+        return BrokerReplicas(replicas, response.longest_step_us / 1e6)
 
 
 def _replica(told: inspection_pb2.ReplicaDescription) -> ReplicaDescription:

@@ -3,6 +3,7 @@ import { byId, make, setChildren, setText } from "./dom.js";
 import { perBroker, state } from "./state.js";
 import { bytes, count, day, number } from "./words.js";
 
+const SLOW_MS = 100; // of a step that is in the broker's log, too
 const TAGS = { active: ["s-in-sync", "✓"], cordoned: ["s-not-preferred", "⊘"], stopping: ["s-moving", "→"], fenced: ["s-offline", "✕"] };
 
 export function showBrokers() {
@@ -22,6 +23,10 @@ function card(broker) {
     make("p", {}, `leads ${number(broker.leads)} of ${count(broker.replicas, "replica", "replicas")}, ${number(broker.out)} out of sync`),
     make("p", { class: "note" }, `${broker.address}${broker.rack ? ` · rack ${broker.rack}` : ""} · epoch ${number(broker.broker_epoch)}`),
   ];
+  if (broker.step_ms !== null) {
+    const slow = broker.step_ms >= SLOW_MS;
+    parts.push(make("p", { class: slow ? "fault-text" : "note" }, `${slow ? "! " : ""}longest step of its event loop: ${number(broker.step_ms)} ms`));
+  }
   for (const trouble of new Set([broker.trouble, broker.disks_trouble].filter(Boolean))) parts.push(make("p", { class: "fault-text" }, `! ${trouble}`));
   return make("div", { class: "card" }, ...parts, ...broker.disks.map(disk));
 }

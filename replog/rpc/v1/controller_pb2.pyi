@@ -16,11 +16,6 @@ class ElectionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 PREFERRED: ElectionType
 UNCLEAN: ElectionType
 
-class ReportAuditRequest(_message.Message):
-    __slots__ = ("audit",)
-    audit: _metadata_pb2.AuditRecord
-    def __init__(self, audit: _Optional[_Union[_metadata_pb2.AuditRecord, _Mapping]] = ...) -> None: ...
-
 class ReportAuditResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1areplog/v1/inspection.proto\x12\treplog.v1\"f\n\x17\x44\x65scribeReplicasRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x0f\n\x07\x64igests\x18\x02 \x01(\x08\x12\x11\n\tmax_bytes\x18\x03 \x01(\x05\x12\x18\n\x10without_segments\x18\x04 \x01(\x08\"^\n\x18\x44\x65scribeReplicasResponse\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12/\n\x08replicas\x18\x02 \x03(\x0b\x32\x1d.replog.v1.ReplicaDescription\"\xb5\x02\n\x12ReplicaDescription\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x11\n\tis_leader\x18\x03 \x01(\x08\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x03\x12\x16\n\x0elog_end_offset\x18\x07 \x01(\x03\x12\x0c\n\x04size\x18\x08 \x01(\x03\x12/\n\x08segments\x18\t \x03(\x0b\x32\x1d.replog.v1.SegmentDescription\x12%\n\x06\x65pochs\x18\n \x03(\x0b\x32\x15.replog.v1.EpochEntry\x12\x12\n\ncleaned_to\x18\x0b \x01(\x03\x12\x10\n\x08topic_id\x18\x0c \x01(\x0c\"W\n\x12SegmentDescription\x12\x13\n\x0b\x62\x61se_offset\x18\x01 \x01(\x03\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x13\n\x06\x64igest\x18\x03 \x01(\x06H\x00\x88\x01\x01\x42\t\n\x07_digest\"1\n\nEpochEntry\x12\r\n\x05\x65poch\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\"\x96\x01\n\x0fReadFileRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1b\n\x13segment_base_offset\x18\x03 \x01(\x03\x12$\n\x04\x66ile\x18\x04 \x01(\x0e\x32\x16.replog.v1.SegmentFile\x12\x10\n\x08position\x18\x05 \x01(\x03\x12\x0c\n\x04size\x18\x06 \x01(\x03\"H\n\x10ReadFileResponse\x12\x10\n\x08position\x18\x01 \x01(\x03\x12\x11\n\tfile_size\x18\x02 \x01(\x03\x12\x0f\n\x07records\x18\x0f \x01(\x0c\"\x9e\x01\n\x17ReadBatchHeadersRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1b\n\x13segment_base_offset\x18\x05 \x01(\x03\x12\x10\n\x08position\x18\x06 \x01(\x03\x12\x13\n\x0bmax_headers\x18\x07 \x01(\x03\x12\x11\n\tpositions\x18\x08 \x03(\x03J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05\"1\n\x18ReadBatchHeadersResponse\x12\x0f\n\x07records\x18\x0f \x01(\x0cJ\x04\x08\x01\x10\x02*g\n\x0bSegmentFile\x12\x07\n\x03LOG\x10\x00\x12\x10\n\x0cOFFSET_INDEX\x10\x01\x12\x0e\n\nTIME_INDEX\x10\x02\x12\x10\n\x0c\x44IGEST_INDEX\x10\x03\x12\x1b\n\x17LEADER_EPOCH_CHECKPOINT\x10\x04\x32\x8f\x02\n\nInspection\x12[\n\x10\x44\x65scribeReplicas\x12\".replog.v1.DescribeReplicasRequest\x1a#.replog.v1.DescribeReplicasResponse\x12\x45\n\x08ReadFile\x12\x1a.replog.v1.ReadFileRequest\x1a\x1b.replog.v1.ReadFileResponse0\x01\x12]\n\x10ReadBatchHeaders\x12\".replog.v1.ReadBatchHeadersRequest\x1a#.replog.v1.ReadBatchHeadersResponse0\x01\x42!\n\treplog.v1P\x01Z\x12replog/v1;replogv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1areplog/v1/inspection.proto\x12\treplog.v1\"f\n\x17\x44\x65scribeReplicasRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x0f\n\x07\x64igests\x18\x02 \x01(\x08\x12\x11\n\tmax_bytes\x18\x03 \x01(\x05\x12\x18\n\x10without_segments\x18\x04 \x01(\x08\"w\n\x18\x44\x65scribeReplicasResponse\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12/\n\x08replicas\x18\x02 \x03(\x0b\x32\x1d.replog.v1.ReplicaDescription\x12\x17\n\x0flongest_step_us\x18\x03 \x01(\x03\"\xb5\x02\n\x12ReplicaDescription\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x11\n\tis_leader\x18\x03 \x01(\x08\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x03\x12\x16\n\x0ehigh_watermark\x18\x06 \x01(\x03\x12\x16\n\x0elog_end_offset\x18\x07 \x01(\x03\x12\x0c\n\x04size\x18\x08 \x01(\x03\x12/\n\x08segments\x18\t \x03(\x0b\x32\x1d.replog.v1.SegmentDescription\x12%\n\x06\x65pochs\x18\n \x03(\x0b\x32\x15.replog.v1.EpochEntry\x12\x12\n\ncleaned_to\x18\x0b \x01(\x03\x12\x10\n\x08topic_id\x18\x0c \x01(\x0c\"W\n\x12SegmentDescription\x12\x13\n\x0b\x62\x61se_offset\x18\x01 \x01(\x03\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x13\n\x06\x64igest\x18\x03 \x01(\x06H\x00\x88\x01\x01\x42\t\n\x07_digest\"1\n\nEpochEntry\x12\r\n\x05\x65poch\x18\x01 \x01(\x05\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\"\x96\x01\n\x0fReadFileRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1b\n\x13segment_base_offset\x18\x03 \x01(\x03\x12$\n\x04\x66ile\x18\x04 \x01(\x0e\x32\x16.replog.v1.SegmentFile\x12\x10\n\x08position\x18\x05 \x01(\x03\x12\x0c\n\x04size\x18\x06 \x01(\x03\"H\n\x10ReadFileResponse\x12\x10\n\x08position\x18\x01 \x01(\x03\x12\x11\n\tfile_size\x18\x02 \x01(\x03\x12\x0f\n\x07records\x18\x0f \x01(\x0c\"\x9e\x01\n\x17ReadBatchHeadersRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x1b\n\x13segment_base_offset\x18\x05 \x01(\x03\x12\x10\n\x08position\x18\x06 \x01(\x03\x12\x13\n\x0bmax_headers\x18\x07 \x01(\x03\x12\x11\n\tpositions\x18\x08 \x03(\x03J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05\"1\n\x18ReadBatchHeadersResponse\x12\x0f\n\x07records\x18\x0f \x01(\x0cJ\x04\x08\x01\x10\x02*g\n\x0bSegmentFile\x12\x07\n\x03LOG\x10\x00\x12\x10\n\x0cOFFSET_INDEX\x10\x01\x12\x0e\n\nTIME_INDEX\x10\x02\x12\x10\n\x0c\x44IGEST_INDEX\x10\x03\x12\x1b\n\x17LEADER_EPOCH_CHECKPOINT\x10\x04\x32\x8f\x02\n\nInspection\x12[\n\x10\x44\x65scribeReplicas\x12\".replog.v1.DescribeReplicasRequest\x1a#.replog.v1.DescribeReplicasResponse\x12\x45\n\x08ReadFile\x12\x1a.replog.v1.ReadFileRequest\x1a\x1b.replog.v1.ReadFileResponse0\x01\x12]\n\x10ReadBatchHeaders\x12\".replog.v1.ReadBatchHeadersRequest\x1a#.replog.v1.ReadBatchHeadersResponse0\x01\x42!\n\treplog.v1P\x01Z\x12replog/v1;replogv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,26 +32,26 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'replog.v1.inspection_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\treplog.v1P\001Z\022replog/v1;replogv1'
-  _globals['_SEGMENTFILE']._serialized_start=1132
-  _globals['_SEGMENTFILE']._serialized_end=1235
+  _globals['_SEGMENTFILE']._serialized_start=1157
+  _globals['_SEGMENTFILE']._serialized_end=1260
   _globals['_DESCRIBEREPLICASREQUEST']._serialized_start=41
   _globals['_DESCRIBEREPLICASREQUEST']._serialized_end=143
   _globals['_DESCRIBEREPLICASRESPONSE']._serialized_start=145
-  _globals['_DESCRIBEREPLICASRESPONSE']._serialized_end=239
-  _globals['_REPLICADESCRIPTION']._serialized_start=242
-  _globals['_REPLICADESCRIPTION']._serialized_end=551
-  _globals['_SEGMENTDESCRIPTION']._serialized_start=553
-  _globals['_SEGMENTDESCRIPTION']._serialized_end=640
-  _globals['_EPOCHENTRY']._serialized_start=642
-  _globals['_EPOCHENTRY']._serialized_end=691
-  _globals['_READFILEREQUEST']._serialized_start=694
-  _globals['_READFILEREQUEST']._serialized_end=844
-  _globals['_READFILERESPONSE']._serialized_start=846
-  _globals['_READFILERESPONSE']._serialized_end=918
-  _globals['_READBATCHHEADERSREQUEST']._serialized_start=921
-  _globals['_READBATCHHEADERSREQUEST']._serialized_end=1079
-  _globals['_READBATCHHEADERSRESPONSE']._serialized_start=1081
-  _globals['_READBATCHHEADERSRESPONSE']._serialized_end=1130
-  _globals['_INSPECTION']._serialized_start=1238
-  _globals['_INSPECTION']._serialized_end=1509
+  _globals['_DESCRIBEREPLICASRESPONSE']._serialized_end=264
+  _globals['_REPLICADESCRIPTION']._serialized_start=267
+  _globals['_REPLICADESCRIPTION']._serialized_end=576
+  _globals['_SEGMENTDESCRIPTION']._serialized_start=578
+  _globals['_SEGMENTDESCRIPTION']._serialized_end=665
+  _globals['_EPOCHENTRY']._serialized_start=667
+  _globals['_EPOCHENTRY']._serialized_end=716
+  _globals['_READFILEREQUEST']._serialized_start=719
+  _globals['_READFILEREQUEST']._serialized_end=869
+  _globals['_READFILERESPONSE']._serialized_start=871
+  _globals['_READFILERESPONSE']._serialized_end=943
+  _globals['_READBATCHHEADERSREQUEST']._serialized_start=946
+  _globals['_READBATCHHEADERSREQUEST']._serialized_end=1104
+  _globals['_READBATCHHEADERSRESPONSE']._serialized_start=1106
+  _globals['_READBATCHHEADERSRESPONSE']._serialized_end=1155
+  _globals['_INSPECTION']._serialized_start=1263
+  _globals['_INSPECTION']._serialized_end=1534
 # @@protoc_insertion_point(module_scope)

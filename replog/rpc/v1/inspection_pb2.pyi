@@ -29,10 +29,11 @@ class DescribeReplicasRequest(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., digests: _Optional[bool] = ..., max_bytes: _Optional[int] = ..., without_segments: _Optional[bool] = ...) -> None: ...
 
 class DescribeReplicasResponse(_message.Message):
-    __slots__ = ("broker_id", "replicas")
+    __slots__ = ("broker_id", "replicas", "longest_step_us")
     broker_id: int
     replicas: _containers.RepeatedCompositeFieldContainer[ReplicaDescription]
-    def __init__(self, broker_id: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[ReplicaDescription, _Mapping]]] = ...) -> None: ...
+    longest_step_us: int
+    def __init__(self, broker_id: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[ReplicaDescription, _Mapping]]] = ..., longest_step_us: _Optional[int] = ...) -> None: ...
 
 class ReplicaDescription(_message.Message):
     __slots__ = ("topic", "partition", "is_leader", "leader_epoch", "log_start_offset", "high_watermark", "log_end_offset", "size", "segments", "epochs", "cleaned_to", "topic_id")

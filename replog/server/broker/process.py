@@ -57,6 +57,7 @@ async def _run(config: BrokerConfig, read: Callable[[], BrokerConfig], steps: Sl
     if isinstance(transport, GrpcTransport):
         take_together()
     broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls, transports)
+    broker.manager.longest_step_s = steps.longest_s
     async with shown_at(config, broker.metrics, steps, tls), looked_at_daily(tls):
         await _serve(broker, told_to_stop)
     answering.cancel()

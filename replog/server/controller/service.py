@@ -183,8 +183,8 @@ class ControllerService:
         check_fits(answer.ByteSize(), request.max_bytes)
         return answer
 
-    async def report_audit(self, request: pb.ReportAuditRequest) -> pb.ReportAuditResponse:
-        audit = audit_from_record(request.audit)
+    async def report_audit(self, request: metadata_pb2.AuditRecord) -> pb.ReportAuditResponse:
+        audit = audit_from_record(request)
         await self._controller.decide(lambda _: self._controller.state.report_audit(audit))
         return pb.ReportAuditResponse()
 

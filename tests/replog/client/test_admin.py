@@ -239,5 +239,5 @@ async def test_what_became_of_partitions_is_told_and_replicas_tell_of_themselves
         assert (change.before.isr, change.after.isr, change.reason) == ((1, 2), (1,), "the process of broker 2 is gone")
         assert told.kept_since_ms <= change.at_ms
         assert (await admin.describe_partition_changes(change.version)).changes == ()
-        replica = (await admin.describe_replicas(1))[TP]
+        replica = (await admin.describe_replicas(1)).replicas[TP]
         assert (replica.is_leader, replica.log_end_offset, replica.epochs[-1][1]) == (True, 2, 0)

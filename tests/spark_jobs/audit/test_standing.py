@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import replace
 
 from replog.local_cluster.ports import free_port
-from replog.metadata.standing_audit import MAX_VERIFIED, StandingAudit
+from replog.metadata.standing_audit import StandingAudit
+from replog.rpc.limits import MAX_VERIFIED
 from replog.topic import TopicPartition
 from spark_jobs.audit import standing as module
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED

@@ -70,7 +70,11 @@ class InspectionService:
                 for segment, digest in zip(replica.segments[:-1], digests, strict=True):
                     if digest is not None:
                         segment.digest = digest
-        answer = pb.DescribeReplicasResponse(broker_id=self._manager.config.node_id, replicas=replicas)
+        answer = pb.DescribeReplicasResponse(
+            broker_id=self._manager.config.node_id,
+            replicas=replicas,
+            longest_step_us=round(1e6 * self._manager.longest_step_s()),
+        )
         check_fits(answer.ByteSize(), request.max_bytes)
         return answer
 

@@ -59,6 +59,7 @@ class ReplicaManager:
         self.image = image
         self.clock = clock
         self.hosted: dict[TopicPartition, HostedPartition] = {}
+        self.longest_step_s: Callable[[], float] = lambda: 0.0  # of the event loop, where somebody watches it
         self.started = False  # the image is complete and the roles are taken up: it answers requests from then on
         self.hearing = Hearing(clock.monotonic_ms())
         self.produces = DelayedOperations(clock)
