@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 from replog.addresses import parse_address
+from replog.rpc.names import look_up
 
 
 async def is_refused(address: str, timeout_s: float) -> bool:
@@ -12,10 +13,9 @@ async def is_refused(address: str, timeout_s: float) -> bool:
     A name with several addresses is refused when each of them is.
     """
     host, port = parse_address(address)
-    loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
-            places = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+            places = await look_up(host, port, socket.AI_ADDRCONFIG)
             for family, kind, protocol, _, place in places:
                 if not await _refuses(socket.socket(family, kind, protocol), place):
                     return False

@@ -12,7 +12,7 @@ WORKERS = 16  # more work than that waits for its turn
 
 
 def start_workers() -> None:
-    """Start all threads that this event loop will ever use, before it serves.
+    """Start all threads that will ever wait for this event loop's disks, before it serves.
 
     Who starts a thread waits until it runs. On busy cores that held the loop for 50 ms.
     """

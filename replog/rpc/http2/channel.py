@@ -16,6 +16,7 @@ from replog.rpc.http2.client_wire import ClientWire
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.reads import Reads
 from replog.rpc.methods import Method
+from replog.rpc.names import look_up
 from replog.rpc.tls import Tls
 from replog.rpc.transport import always
 
@@ -249,7 +250,7 @@ class H2Channel:
         if self._tls is not None:
             self._tls.look_soon()
         async with asyncio.timeout_at(until):
-            places = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+            places = await look_up(host, port)
         failure: Exception = OSError("the name has no address")
         for number, (family, kind, protocol, _, place) in enumerate(places):
             try:

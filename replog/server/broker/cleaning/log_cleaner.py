@@ -4,7 +4,7 @@ Another process does the long work. The loop only does the renames, a few for ea
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +30,7 @@ from replog.log.log import Log
 from replog.log.swap import written_swap
 from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted
 from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
+from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replicas.traffic import CLEANING
 from replog.server.threads import in_thread
@@ -70,7 +71,7 @@ class LogCleaner:
     async def _clean_dirtiest(self) -> bool:
         """Clean the log that needs it most; False if none does, or it had to be given up."""
         await self._name_compacted()
-        dirtiest = self._dirtiest()
+        dirtiest = await self._dirtiest()
         if dirtiest is None:
             return False
         tp, replica, cleanable = dirtiest
@@ -99,7 +100,7 @@ class LogCleaner:
         """The checkpoint names every compacted log, before the first hole: if the metadata are lost, only this tells
         that its topic is compacted (CL-8)."""
         written: dict[CleanedOffsets, None] = {}
-        for tp, hosted in self._manager.hosted.items():
+        async for tp, hosted in self._all_hosted():
             if not hosted.log.config.compacted or hosted.log.failure or self._logs.get(tp) is not hosted.log:
                 continue
             cleaned_offsets = self._logs.cleaned_offsets(tp)
@@ -114,19 +115,29 @@ class LogCleaner:
             except LogStorageError as error:
                 self._manager.on_storage_error(error)
 
-    def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:
-        candidates = []
-        now_ms = self._manager.clock.wall_ms()
-        for tp, hosted in self._manager.hosted.items():
-            replica = hosted.log
-            if not replica.config.compacted or replica.failure or replica in self._uncleanable:
-                continue
-            if self._logs.get(tp) is not replica or self._logs.future(tp) is not None:
-                continue  # one that is being moved waits (7.7)
-            cleanable = replica.cleanable(self._logs.cleaned_offsets(tp).get(tp), now_ms)
-            if cleanable.is_worth_it(replica.config):
-                candidates.append((tp, replica, cleanable))
-        return max(candidates, key=lambda candidate: candidate[2].dirty_ratio, default=None)
+    def _all_hosted(self) -> AsyncIterator[tuple[TopicPartition, HostedPartition]]:
+        """In slices: there may be thousands."""
+        return self._manager.pace.in_slices(list(self._manager.hosted.items()))
+
+    async def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:
+        """As it is now: logs change while they are looked at."""
+        dirtiest, most = None, 0.0
+        async for tp, hosted in self._all_hosted():
+            cleanable = self._cleanable(tp, hosted.log)
+            if cleanable is not None and cleanable.dirty_ratio > most:
+                dirtiest, most = (tp, hosted.log), cleanable.dirty_ratio
+        if dirtiest is None or (cleanable := self._cleanable(*dirtiest)) is None:
+            return None
+        return *dirtiest, cleanable
+
+    def _cleanable(self, tp: TopicPartition, replica: Log) -> Cleanable | None:
+        """What may be cleaned of it, if that is worth it."""
+        if not replica.config.compacted or replica.failure or replica in self._uncleanable:
+            return None
+        if self._logs.get(tp) is not replica or self._logs.future(tp) is not None:
+            return None  # one that is being moved waits (7.7)
+        cleanable = replica.cleanable(self._logs.cleaned_offsets(tp).get(tp), self._manager.clock.wall_ms())
+        return cleanable if cleanable.is_worth_it(replica.config) else None
 
     async def _clean(self, tp: TopicPartition, replica: Log, cleanable: Cleanable) -> bool:
         """False if a truncation, a removal of segments or the replica's deletion came in between (CL-2)."""

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
 from replog.server.broker.cleaning.log_cleaner import LogCleaner
+from replog.server.slices import SLICE
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
 from tests.replog.log.compaction.compacting import latest_of, records_of
@@ -241,11 +242,30 @@ async def test_segments_that_change_or_vanish_during_a_cleaning(cluster):
         log.truncate_to(log.segments[0].size // 1000)
         assert not await running
         assert (cleaner._uncleanable, broker.failed) == (set(), False)
-        assert cleaner._dirtiest() is None
+        assert await cleaner._dirtiest() is None
         await fill(cluster, 40)
         log.segments[1].path.unlink()
         assert not await cleaner._clean_dirtiest()
         assert broker.failed
+
+
+async def test_others_have_their_turn_while_all_logs_are_looked_at_and_what_happens_then_counts(cluster):
+    broker, _ = await begin(cluster)
+    await cluster.create_topic("u", 6 * SLICE, replication_factor=1, **COMPACTED)
+    async with cleaner_of(broker, CleaningProcess()) as cleaner:
+
+        async def look(meanwhile: Callable[[], None] = lambda: None) -> TopicPartition | None:
+            looking, turns = asyncio.create_task(cleaner._dirtiest()), 0
+            while not looking.done():
+                await asyncio.sleep(0)
+                turns += 1
+                meanwhile()
+            assert turns > 5
+            dirtiest = looking.result()
+            return dirtiest and dirtiest[0]
+
+        assert await look() == TP
+        assert await look(lambda: cleaner._uncleanable.add(cluster.log(1, TP))) is None
 
 
 async def test_a_broker_that_stops_does_not_wait_for_a_cleaning(cluster):
