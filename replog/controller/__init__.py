@@ -12,6 +12,7 @@
 | topics and where their replicas go (CT-18 to CT-20) | `topics.py`, `placement.py` |
 | replicas that move to other brokers (CT-14 to CT-16) | `reassignments.py` |
 | the last changes of each partition, for people | `partition_history.py` |
+| what an audit has reported last | `audits.py` |
 | settings that change while the cluster runs | `configs.py` |
 | who may do what: ACLs | `acls.py` |
 | metadata from an older copy and from brokers' disks | `restoration.py` |

@@ -18,5 +18,5 @@
 | a finding explained on a terminal | `explain_text.py` |
 | the bytes around a finding | `evidence.py` |
 | saved audits; whether the replicas are still the verified ones | `since.py`, `landmarks.py` |
-| the continuous audit, round by round | `follow.py` |
+| the continuous audit, round by round, and what it tells the cluster | `follow.py`, `standing.py` |
 """
