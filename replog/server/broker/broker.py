@@ -34,6 +34,7 @@ from replog.rpc.transport import Transport
 from replog.rpc.v1 import metadata_pb2
 from replog.server.broker.cleaning.log_cleaner import CleaningWorker, LogCleaner
 from replog.server.broker.clients.log_service import LogService
+from replog.server.broker.clients.quotas import ClientQuotas
 from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.control.controller_link import ControllerLink
 from replog.server.broker.control.isr_proposals import AlterPartitionSender
@@ -134,12 +135,13 @@ class Broker:
             lambda given: self._watch.wait_until(lambda: self._image.next_producer_id > given),
         )
         self._listening = Listening(config, lambda listener: others.get(listener.protocol, transport))
-        self._inspection = InspectionService(self.manager)
+        quotas = ClientQuotas(self._image.client_quotas, clock)
+        self._inspection = InspectionService(self.manager, quotas)
         self._log_dirs = LogDirsService(self.manager)
         self._room = Room()
         handlers_of: dict[ServiceDescriptor, Callable[[str], object]] = {
             methods.PRESENCE: lambda _: PresenceService(self._identity),
-            methods.LOG: lambda listener: LogService(self.manager, self._producer_ids, listener),
+            methods.LOG: lambda listener: LogService(self.manager, self._producer_ids, quotas, listener),
             methods.REPLICA: lambda _: ReplicaService(self.manager),
             methods.INSPECTION: lambda _: self._inspection,
             methods.LOG_DIRS: lambda _: self._log_dirs,

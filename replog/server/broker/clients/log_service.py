@@ -43,12 +43,14 @@ UNSAID_FETCH_BYTES = DEFAULT_ANSWER_BYTES - MIB  # of records, for who does not 
 class LogService:
     """Produce and fetch as streams and as single calls; offsets, epochs, deletion and metadata as calls."""
 
-    def __init__(self, manager: ReplicaManager, producer_ids: ProducerIds, listener: str = "") -> None:
+    def __init__(
+        self, manager: ReplicaManager, producer_ids: ProducerIds, quotas: ClientQuotas, listener: str = ""
+    ) -> None:
         """`listener`: where it is served; empty for that between brokers."""
         self._listener = listener
         self._manager = manager
         self._producer_ids = producer_ids
-        self._quotas = ClientQuotas(manager.image.client_quotas, manager.clock)
+        self._quotas = quotas
 
     # -- produce
 

@@ -24,8 +24,10 @@ from replog.log.segments import SegmentView
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import check_fits
+from replog.rpc.peer import peer
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.server.authorizer import refused_topic
+from replog.server.broker.clients.quotas import CONSUMED, ClientQuotas
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.slices import in_slices
@@ -45,8 +47,9 @@ _SUFFIX = {
 class InspectionService:
     """Every call names one of this broker's replicas, leader or follower."""
 
-    def __init__(self, manager: ReplicaManager) -> None:
+    def __init__(self, manager: ReplicaManager, quotas: ClientQuotas) -> None:
         self._manager = manager
+        self._quotas = quotas
         self._logs: LogManager | None = None
 
     def serve(self, logs: LogManager) -> None:
@@ -94,12 +97,15 @@ class InspectionService:
         if request.file == pb.LEADER_EPOCH_CHECKPOINT:  # which lags a moment behind the log (divergence 31)
             with contextlib.suppress(ReplogError):  # a disk without room: it is read as it is
                 await in_thread(self._hosted(request.topic, request.partition).log.epochs.save)
+        throttle = self._quotas.of(peer(), CONSUMED)
         async with _opened(path) as (file, size):
             position = request.position
             end = min(position + request.size, size) if request.size else size
             while True:
                 wanted = max(0, min(PIECE_BYTES, end - position))
+                await throttle.turn()
                 piece = await _disk(path, partial(read_exactly, file, position, wanted))
+                throttle.record(len(piece))
                 yield WithRecords(pb.ReadFileResponse(position=position, file_size=size), (piece,))
                 position += len(piece)
                 if position >= end or not piece:
@@ -116,16 +122,21 @@ class InspectionService:
                 "is negative",
             )
         path = self._file(request.topic, request.partition, request.segment_base_offset, pb.LOG)
+        throttle = self._quotas.of(peer(), CONSUMED)
+        await throttle.turn()
         async with _opened(path) as (file, size):
             if positions:
                 pieces = await _disk(path, lambda: [read_exactly(file, at, HEADER_SIZE) for at in positions])
+                throttle.record(len(pieces) * HEADER_SIZE)
                 yield WithRecords(pb.ReadBatchHeadersResponse(), _whole(path, pieces))
                 return
             walk = read_headers(file, size, request.position)
             left = request.max_headers or size
             while headers := await _disk(path, partial(_headers, walk, min(left, MAX_HEADERS))):
+                throttle.record(len(headers) * HEADER_SIZE)
                 yield WithRecords(pb.ReadBatchHeadersResponse(), headers)
                 left -= len(headers)
+                await throttle.turn()
 
     def _file(self, topic: str, partition: int, base_offset: int, kind: int) -> Path:
         hosted = self._hosted(topic, partition)

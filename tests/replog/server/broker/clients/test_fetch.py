@@ -13,8 +13,10 @@ from replog.rpc.v1 import log_pb2
 from replog.server.authorizer import everything
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.clients.log_service import LogService
+from replog.server.broker.clients.quotas import ClientQuotas
 from replog.server.broker.replicas.budget import ROOM_WAIT_S, Share
 from replog.server.broker.replicas.replica_manager import TOLD_AT_ONCE
+from replog.server.clock import SystemClock
 from replog.topic import TopicPartition
 from tests.replog.log.eviction import forget_tails
 from tests.replog.server.broker.conftest import batch, eventually, fetch_request
@@ -46,7 +48,8 @@ async def test_a_stream_that_waits_for_the_next_request_does_not_keep_the_record
     stream = OneRequest(fetch_request(TopicPartition("t", 0)))
     broker = cluster.brokers[1]
     handling(anonymous("127.0.0.1"))
-    serving = asyncio.create_task(LogService(broker.manager, broker._producer_ids).fetch(stream))
+    service = LogService(broker.manager, broker._producer_ids, ClientQuotas({}, SystemClock()))
+    serving = asyncio.create_task(service.fetch(stream))
     await stream.idle.wait()
     (records,) = stream.records
     stream.records.clear()

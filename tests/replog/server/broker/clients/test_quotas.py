@@ -6,9 +6,10 @@ import time
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
+from replog.log.formats.batch import HEADER_SIZE
 from replog.rpc import methods
 from replog.rpc.peer import Peer, Role
-from replog.rpc.v1 import controller_pb2
+from replog.rpc.v1 import controller_pb2, inspection_pb2
 from replog.server.broker.clients import quotas
 from replog.server.broker.clients.quotas import BURST_MS, CONSUMED, MAX_THROTTLE_MS, PRODUCED, ClientQuotas
 from replog.topic import TopicPartition
@@ -121,6 +122,24 @@ async def test_a_reader_that_takes_too_much_waits_for_its_next_answer(cluster):
         assert sum(map(len, answer.records)) == len(records)
     assert time.monotonic() - begun > 0.5
     stream.cancel()
+
+
+@pytest.mark.parametrize("method", ["read_file", "read_batch_headers"])
+async def test_who_reads_files_as_an_audit_does_has_no_more_of_them(cluster, method):
+    """A quota of a consumer that reads the log's files instead was none."""
+    await cluster.begin(1, min_insync_replicas="1")
+    await cluster.produce(TP, batch(b"x" * 20_000), acks=1)
+    size = cluster.log(1, TP).size if method == "read_file" else HEADER_SIZE
+    requests = {
+        "read_file": inspection_pb2.ReadFileRequest(topic=TP.topic, partition=TP.partition, file=inspection_pb2.LOG),
+        "read_batch_headers": inspection_pb2.ReadBatchHeadersRequest(topic=TP.topic, partition=TP.partition),
+    }
+    await set_quota(cluster, consumer_byte_rate=size)
+    begun = time.monotonic()
+    for _ in range(3):
+        answers = cluster.to_leader(TP).watch(methods.Inspection[method], requests[method])
+        assert sum([len(piece) async for answer in answers for piece in answer.records]) == size
+    assert time.monotonic() - begun > 0.5
 
 
 async def test_a_single_call_that_never_has_its_turn_is_told_its_quota(cluster, monkeypatch):
