@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,12 +23,12 @@ from benchmarks.unfinished import UnfinishedMessage
 from replog.addresses import parse_address
 from replog.client import Admin, Producer
 from replog.client.records import encode_batch
-from replog.errors import ReplogError
+from replog.errors import DENIALS, ReplogError
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MAX_UNREAD_BYTES, MIB
-from replog.rpc.methods import Controller, Inspection, Log, Method
+from replog.rpc.methods import Controller, Inspection, Log, Method, Replica
 from replog.rpc.transport import Stream
 from replog.rpc.transports import client_tls
 from replog.rpc.v1 import inspection_pb2, log_pb2
@@ -160,20 +160,30 @@ async def unfinished_messages(address: str, messages: int) -> AsyncIterator[list
 # -- attacks that ask again and again
 
 
-async def ask_for_empty_partitions(address: str) -> None:
-    """4 MiB of two million empty partitions, to produce and to fetch."""
+CLIENTS = {Log["produce"]: b"\x22\x00", Log["fetch"]: b"\x32\x00"}  # the wire's shortest partition in a request
+FOLLOWERS = {Replica["fetch"]: b"\x32\x00"}
+LEADERS = {Controller["alter_partition"]: b"\x1a\x00"}
+ADMINISTRATORS = {Controller["elect_leaders"]: b"\x1a\x00", Controller["alter_partition_reassignments"]: b"\x0a\x00"}
+
+
+async def ask_for_empty_partitions(address: str, asked: Mapping[Method, bytes], size: int) -> None:
+    """As many as there are in so many bytes."""
     async with _connected(address) as channel:
-        for name, field in (("produce", b"\x22\x00"), ("fetch", b"\x32\x00")):
-            stream = channel.open(replace(Log[name], encode_request=lambda data: data))
+        for method, partition in asked.items():
+            stream = channel.open(replace(method, encode_request=lambda data: data))
             with contextlib.suppress(ReplogError):
-                await stream.send(field * (2 << 20))
+                await stream.send(partition * (size // len(partition)))
             try:
                 await stream.receive(CALL_S)
             except ReplogError as refused:
-                if "names too much" in str(refused):
+                if "names too much" in str(refused) or refused.code in DENIALS:
                     continue
                 raise
-            raise AssertionError(f"{name} with two million partitions was answered")
+            raise AssertionError(f"{method.path} with {size // len(partition)} partitions was answered")
+
+
+def empty_partitions(address: str, asked: Mapping[Method, bytes], size: int) -> AbstractAsyncContextManager[None]:
+    return again_and_again(address, lambda at: ask_for_empty_partitions(at, asked, size))
 
 
 async def look_up(address: str, partitions: int) -> list[log_pb2.ListOffsetsPartitionResult]:
@@ -266,7 +276,16 @@ ATTACKS = {
     "look-up": Attack("look-ups by time in a batch of 250 MiB", lambda at: look_ups(at, 1), SLACK),
     "look-ups": Attack("… in 100 of them with one request", lambda at: look_ups(at, 100), SLACK),
     "partitions": Attack(
-        "two million empty partitions in 4 MiB", lambda at: again_and_again(at, ask_for_empty_partitions), SLACK
+        "two million empty partitions in 4 MiB", lambda at: empty_partitions(at, CLIENTS, 4 * MIB), SLACK
+    ),
+    "followed": Attack(
+        "four million in 8 MiB, of a follower", lambda at: empty_partitions(at, FOLLOWERS, 8 * MIB), SLACK
+    ),
+    "proposed": Attack(
+        "… of a leader, to the controller", lambda at: empty_partitions(at, LEADERS, 8 * MIB), SLACK, CONTROLLER
+    ),
+    "administered": Attack(
+        "… of an administrator, to it", lambda at: empty_partitions(at, ADMINISTRATORS, 8 * MIB), SLACK, CONTROLLER
     ),
     "connections": Attack("connections made and left", lambda at: again_and_again(at, connect_and_leave), SLACK),
     "silent": Attack("10,000 connections that say nothing", lambda at: silent_connections(at, 10_000), SLACK),

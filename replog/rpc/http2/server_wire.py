@@ -69,7 +69,10 @@ class ServerCall:
         method = self._route.method
         message = decoded(method.decode_request, payload)
         if isinstance(message, ReplogError):
-            raise message
+            try:
+                raise message
+            finally:
+                del message  # else it would hold itself, and the payload, by the frames of its traceback
         method.access.check_claim(method.path, self._wire.asks, message)
         return message
 

@@ -8,6 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from benchmarks.attackers import (
+    ADMINISTRATORS,
+    CLIENTS,
+    FOLLOWERS,
+    LEADERS,
     READERS_BUDGET,
     SLACK,
     UNREAD_BUDGET,
@@ -75,9 +79,9 @@ class Victim:
 
 
 @contextlib.asynccontextmanager
-async def attacked(cluster: LocalCluster) -> AsyncIterator[Victim]:
+async def attacked(cluster: LocalCluster, pid: int | None = None) -> AsyncIterator[Victim]:
     """With a producer beside it, to all brokers, each of whose records must be acknowledged."""
-    pid = cluster.state.broker(VICTIM).pid
+    pid = pid or cluster.state.broker(VICTIM).pid
     assert pid is not None
     victim = Victim(pid)
 
@@ -139,11 +143,22 @@ async def _last_word(stream: Stream) -> None:
         pass
 
 
-async def test_requests_of_millions_of_empty_partitions(cluster, broker):
+@pytest.mark.parametrize(("asked", "size"), [(CLIENTS, 4 * MIB), (FOLLOWERS, 8 * MIB)])
+async def test_requests_of_millions_of_empty_partitions(cluster, broker, asked, size):
     async with attacked(cluster) as victim:
         for _ in range(10):
-            await ask_for_empty_partitions(broker)
+            await ask_for_empty_partitions(broker, asked, size)
         await victim.outlast(20)
+        victim.kept_within(SLACK)
+
+
+async def test_requests_of_millions_of_empty_partitions_at_the_controller(cluster, broker):
+    async with attacked(cluster, cluster.state.controller.pid) as victim:
+        before = await _brokers(broker)
+        for _ in range(10):
+            await ask_for_empty_partitions(cluster.state.controller.address, LEADERS | ADMINISTRATORS, 8 * MIB)
+        await victim.outlast(20)
+        assert await _brokers(broker) == before, "none is fenced"
         victim.kept_within(SLACK)
 
 

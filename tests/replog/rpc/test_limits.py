@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import sys
-from collections.abc import AsyncIterator
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
 import pytest
@@ -237,6 +239,40 @@ def test_a_refusal_does_not_keep_the_message_that_is_refused():
     refusal = decoded(methods.Log["produce"].decode_request, message)
     assert "names too much" in str(refusal)
     assert sys.getrefcount(message) == 2, "somebody besides this test has it"  # the name here, and the argument
+
+
+async def test_a_server_lets_go_of_a_message_that_it_refuses_at_once(transport):
+    """Not when garbage is collected: some of the largest would be there at a time."""
+    size = 4 << 20
+    async with (
+        handlers.serving(handlers.Handlers(), methods.LOG, transport=transport) as address,
+        handlers.channel_to(address, transport) as channel,
+    ):
+
+        async def refused(name: str) -> None:
+            stream = channel.open(raw(methods.Log[name]))
+            await stream.send(b"\x22\x00" * (size // 2))
+            with pytest.raises(ReplogError, match="names too much"):
+                await stream.receive(S)
+
+        with without_garbage_collection():
+            for name in ("get_metadata", "produce", "fetch"):  # a call, a stream that is received, and one handled
+                await refused(name)
+                tracemalloc.start()
+                for _ in range(3):
+                    await refused(name)
+                held, _ = tracemalloc.get_traced_memory()
+                tracemalloc.stop()
+                assert held < size, name
+
+
+@contextlib.contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def test_answers_have_no_such_limit():
