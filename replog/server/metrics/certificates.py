@@ -1,6 +1,7 @@
 """When the certificates end that a process shows and trusts."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -13,11 +14,14 @@ def certificate_metrics(connections: Iterable[Tls]) -> Metric:
     family = GaugeMetricFamily(
         "replog_certificate_not_after_timestamp_seconds", "When the certificates of a file end", labels=("file",)
     )
+    ends: dict[Path | None, float] = {}
     for tls in connections:
         from cryptography import x509  # where there is TLS it is loaded already
 
         if tls.material.ends is not None:
-            family.add_metric((str(tls.files.keystore),), tls.material.ends.timestamp())
+            ends[tls.files.keystore] = tls.material.ends.timestamp()
         roots = x509.load_pem_x509_certificates(tls.material.roots)
-        family.add_metric((str(tls.files.truststore),), max(root.not_valid_after_utc.timestamp() for root in roots))
+        ends[tls.files.truststore] = max(root.not_valid_after_utc.timestamp() for root in roots)
+    for file, end in ends.items():
+        family.add_metric((str(file),), end)
     return family

@@ -1,6 +1,7 @@
 """What every process shows of itself."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from replog.server.metrics.times import Times, shown
 from replog.server.slow_steps import SlowSteps
 
 log = structlog.get_logger()
+
+DISKS = Path("/proc/self/io")
 
 
 class Shown(Protocol):
@@ -44,7 +47,6 @@ async def shown_at(
     if not config.metrics_listener:
         yield
         return
-
     lag = Times()
 
     async def all_families(asks: Peer) -> list[Metric]:
@@ -66,10 +68,7 @@ def process_metrics(steps: SlowSteps, lag: Times) -> Iterable[Metric]:
     all the threads of Kafka's in one."""
     idle = steps.idle_share()
     yield from ProcessCollector(registry=None).collect()
-    moved = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
-    for name, text in (("read", "Bytes that were fetched from disks"), ("write", "Bytes that were sent to disks")):
-        value = int(moved[f"{name}_bytes"])
-        yield GaugeMetricFamily(f"kafka_server_kafkaserver_linux_disk_{name}_bytes", text, value=value)
+    yield from _disks()
     for name in (
         "kafka_network_socketserver_networkprocessoravgidle_percent",
         "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
@@ -91,3 +90,12 @@ def process_metrics(steps: SlowSteps, lag: Times) -> Iterable[Metric]:
     for name, count in steps.slow.items():
         slow.add_metric((name,), count)
     yield slow
+
+
+def _disks() -> Iterable[Metric]:
+    """Nothing where the kernel does not count it."""
+    with contextlib.suppress(OSError):
+        moved = dict(line.split(": ") for line in DISKS.read_text().splitlines())
+        for name, text in (("read", "Bytes that were fetched from disks"), ("write", "Bytes that were sent to disks")):
+            value = int(moved[f"{name}_bytes"])
+            yield GaugeMetricFamily(f"kafka_server_kafkaserver_linux_disk_{name}_bytes", text, value=value)

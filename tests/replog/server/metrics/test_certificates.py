@@ -10,7 +10,9 @@ from tests.replog.rpc.secured import NOW, Authority
 def test_the_ends_of_what_is_in_use_are_shown_by_file(tmp_path):
     authority = Authority(tmp_path / "tls")
     tls = authority.tls(Role.BROKER, "1")
-    shown = {sample.labels["file"]: sample.value for sample in certificate_metrics([tls]).samples}
+    samples = certificate_metrics([tls, authority.tls(Role.BROKER, "1")]).samples
+    shown = {sample.labels["file"]: sample.value for sample in samples}
+    assert len(samples) == len(shown) == 2
     for file in (tls.files.keystore, tls.files.truststore):
         (certificate,) = x509.load_pem_x509_certificates(file.read_bytes())
         assert shown.pop(str(file)) == certificate.not_valid_after_utc.timestamp() > NOW.timestamp()
