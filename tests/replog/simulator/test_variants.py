@@ -1,5 +1,6 @@
 """The simulator can fail: it catches protocols that are wrong on purpose, near the seeds that caught them before."""
 
+from inspect import Parameter, isfunction, signature
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,18 @@ def test_what_a_variant_replaces_is_there_and_comes_back(variant):
     with variant.applied():
         assert [owner.__dict__[name] for owner, name, _ in variant.changes] != before
     assert [owner.__dict__[name] for owner, name, _ in variant.changes] == before
+
+
+@pytest.mark.parametrize("variant", VARIANTS.values(), ids=lambda variant: variant.name)
+def test_what_a_variant_puts_in_takes_the_arguments_of_what_it_replaces(variant):
+    """Otherwise every seed fails by a TypeError, which shows nothing."""
+    for owner, name, new in variant.changes:
+        old = owner.__dict__[name]
+        if isfunction(old) and isfunction(new):
+            taken = signature(old).parameters.values()
+            in_order = [each for each in taken if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+            by_name = {each.name: each for each in taken if each.kind is Parameter.KEYWORD_ONLY}
+            signature(new).bind(*in_order, **by_name)
 
 
 def test_the_document_tells_of_every_variant_and_of_no_other():

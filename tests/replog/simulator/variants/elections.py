@@ -18,7 +18,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.incarnation import Claim
-from replog.metadata.records import record_of
+from replog.metadata.records import published, record_of
 from replog.metadata.values import BrokerRegistration, PartitionState
 from replog.server.broker.control.lifecycle import BrokerLifecycle
 from replog.server.broker.control.role_changes import RoleChanges
@@ -139,12 +139,12 @@ def _fence_all_from_one_base(self: ClusterState, now_ms: int) -> Decision[int | 
     return Decision(changes, expired[0] if expired else None)
 
 
-async def _announce_then_store(self: ActiveController, wanted: Iterable[Any]) -> None:
+async def _announce_then_store(self: ActiveController, wanted: Iterable[Any], _why: str) -> None:
     version = self.state.image.version
     changes = [change for change in numbered(wanted, version) if change is not None]
     records = [record_of(change) for change in changes]
     self.state.apply(Batch(self.state.image, changes), self._clock.monotonic_ms())
-    self.records.put(records)
+    self.records.put([published(record) for record in records])
     self._watchers.wake()
     try:
         await self._store.commit(version, records)

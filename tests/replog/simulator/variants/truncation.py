@@ -161,9 +161,9 @@ def _keep_trailing_epoch(self: LeaderEpochCache, offset: int) -> None:
         self.replace(kept)
 
 
-def _keep_high_watermark(self: Log, offset: int) -> None:
+def _keep_high_watermark(self: Log, offset: int, log_start_offset: int | None = None) -> None:
     before = self.high_watermark
-    _truncate_fully(self, offset)
+    _truncate_fully(self, offset, log_start_offset)
     self.high_watermark = before
 
 
