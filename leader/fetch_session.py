@@ -150,7 +150,7 @@ class FetchSession(ABC, Generic[R]):
     def _change(self, request: SessionRequest) -> None:
         """Take over what the request names and forgets."""
         for tp in request.forgotten:
-            self._forget(tp)
+            self.forget(tp)
         for tp, fetch in request.named.items():
             self.name(tp, fetch)
 
@@ -175,7 +175,7 @@ class FetchSession(ABC, Generic[R]):
         return None
 
     def name(self, tp: TopicPartition, fetch: FetchPartition) -> None:
-        """Take over one that a request names. While none waits, many may be named in several steps.
+        """Take over one that a request names. While no request waits, this may be done in several steps.
 
         Raises INVALID_REQUEST if there are too many, and what `Host.watch` raises.
         """
@@ -193,7 +193,8 @@ class FetchSession(ABC, Generic[R]):
             known.request, known.place, known.fresh = fetch, None, True
         self._due[tp] = self._first[tp] = None
 
-    def _forget(self, tp: TopicPartition) -> Named | None:
+    def forget(self, tp: TopicPartition) -> Named | None:
+        """As `name`; what was known of it."""
         named = self._named.pop(tp, None)
         if named is not None:
             self._due.pop(tp, None)

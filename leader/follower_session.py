@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Protocol
 
-from leader.fetch_session import FetchSession, Host
+from leader.fetch_session import FetchSession, Host, Named
 from leader.follower_state import Asker
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
@@ -87,14 +87,15 @@ class FollowerSession(FetchSession[PartitionLeader]):
         if response is not None:
             self._send(response)
 
-    def _forget(self, tp: TopicPartition) -> None:
-        named = super()._forget(tp)
+    def forget(self, tp: TopicPartition) -> Named | None:
+        named = super().forget(tp)
         if named is None:
-            return
+            return None
         self._unpushed.pop(tp, None)
         leader = self._host.leader_for_fetch(tp, named.request)
         if self._asker is not None and not isinstance(leader, ErrorCode):
             leader.stops_asking(self._asker)
+        return named
 
     def close(self) -> None:
         super().close()

@@ -53,10 +53,12 @@ class ConsumerStream:
         self._ready = asyncio.get_running_loop().create_future()
         clock, session = self._manager.clock, self._session
         most = min(request.max_bytes, self._manager.config.fetch_max_bytes)
-        if len(request.named) <= SLICE:
+        if len(request.named) + len(request.forgotten) <= SLICE:
             session.on_request(request)
         else:
-            session.on_request(request._replace(named={}))
+            session.on_request(request._replace(named={}, forgotten=()))
+            async for tp in in_slices(request.forgotten):
+                session.forget(tp)
             async for tp, fetch in in_slices(request.named.items()):
                 session.name(tp, fetch)
         room = await share.take(most) if session.due else 0
