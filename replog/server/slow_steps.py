@@ -13,7 +13,7 @@ import structlog
 
 log = structlog.get_logger()
 
-SLOW_S = 0.1
+SLOW_S = 0.05
 FRESH_S = 0.005
 WINDOW_S = 60.0
 NAMES = 100  # of slow steps that are counted apart

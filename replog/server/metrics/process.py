@@ -85,7 +85,7 @@ def process_metrics(steps: SlowSteps, lag: Times) -> Iterable[Metric]:
         value=steps.longest_s(),
     )
     slow = CounterMetricFamily(
-        "replog_event_loop_slow_steps", "Steps of the event loop of 0.1 s or more, by name", labels=("step",)
+        "replog_event_loop_slow_steps", "Steps of the event loop of 0.05 s or more, by name", labels=("step",)
     )
     for name, count in steps.slow.items():
         slow.add_metric((name,), count)
