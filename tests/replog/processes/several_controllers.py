@@ -9,12 +9,13 @@ import sys
 import time
 from contextlib import AsyncExitStack, suppress
 
-from replog.client import Admin, Producer
+from replog.client import Admin, Consumer, Producer
 from replog.errors import ReplogError
 from replog.local_cluster.ports import free_port
 from replog.rpc import methods
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
+from replog.topic import TopicPartition
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.server.controller.etcds import Etcds
 
@@ -72,7 +73,7 @@ class World:
         self.told = {}  # by version: the record
         self.led = {}  # by partition and leader epoch: the leader
         self.made = {}  # topics, and when that was answered
-        self.acknowledged = []  # (when, offset)
+        self.acknowledged = []  # (when, offset, value)
         self.tasks = []
 
     async def __aenter__(self):
@@ -179,10 +180,12 @@ class World:
 
     async def _produce(self):
         async with Producer(self.bootstrap, linger_ms=0) as producer:
-            while True:
-                delivery = await producer.send(TOPIC, b"x", partition=0)
+            for number in itertools.count():
+                value = b"%d" % number
+                delivery = await producer.send(TOPIC, value, partition=0)
                 async with asyncio.timeout(120):  # wait_for may swallow the cancellation at the end
-                    self.acknowledged.append((time.monotonic(), await delivery))
+                    stored = await delivery
+                self.acknowledged.append((time.monotonic(), stored.offset, value))
                 await asyncio.sleep(0.02)
 
     async def _decide(self):
@@ -240,18 +243,37 @@ class World:
         await self.eventually(lambda: self.made and max(self.made.values()) > moment, "a decision")
         return min(when for when in self.made.values() if when > moment) - moment
 
+    async def all_in_sync(self):
+        async with asyncio.timeout(START_S):
+            while any(len(p.isr) < len(p.replicas) for p in (await self.admin.describe_topic(TOPIC)).partitions):
+                await asyncio.sleep(0.1)
+
     def longest_silence(self, since):
         """Of acknowledgements."""
-        times = [when for when, _ in self.acknowledged if when >= since - 1] + [time.monotonic()]
+        times = [when for when, *_ in self.acknowledged if when >= since - 1] + [time.monotonic()]
         return max(later - earlier for earlier, later in itertools.pairwise(times))
 
     async def check(self):
-        """Nothing that was answered is lost."""
+        """Nothing that was answered is lost: no topic, and no record."""
         for task in self.tasks:
             if task.done():
                 task.result()
         topics = set(await self.admin.list_topics())
         assert set(self.made) <= topics, f"lost: {set(self.made) - topics}"
+        acknowledged = [(value, offset) for _, offset, value in self.acknowledged]
+        read = await self._read(max(offset for _, offset in acknowledged))
+        lost = [each for each in acknowledged if each[0] not in read or each[1] not in (read[each[0]], -1)]
+        assert not lost, f"{len(lost)} of {len(acknowledged)} records are lost: {lost[:10]}"
+
+    async def _read(self, last):
+        """Offsets by value, up to the last one at least."""
+        read = {}
+        async with Consumer(self.bootstrap) as consumer, asyncio.timeout(START_S):
+            consumer.assign([TopicPartition(TOPIC, 0)])
+            consumer.seek_to_beginning()
+            while max(read.values(), default=-1) < last:
+                read |= {record.value: record.offset for record in await consumer.fetch()}
+        return read
 
 
 STOP, GO_ON = signal.SIGSTOP, signal.SIGCONT

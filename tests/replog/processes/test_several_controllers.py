@@ -1,6 +1,7 @@
 """Real etcds, controllers and brokers: what fails is never missed for long, and nobody decides beside another one."""
 
 import asyncio
+import signal
 import time
 
 import pytest
@@ -17,6 +18,7 @@ pytestmark = [
 
 SLACK_S = 1.0  # after the lease
 BUSY_S = 2.0  # what a busy machine may add
+ETCD_S = 3.0  # for an etcd to be elected, and as long as such an election takes at least, which it adds to each lease
 SILENCE_S = 1.5  # of a leader that lives; this machine's processes share two cores
 
 
@@ -115,3 +117,36 @@ async def test_the_active_controller_and_each_etcd_may_be_killed_paused_and_cut_
             f"{len(world.made)} topics made, {len(world.acknowledged)} records acknowledged, "
             f"{len(world.told)} versions told"
         )
+
+
+async def test_a_host_may_be_lost_with_the_active_controller_the_leader_of_etcd_and_a_leader_of_partitions(tmp_path):
+    """An etcd that becomes leader gives the lease its full time again, so a takeover takes its election and a lease."""
+    program = etcd_or_skip()
+    async with World(program, tmp_path) as world:
+        for _ in range(2):
+            _, active = await world.next_active()
+            number = list(world.controllers).index(active)
+            await asyncio.to_thread(world.etcds.make_leader, number)
+            leader = (await world.admin.describe_topic(TOPIC)).partitions[0].leader
+            begun = time.monotonic()
+            world.etcds.signal(number, signal.SIGKILL)
+            world.controllers[active].kill()
+            world.brokers[leader].kill()
+            world.etcds.wait(number)
+            acknowledged = len(world.acknowledged)
+            took_s, _ = await world.next_active(besides=active)
+            decided_s = await world.decided_since(begun + took_s)
+            await world.eventually(lambda before=acknowledged: len(world.acknowledged) > before + 10, "a new leader")
+            silence_s = world.longest_silence(begun)
+            print(
+                f"a host lost: another controller decides after {took_s:.2f} s, a client's decision {decided_s:.2f} s "
+                f"later, the partition is led again after {silence_s:.2f} s"
+            )
+            await world.check()
+            world.etcds.start_one(number)
+            world.controllers[active].start()
+            world.brokers[leader].start()
+            await world.all_in_sync()
+            assert took_s < ETCD_S + LEASE_S + SLACK_S + BUSY_S
+            assert silence_s < ETCD_S + LEASE_S + COME_AFTER_S + SLACK_S + BUSY_S
+        await world.check()

@@ -1,5 +1,6 @@
 """Real etcds for the tests, or the reason why there are none."""
 
+import json
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,6 +137,25 @@ class Etcds:
         assert process is not None
         process.wait(10)
         self.processes[number] = None
+
+    def make_leader(self, number: int) -> None:
+        """All of them run."""
+        members = [self._status(endpoint) for endpoint in self.endpoints]
+        leads = next(n for n, status in enumerate(members) if status["header"]["member_id"] == status["leader"])
+        if leads != number:
+            self._control(self.endpoints[leads], "move-leader", f"{members[number]['header']['member_id']:x}")
+
+    def _status(self, endpoint: str) -> Any:
+        (status,) = json.loads(self._control(endpoint, "endpoint", "status", "--write-out=json"))
+        return status["Status"]
+
+    def _control(self, endpoint: str, *words: str) -> str:
+        command = [str(binary("etcdctl")), "--endpoints", endpoint, *words]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=30, env=os.environ | {"ETCDCTL_API": "3"}
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def stop(self) -> None:
         for number, process in enumerate(self.processes):
