@@ -18,7 +18,7 @@ def shown(path: str) -> list[str]:
     commands = re.findall(r"`replog ([^`]+)`", text)
     for line in re.findall(r"^(?:\$|#) (.*\breplog .*)", text, re.M):
         commands += re.findall(r"(?:^|[|(] ?|broker-1 )replog ([^|)]+)", line)
-    return [command.strip() for command in commands]
+    return [re.split(r" (?:\d?>|&)", command)[0].strip() for command in commands]  # without redirections
 
 
 def test_commands_are_found():

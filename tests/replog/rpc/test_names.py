@@ -1,6 +1,7 @@
 """Hosts are found while a disk hangs."""
 
 import asyncio
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,9 +9,26 @@ import pytest
 
 from replog.rpc import methods
 from replog.rpc.http2.transport import H2Transport
+from replog.rpc.names import AT_ONCE, look_up
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, serving
 
 H2 = H2Transport()
+
+
+async def test_so_many_names_are_asked_for_at_once_and_others_wait(monkeypatch):
+    begun, answers = threading.Semaphore(0), threading.Event()
+
+    def slow(host: str, port: int, **_: object) -> list[str]:
+        begun.release()
+        assert answers.wait(60)
+        return [host]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    looking = [asyncio.create_task(look_up(f"host-{number}", 1)) for number in range(2 * AT_ONCE)]
+    await asyncio.to_thread(lambda: [begun.acquire() for _ in range(AT_ONCE)])
+    assert not begun.acquire(timeout=0.1), "one more was asked for"
+    answers.set()
+    assert await asyncio.gather(*looking) == [[f"host-{number}"] for number in range(2 * AT_ONCE)]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
+from replog.log.directories import log_manager
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import LogStorageError
@@ -302,6 +303,20 @@ def test_where_a_log_may_move(disks):
     assert directories.future(TP) is not None
     move(directories, TP, str(disks[0]))
     assert directories.future(TP) is None, "called off"
+
+
+def test_so_many_replicas_to_come_have_a_directory_chosen_and_no_more(disks, monkeypatch):
+    monkeypatch.setattr(log_manager, "MAX_WISHES", 2)
+    directories = start(*disks)
+
+    def wish(number: int, disk: Path, said: str) -> None:
+        with pytest.raises(ReplogError, match=said):
+            move(directories, TopicPartition("new", number), str(disk))
+
+    wish(0, disks[0], "REPLICA_NOT_AVAILABLE")
+    wish(1, disks[0], "REPLICA_NOT_AVAILABLE")
+    wish(2, disks[0], "INVALID_REQUEST: 2 replicas")
+    wish(0, disks[1], "REPLICA_NOT_AVAILABLE")
 
 
 def test_copies_of_what_is_not_here_are_dropped_at_start(disks):

@@ -13,6 +13,7 @@ from replog.controller.cluster_state import new_cluster_id
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.records import record_of
+from replog.release import MAX_VERSION_LENGTH
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller import watchers
 from replog.server.controller.store import VersionConflictError
@@ -135,6 +136,19 @@ async def test_many_records_come_in_messages_of_bounded_size_each_resumable(runn
         assert versions == sorted(set(versions))
         async with r.watch(deltas[0].version) as next_delta:
             assert (await next_delta()).records[0] == deltas[1].records[0]
+
+
+async def test_large_records_come_in_messages_of_bounded_size_too(running, monkeypatch):
+    monkeypatch.setattr(watchers, "DELTA_BYTES", 500)
+    async with running() as r:
+        await r.start_brokers(1, 2, 3)
+        await r.create("t" * 200, partitions=10)
+        deltas = []
+        async with r.watch() as next_delta:
+            while not deltas or deltas[-1].version < r.image.version:
+                deltas.append(await next_delta())
+        assert max(len(delta.records) for delta in deltas) > 1
+        assert all(len(d.records) == 1 or sum(rec.ByteSize() for rec in d.records) <= 500 for d in deltas)
 
 
 async def test_a_watch_beyond_the_newest_version_or_before_the_first_is_refused(running, refused):
@@ -380,7 +394,8 @@ async def test_a_broker_of_a_release_that_cannot_work_with_this_one_is_not_regis
         request.ClearField("newest_feature_level")
         await r.service.register_broker(request)
         assert r.controller.state.image.brokers[7].software_version == "9.9"
-        request.software_version = "\n"
         request.broker_id = 8
-        with refused(ErrorCode.INVALID_REQUEST, "version of replog", "printable"):
-            await r.service.register_broker(request)
+        for version in ("\n", "9" * (MAX_VERSION_LENGTH + 1)):
+            request.software_version = version
+            with refused(ErrorCode.INVALID_REQUEST, "version of replog", f"at most {MAX_VERSION_LENGTH} printable"):
+                await r.service.register_broker(request)

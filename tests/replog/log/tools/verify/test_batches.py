@@ -5,6 +5,7 @@ import struct
 import pytest
 
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.tools.verify import segment
 from tests.damage.vocabulary import flip, overwrite, seal
 from tests.replog.log.batches import leader_batch
 from tests.replog.log.tools.verify.directories import faults, file, notes
@@ -73,3 +74,15 @@ def test_records_are_decoded_by_deep_alone(data, flights):
     seal(log)
     assert faults(data) == []
     assert faults(data, deep=True) == [("RECORDS", LOG_34, 80, 36)]
+
+
+def test_a_batch_that_is_too_large_to_hold_is_not_decoded_and_that_is_said(data, flights, monkeypatch):
+    """Its CRC is checked piece by piece."""
+    log = file(flights, 34, "log")
+    flip(log, 80 + 61, 0x40)
+    seal(log)
+    monkeypatch.setattr(segment, "MAX_BATCH_IN_MEMORY", 79)
+    assert faults(data, deep=True) == []
+    assert ("NOT_DECODED", LOG_34, 80, 36) in notes(data, deep=True)
+    flip(log, 80 + 61, 0x40)
+    assert [kind for kind, *_ in faults(data, deep=True)] == ["BATCH_CRC"]

@@ -9,6 +9,8 @@ import pytest
 
 from replog.errors import ErrorCode
 from replog.log.files.open_files import OpenFile
+from replog.server.broker.disks import log_flusher
+from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
 from tests.replog.server.broker.disks.test_failing_disks import ask
@@ -56,6 +58,19 @@ async def test_acknowledgements_wait_for_a_flush_and_share_it_while_the_loop_goe
     assert sorted(offset for _, offset, _ in await asyncio.gather(*produced)) == list(range(10))
     assert cluster.log(1, T0).recovery_point == 10
     assert syncs.count <= 3
+
+
+async def test_so_many_logs_are_flushed_together_and_the_others_after_them(cluster, syncs, monkeypatch):
+    """Who waits for one of them waits for all."""
+    monkeypatch.setattr(log_flusher, "MOST", 2)
+    monkeypatch.setattr(log_flusher, "in_thread", lambda work: together.append(len(work.args[0])) or in_thread(work))
+    together: list[int] = []
+    syncs.go_on.set()
+    await cluster.begin(1, partitions=5, flush_messages="1")
+    together.clear()
+    produced = (cluster.produce(TopicPartition("t", number), batch(b"x"), acks=1) for number in range(5))
+    assert [error for error, *_ in await asyncio.gather(*produced)] == [ErrorCode.NONE] * 5
+    assert (sum(together), max(together)) == (5, 2)
 
 
 async def test_an_acknowledgement_that_needs_no_flush_does_not_wait_for_one(cluster, syncs):
