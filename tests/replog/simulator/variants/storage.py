@@ -74,15 +74,15 @@ _next_fetch = PartitionFollower.next_fetch
 
 def _flush_by_a_timer(self: Log) -> None:
     if self.config.flush_messages == 1:
-        asyncio.get_running_loop().call_later(BEFORE_ANYBODY_HEARS_S, _flush_if_there, self)
+        asyncio.get_running_loop().call_later(BEFORE_ANYBODY_HEARS_S, _have_flushed, self)
 
 
 BEFORE_ANYBODY_HEARS_S = 0.0001
 
 
-def _flush_if_there(log: Log) -> None:
-    if log.failure is None and log.directory.exists():
-        log.flush()
+def _have_flushed(log: Log) -> None:
+    if log.failure is None:
+        log.on_flush_due()
 
 
 def _no_producers(self: LoadingProducers, segments: Any) -> ProducerStateManager:
