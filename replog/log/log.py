@@ -224,7 +224,7 @@ class Log:
             active = self._active_for(stamped)
             active.append(with_head(head, records))  # without a descriptor or room for it, nothing has happened
             self._account(active, stamped, marker)
-            active.write_indexes()
+            active.write_indexes_in_time()
             self.log_end_offset = active.next_offset
             self.ask_for_flush()
         first, last, greatest = stamped.base_offset, stamped.last_offset, stamped.max_timestamp
@@ -277,11 +277,16 @@ class Log:
                     for position, header in batches[first:after]:
                         if header.producer_id >= 0:
                             self._follow_producer(active, header, marker_or_none(records, header, position))
-                    active.write_indexes()
+                    active.write_indexes_in_time()
                 first, self.log_end_offset = after, active.next_offset
         finally:
             if first and batches[first - 1][1].leader_epoch != self.epochs.latest_epoch:  # they only rise
                 self.epochs.assign_all(epoch_starts(batches[:first], log_end))
+
+    def write_indexes(self) -> None:
+        """Write the last entries of the indexes, some of which an append leaves for later: call it now and then."""
+        with self._working:
+            self._segments.active.write_indexes()
 
     def _active_for(self, header: BatchHeader) -> Segment:
         """The segment that takes this batch: a new one if it is time (SG-6)."""

@@ -42,6 +42,7 @@ READ_AHEAD = 64 << 10  # bytes that the disk may fetch while the first header th
 MAX_RECENT = (
     16  # batches whose place is kept in memory, at 0.3 KiB each: followers and the high watermark ask for those
 )
+MAX_UNWRITTEN = 8  # entries of an index: to write one costs as much as to write its batch
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 Headers = Callable[[int], Iterator[tuple[int, BatchHeader]]]  # of the log, from a position on
@@ -201,6 +202,12 @@ class Segment:
         """As `write`, of what is read soon. Do not change it any more."""
         self.file.append(batches, self._file_size)
         self._file_size += len(batches)
+
+    def write_indexes_in_time(self) -> None:
+        """As `write_indexes`, once that is worth it. The first three indexes are written together: whoever reads the
+        files of a running broker takes an entry of one for a sign that there is one of the others (`judge`)."""
+        if len(self.index.pending) >= MAX_UNWRITTEN * OffsetIndex.layout.size or self.transaction_index.pending:
+            self.write_indexes()
 
     def write_indexes(self) -> None:
         """Write the entries of batches that are written. Where descriptors or room are lacking, entries wait for the

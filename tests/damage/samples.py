@@ -60,6 +60,7 @@ def assert_as_if_never_damaged(log: Log, files: dict[str, bytes], end: int) -> N
     directory = log.directory
     assert b"".join(segment.path.read_bytes() for segment in log.segments) == log_bytes(files, end)
     log.append_as_follower(log_bytes(files)[end // 2 * BATCH :])
+    log.write_indexes()
     segments = {name: content for name, content in files.items() if name.endswith(("log", *INDEXES))}
     assert files_of(directory) == segments
     assert log.epochs.entries == EPOCHS

@@ -35,6 +35,7 @@ def lead(directory: Path, batches: list[Batch], *, transactions: bool = False, *
         if transactions and number % 3 == 2:
             ended = marker(number % 4 % 3, commit=number % 5 == 0, timestamp=time)
             log.append_as_leader(ended, leader_epoch=number // 7, now_ms=0, origin=AppendOrigin.COORDINATOR)
+    log.write_indexes()
     return log
 
 
@@ -58,6 +59,7 @@ def follow(data: bytes, log: Log, size: int) -> None:
         size_before = log.size
         log.append_as_follower(data[position : position + max(whole, size)])
         position += log.size - size_before
+    log.write_indexes()
 
 
 @pytest.fixture

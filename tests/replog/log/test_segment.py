@@ -8,7 +8,7 @@ from replog.log.errors import IndexOffsetOverflow
 from replog.log.formats.batch import BatchHeader, parse_header
 from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.recovery import recover
-from replog.log.segment import Segment
+from replog.log.segment import MAX_UNWRITTEN, Segment
 from replog.log.timestamps import ClaimingBatch, find_in_segment, offset_for_timestamp
 from tests.replog.log.batches import append, changed, client_batch, config, files_of, leader_batch, open_log
 from tests.replog.log.directories.test_changes import fsyncs
@@ -38,6 +38,23 @@ def time_entries(segment: Segment) -> list[tuple[int, int]]:
 
 def numbered(count: int) -> list[bytes]:
     return [leader_batch(i, 0, b"test", timestamps=[1000 + i]) for i in range(count)]
+
+
+def test_index_entries_are_written_some_at_a_time_and_always_found(tmp_path):
+    """Divergence 16: the three files have the same number of them, and all after `write_indexes`."""
+    log = open_log(tmp_path, index_interval_bytes=0)
+    written = []
+    for offset, batch in enumerate(numbered(20)):
+        log.append_as_follower(batch)
+        segment = log._segments.active
+        assert segment.index.lookup(offset).offset == offset
+        kept = {index.path.stat().st_size // index.layout.size for index in segment.indexes}
+        assert len(kept) == 1
+        written += kept
+    assert written == [*[0] * MAX_UNWRITTEN, *[MAX_UNWRITTEN] * MAX_UNWRITTEN, *[2 * MAX_UNWRITTEN] * 4]
+    log.write_indexes()
+    assert [index.path.stat().st_size // index.layout.size for index in segment.indexes] == [19] * 3
+    log.close()
 
 
 def test_entries_are_those_of_single_batch_appends_however_batches_arrive(tmp_path):

@@ -5,6 +5,7 @@ The work of every second looks only at logs that have changed, and at those with
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import structlog
 from leader.hearing import LISTENING_MS
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.log_manager import LogManager
-from replog.log.errors import Passing
+from replog.log.errors import LogStorageError, Passing
 from replog.log.files.deletion import remove
 from replog.log.files.open_files import OPEN_FILES, sync_all
 from replog.log.log import Log
@@ -143,12 +144,16 @@ class Housekeeping:
 
     async def _flush(self) -> None:
         """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and all that
-        has waited for `flush.ms` (LG-18)."""
+        has waited for `flush.ms` (LG-18). Write what waits of the indexes (divergence 16)."""
         now_ms = self._manager.clock.monotonic_ms()
         stirred, self._manager.stirred = self._manager.stirred, {}
         async for tp in in_slices(stirred):
             hosted = self._manager.hosted.get(tp)
-            if hosted is not None and _has_something_due(hosted.log):
+            if hosted is None:
+                continue
+            with suppress(LogStorageError):  # which the log has told its broker
+                hosted.log.write_indexes()
+            if _has_something_due(hosted.log):
                 self._restless.setdefault((tp, hosted.log), now_ms)
         async for (tp, log), since_ms in in_slices(list(self._restless.items())):
             if self._logs.get(tp) is not log or log.failure is not None:

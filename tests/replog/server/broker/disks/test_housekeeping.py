@@ -10,6 +10,7 @@ import pytest
 from replog.config import TopicConfig
 from replog.log.errors import TooManyOpenFiles
 from replog.log.files import replacing
+from replog.log.indexes.offset_index import OffsetIndex
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.topic import TopicPartition
@@ -30,6 +31,15 @@ async def test_rolled_segments_are_durable_soon_and_flush_ms_makes_all_of_it_so(
     log, all_of_it = cluster.log(1, TP), cluster.log(1, TopicPartition("all", 0))
     await eventually(lambda: log.recovery_point == log.segments[-1].base_offset, what=lambda: log.recovery_point)
     await eventually(lambda: all_of_it.recovery_point == 10, what=lambda: all_of_it.recovery_point)
+
+
+async def test_the_index_files_of_a_running_broker_have_all_entries_soon(cluster):
+    """Divergence 16: an append leaves its entry for the next ones."""
+    await cluster.begin(1, index_interval_bytes="0")
+    for _ in range(4):
+        await cluster.produce(TP, batch(b"x"))
+    index = cluster.log(1, TP).segments[-1].path.with_suffix(".index")
+    await eventually(lambda: index.stat().st_size == 3 * OffsetIndex.layout.size)
 
 
 async def test_high_watermarks_are_checkpointed_by_leaders_and_followers(cluster):
