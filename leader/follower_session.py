@@ -132,7 +132,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
 
     def _is_throttled(self, tp: TopicPartition, leader: PartitionLeader, now_ms: int) -> bool:
         """A follower that is in sync is never throttled (FE-23)."""
-        if self._is_in_sync(leader):
+        if self._asker is not None and self._asker.replica_id in leader.state.isr:
             return False
         quota = self._host.leader_throttle(tp)
         return quota is not None and quota.is_exceeded(now_ms)

@@ -19,6 +19,7 @@ from replog.config import TopicConfig
 from replog.log.compaction.cleanable import Cleanable, find_cleanable
 from replog.log.compaction.cleaning import CleanTask
 from replog.log.errors import (
+    NO_ROOM,
     CorruptIndex,
     CorruptRecord,
     DiskWork,
@@ -267,13 +268,18 @@ class Log:
                 start, header = batches[first]
                 active, after = self._active_for(header), first
                 with active.file:
-                    with active.or_as_before():
-                        for position, header in batches[first:]:
-                            if after > first and active.should_roll(header, self.config):
-                                break
-                            active.add(header, self.config.index_interval_bytes)
-                            after, end = after + 1, position + header.size
+                    undo = active.undo()
+                    for position, header in batches[first:]:
+                        if after > first and active.should_roll(header, self.config):
+                            break
+                        active.add(header, self.config.index_interval_bytes)
+                        after, end = after + 1, position + header.size
+                    try:
                         active.write([records[start:end]])
+                    except OSError as error:
+                        if error.errno in NO_ROOM:
+                            undo()
+                        raise
                     for position, header in batches[first:after]:
                         if header.producer_id >= 0:
                             self._follow_producer(active, header, marker_or_none(records, header, position))
@@ -290,8 +296,10 @@ class Log:
 
     def _active_for(self, header: BatchHeader) -> Segment:
         """The segment that takes this batch: a new one if it is time (SG-6)."""
-        if self._segments.active.should_roll(header, self.config):
-            self._start_segment(header.base_offset)
+        active = self._segments.active
+        if not active.should_roll(header, self.config):
+            return active
+        self._start_segment(header.base_offset)
         return self._segments.active
 
     def _account(self, active: Segment, header: BatchHeader, marker: EndTransactionMarker | None) -> None:

@@ -9,7 +9,7 @@ segment keeps it, empty: the segment before it ends there, although it may go on
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,7 @@ MAX_RECENT = (
 MAX_UNWRITTEN = 8  # entries of an index: to write one costs as much as to write its batch
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
+Counts = tuple[int, int, int]  # of entries of the first three indexes
 Headers = Callable[[int], Iterator[tuple[int, BatchHeader]]]  # of the log, from a position on
 
 
@@ -228,19 +229,15 @@ class Segment:
             if index.pending or index.stale:
                 index.write()
 
-    @contextmanager
-    def or_as_before(self) -> Iterator[None]:
-        """Add and write batches; where there is no room to write them, none was added."""
-        indexes = (*self.indexes, self.transaction_index)
-        state, recent, counts = vars(self).copy(), self.recent.copy(), [index.count for index in indexes]
-        try:
-            yield
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                vars(self).update(state, recent=recent)
-                for index, count in zip(indexes, counts, strict=True):
-                    index.forget_last(count)
-            raise
+    def undo(self) -> Callable[[], None]:
+        """What takes back the batches that are added from now on, if there is no room to write them."""
+        counts = self.index.count, self.time_index.count, self.digest_index.count
+        return partial(self._go_back, vars(self).copy(), self.recent.copy(), counts)
+
+    def _go_back(self, state: Mapping[str, object], recent: list[tuple[int, BatchHeader]], counts: Counts) -> None:
+        vars(self).update(state, recent=recent)
+        for index, count in zip(self.indexes, counts, strict=True):
+            index.forget_last(count)
 
     def discard(self) -> None:
         """Remove its files: nothing was written to them."""

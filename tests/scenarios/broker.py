@@ -96,7 +96,7 @@ class Broker(ReplicaManager):
         """Do what the last events set off; whether there was anything."""
         anything = bool(self._advanced or self._marked)
         self._drain()
-        self._tell_all(tuple(self._marked))
+        self._tell(tuple(self._marked))
         return anything
 
     @property

@@ -38,9 +38,9 @@ class _Disk:
 
 
 class ColdReads:
-    """`run` it while the broker runs. `tell` makes a session look at what was brought."""
+    """`run` it while the broker runs. `tell` makes sessions look at what was brought."""
 
-    def __init__(self, tell: Callable[[FetchSession[Any]], None]) -> None:
+    def __init__(self, tell: Callable[[Iterable[FetchSession[Any]]], None]) -> None:
         self._tell = tell
         self._disks: defaultdict[Path, _Disk] = defaultdict(_Disk)
 
@@ -70,8 +70,7 @@ class ColdReads:
             await in_thread(partial(_bring, [cold for _, _, cold in taken]))
             for session, tp, cold in taken:
                 session.on_brought(tp, cold)
-            for session in {session: None for session, _, _ in taken}:
-                self._tell(session)
+            self._tell({session: None for session, _, _ in taken})
 
 
 def _bring(colds: Sequence[ColdRead]) -> None:

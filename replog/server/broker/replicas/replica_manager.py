@@ -7,7 +7,7 @@ in the middle of another event (ST-5).
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -125,7 +125,7 @@ class ReplicaManager:
         if hosted is not None:
             if fetch.topic_id not in (hosted.topic_id, ANY_TOPIC):
                 return ErrorCode.INCONSISTENT_TOPIC_ID  # of a topic of the same name, with other epochs
-            if hosted.leader is not None and not hosted.is_offline:
+            if hosted.leader is not None and hosted.log.failure is None:  # as `is_offline`, at every look
                 return hosted.leader
         return self.leader_for_epoch(tp, fetch.current_leader_epoch)
 
@@ -232,7 +232,7 @@ class ReplicaManager:
             except Exception:
                 log.exception("answering produces failed")
         self._woken = False
-        self._tell_all(tuple(islice(self._marked, TOLD_AT_ONCE)))
+        self._tell(tuple(islice(self._marked, TOLD_AT_ONCE)))
         if self._marked or self._advanced:
             self._wake()
 
@@ -305,27 +305,26 @@ class ReplicaManager:
         """The replicas that count for low watermarks have changed (FT-23)."""
         self._complete(self.record_deletions, partitions)
 
-    def _tell_all(self, sessions: Collection[FetchSession[Any]]) -> None:
-        """Of them, followers that ask for the same share one read of the log, and one message."""
-        self.shared = {}
+    def _tell(self, sessions: Iterable[FetchSession[Any]]) -> None:
+        """They look at their marked partitions. Followers that ask for the same share one read of the log, and one
+        message."""
+        now_ms, self.shared = self.clock.monotonic_ms(), {}
         for session in sessions:
-            self._tell(session)
+            self._marked.pop(session, None)
+            try:
+                session.on_moved(now_ms)
+            except Exception:
+                log.exception("answering a fetch failed")
         self.shared = None
-
-    def _tell(self, session: FetchSession[Any]) -> None:
-        self._marked.pop(session, None)
-        try:
-            session.on_moved(self.clock.monotonic_ms())
-        except Exception:
-            log.exception("answering a fetch failed")
 
     def check_now(self, tp: TopicPartition) -> None:
         """The partition is gone: answer all requests that wait on it, before a new topic of that name reuses its
         offsets and epochs."""
         self._check((tp,))
-        for session in tuple(self._sessions.get(tp, ())):
+        sessions = tuple(self._sessions.get(tp, ()))
+        for session in sessions:
             session.mark(tp)
-            self._tell(session)
+        self._tell(sessions)
 
     def went_offline(self, tp: TopicPartition, error: ReplogError) -> None:
         """The disk failed: the replica neither leads nor follows until the next start, and all requests that wait on

@@ -113,7 +113,7 @@ class ReplicaFetcher:
         """One stream, from its first request to its end."""
         self._stream = stream = self._channel.open(methods.Replica["fetch"])
         try:
-            self._ask(stream)
+            self._ask(stream, self._clock.monotonic_ms())
             await stream.each(self._on_response)
         except ReplogError:
             if self._failure is None:
@@ -130,13 +130,12 @@ class ReplicaFetcher:
         self._will_look = False
         if (stream := self._stream) is not None:
             try:
-                self._ask(stream)
+                self._ask(stream, self._clock.monotonic_ms())
             except Exception as error:  # noqa: BLE001 (it ends the stream)
                 self._failure = error
                 stream.cancel()
 
-    def _ask(self, stream: Stream) -> None:
-        now_ms = self._clock.monotonic_ms()
+    def _ask(self, stream: Stream, now_ms: int) -> None:
         if self.session.outstanding and now_ms - self._last_sent_ms > self._timeout_ms:
             raise ReplogError(
                 ErrorCode.REQUEST_TIMED_OUT, f"{self._channel.address} did not answer within {self._timeout_ms} ms"
@@ -145,22 +144,20 @@ class ReplicaFetcher:
         if request is not None:
             self._last_sent_ms = now_ms
             stream.post(_wire_request(request))
-        self._alarm.by(self.session.next_wake_ms)
-        if self.session.outstanding:
-            self._alarm.by(now_ms + self._timeout_ms)
+        self._alarm.by(now_ms + self._timeout_ms if self.session.outstanding else self.session.next_wake_ms)
 
     def _on_response(self, response: WithRecords[pb.ReplicaFetchResponse]) -> None:
         self._backoff.reset()
-        came = _session_response(response)
+        came, now_ms = _session_response(response), self._clock.monotonic_ms()
         for row in came.rows:
             if row.answer.records:
                 self._traffic.topic(row.topic_partition.topic).copied_in += len(row.answer.records)
-        self.session.on_response(came, self._clock.monotonic_ms())
+        self.session.on_response(came, now_ms)
         for event, rows in self._happened.items():
             tell_each(log.info, event, rows)
         self._happened.clear()
         if not response.head.pushed and self._stream is not None:
-            self._ask(self._stream)
+            self._ask(self._stream, now_ms)
 
     def _on_progress(self, replica: FetchedReplica, progress: FollowerProgress) -> None:
         tp, leader = replica.topic_partition, self._channel.address

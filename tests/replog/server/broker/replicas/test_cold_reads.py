@@ -38,7 +38,7 @@ class Disks:
             (path / "t-0" / "file").write_bytes(b"data")
         self.fifo = self.paths[0] / "t-0" / "fifo"
         os.mkfifo(self.fifo)
-        self.reads = ColdReads(lambda session: session.look())  # type: ignore[attr-defined]
+        self.reads = ColdReads(lambda sessions: [session.look() for session in sessions])  # type: ignore[attr-defined]
 
     def ask(self, session: Any, number: int, path: Path) -> None:
         cold = ColdRead(0, 4)

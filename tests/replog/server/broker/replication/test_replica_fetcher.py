@@ -24,10 +24,10 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
     rounds = 0
     ask = fetcher._ask
 
-    def counted_ask(stream: Stream) -> None:
+    def counted_ask(stream: Stream, now_ms: int) -> None:
         nonlocal rounds
         rounds += 1
-        ask(stream)
+        ask(stream, now_ms)
 
     fetcher._ask = counted_ask  # type: ignore[method-assign]
     delayed._delay(follower._clock.monotonic_ms() - 1000)
