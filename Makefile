@@ -87,7 +87,7 @@ bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has d
 bench-inside: $(SETUP_DONE)  ## What a record costs inside: calls of functions, turns of the event loop, where the time goes, into docs/performance.md (half a minute)
 	$(PYTHON) -m benchmarks.inside --report docs/performance.md
 
-bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: three clusters side by side, into docs/performance.md (two minutes)
+bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: three clusters side by side, into docs/performance.md (four minutes)
 	$(PYTHON) -m benchmarks.extras --report docs/performance.md
 
 bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: each size twice, with a minute until files are removed)

@@ -3,10 +3,11 @@
 One is plain, one has all of its processes asked for their metrics each second, and one is secure.
 
 Records of 1 KiB with acks=all to a topic of six partitions with three replicas each: as many as go through, what was
-written is then read, and one at a time. The clusters take turns, so that a machine that changes its mind does so to
-both. The middle of all rounds is shown.
+written is then read, and one at a time. Then 200 consumers wait for records that do not come: what their long polls
+take of a broker. The clusters take turns, so that a machine that changes its mind does so to both. The middle of all
+rounds is shown.
 
-`python -m benchmarks.extras`; takes about two minutes.
+`python -m benchmarks.extras`; takes about four minutes.
 """
 
 import asyncio
@@ -16,9 +17,10 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 
+from benchmarks.measure import CpuMeter
 from benchmarks.report import benchmark_parser, publish, table
 from replog.client import Admin, Consumer, Producer
 from replog.local_cluster.local_cluster import LocalCluster
@@ -30,6 +32,7 @@ RECORD = os.urandom(1024)
 TOPIC, PARTITIONS, BROKERS = "cost", 6, 3
 RECORDS = 100_000  # of a round, as many as go through
 SINGLES = 1000  # of a round, one at a time
+IDLE, IDLE_S = 200, 3.0  # consumers, and how long they are watched once all of them wait
 ROUNDS = 5
 NO_AUTHORIZER = {"authorizer.class.name": ""}  # which a secure cluster has, too
 
@@ -50,7 +53,12 @@ async def measured(cluster: LocalCluster) -> Figures:
     async with Producer(cluster.bootstrap, transport=transport, linger_ms=0) as producer:
         waits = [await _one(producer, number % PARTITIONS) for number in range(SINGLES)]
     megabytes = RECORDS * len(RECORD) / 1e6
-    return {"write MB/s": megabytes / written_s, "read MB/s": megabytes / read_s, "p50 ms": statistics.median(waits)}
+    return {
+        "write MB/s": megabytes / written_s,
+        "read MB/s": megabytes / read_s,
+        "p50 ms": statistics.median(waits),
+        f"{IDLE} idle consumers, % of a core per broker": await _idle(cluster, transport),
+    }
 
 
 async def _write(producer: Producer) -> float:
@@ -75,6 +83,35 @@ async def _one(producer: Producer, partition: int) -> float:
     begin = time.perf_counter()
     await (await producer.send(TOPIC, RECORD, partition=partition))
     return (time.perf_counter() - begin) * 1000
+
+
+async def _idle(cluster: LocalCluster, transport: H2Transport) -> float:
+    """What a broker uses, the mean of all, while consumers wait at the ends of the partitions that it leads."""
+
+    async def poll(consumer: Consumer) -> None:
+        while True:
+            await consumer.fetch()
+
+    async with AsyncExitStack() as ending:
+        consumers = [
+            await ending.enter_async_context(Consumer(cluster.bootstrap, transport=transport)) for _ in range(IDLE)
+        ]
+        for number, consumer in enumerate(consumers):
+            partition = TopicPartition(TOPIC, number % PARTITIONS)
+            consumer.assign([partition])
+            consumer.seek(partition, (await consumer.end_offsets([partition]))[partition])
+        polls = [asyncio.create_task(poll(consumer)) for consumer in consumers]
+        await asyncio.sleep(1)
+        processes = {member.name: member.process for member in cluster.state.brokers}
+        meter = CpuMeter({name: process.pid for name, process in processes.items() if process is not None})
+        await asyncio.sleep(IDLE_S)
+        percent = meter.percent()
+        for task in polls:
+            if task.done():
+                task.result()
+            task.cancel()
+        await asyncio.gather(*polls, return_exceptions=True)
+    return statistics.mean(percent.values())
 
 
 @asynccontextmanager
