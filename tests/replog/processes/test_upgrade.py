@@ -1,4 +1,4 @@
-"""A cluster of the last release becomes one of this, process by process, while a client of it writes and reads."""
+"""A cluster of the last release becomes one of this, process by process, while a client of the old one goes on."""
 
 import os
 import signal
