@@ -42,7 +42,7 @@ READ_AHEAD = 64 << 10  # bytes that the disk may fetch while the first header th
 MAX_RECENT = (
     16  # batches whose place is kept in memory, at 0.3 KiB each: followers and the high watermark ask for those
 )
-MAX_UNWRITTEN = 8  # entries of an index: to write one costs as much as to write its batch
+UNWRITTEN_ENTRIES = 8  # are written together: to write one costs as much as to write its batch
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 Counts = tuple[int, int, int]  # of entries of the first three indexes
@@ -205,9 +205,9 @@ class Segment:
         self._file_size += len(batches)
 
     def write_indexes_in_time(self) -> None:
-        """As `write_indexes`, once that is worth it. The first three indexes are written together: whoever reads the
-        files of a running broker takes an entry of one for a sign that there is one of the others (`judge`)."""
-        if len(self.index.pending) >= MAX_UNWRITTEN * OffsetIndex.layout.size or self.transaction_index.pending:
+        """As `write_indexes`, once that is worth it. The first three indexes are written together: to who reads the
+        files of a running broker, an entry of one is a sign that there is one of the others (`judge`)."""
+        if len(self.index.pending) >= UNWRITTEN_ENTRIES * OffsetIndex.layout.size or self.transaction_index.pending:
             self.write_indexes()
 
     def write_indexes(self) -> None:

@@ -20,7 +20,7 @@ from replog.errors import ReplogError
 from replog.log.errors import CorruptRecord, OffsetOutOfRange, OffsetsOutOfOrder, UnexpectedAppendOffset
 from replog.log.log import Log
 from replog.log.offsets import Isolation
-from replog.log.segment import MAX_UNWRITTEN
+from replog.log.segment import UNWRITTEN_ENTRIES
 from replog.log.timestamps import offset_for_timestamp
 from tests.replog.log.batches import changed, client_batch, config, leader_batch, open_log, stamped
 from tests.replog.log.crashes import crash
@@ -353,7 +353,7 @@ class Histories(RuleBasedStateMachine):
         seen = self.segment_files()
         for suffix, entry in ((".index", 8), (".timeindex", 12), (".digest", 12)):
             name = f"{bases[-1]:020d}{suffix}"  # of the active segment, whose last entries may not be written yet
-            assert 0 <= len(expected[name]) - len(seen[name]) < MAX_UNWRITTEN * entry
+            assert 0 <= len(expected[name]) - len(seen[name]) < UNWRITTEN_ENTRIES * entry
             expected[name] = expected[name][: len(seen[name])]
         assert seen == expected
         assert not [path for path in self.directory.iterdir() if path.suffix in (".cleaned", ".swap")]

@@ -8,7 +8,7 @@ from replog.log.errors import IndexOffsetOverflow
 from replog.log.formats.batch import BatchHeader, parse_header
 from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.recovery import recover
-from replog.log.segment import MAX_UNWRITTEN, Segment
+from replog.log.segment import UNWRITTEN_ENTRIES, Segment
 from replog.log.timestamps import ClaimingBatch, find_in_segment, offset_for_timestamp
 from tests.replog.log.batches import append, changed, client_batch, config, files_of, leader_batch, open_log
 from tests.replog.log.directories.test_changes import fsyncs
@@ -51,7 +51,7 @@ def test_index_entries_are_written_some_at_a_time_and_always_found(tmp_path):
         kept = {index.path.stat().st_size // index.layout.size for index in segment.indexes}
         assert len(kept) == 1
         written += kept
-    assert written == [*[0] * MAX_UNWRITTEN, *[MAX_UNWRITTEN] * MAX_UNWRITTEN, *[2 * MAX_UNWRITTEN] * 4]
+    assert written == [*[0] * UNWRITTEN_ENTRIES, *[UNWRITTEN_ENTRIES] * UNWRITTEN_ENTRIES, *[2 * UNWRITTEN_ENTRIES] * 4]
     log.write_indexes()
     assert [index.path.stat().st_size // index.layout.size for index in segment.indexes] == [19] * 3
     log.close()
