@@ -25,7 +25,6 @@ from replog.rpc.http2.partial import Partial
 from replog.rpc.http2.stream import Stream
 
 _new = tuple.__new__  # a named tuple's own takes two calls
-_WIDE = 2 << 20  # bytes of the largest window of a stream
 _MESSAGE = 64  # bytes that a message costs besides its own
 _LARGE = 4 << 10  # bytes of a message from which on its reader may change it: a log stamps its batches in place
 
@@ -36,20 +35,19 @@ class Incoming:
     def __init__(
         self, bounds: Bounds, streams: dict[int, Stream], emit: Callable[[Event], None], write: Callable[[bytes], None]
     ) -> None:
-        self._bounds = bounds
         self._streams = streams
         self._emit = emit
         self._write = write
         self._max_message = bounds.max_message
         self._max_untaken = bounds.untaken
         self._memory = bounds.connection_memory
+        self._window = bounds.window
         self._batch = min(1 << 20, self._memory // 2)  # credit that is worth a frame
         self._room = self._memory  # that the peer may still send; all of it at once
         self._credit = 0  # that the peer does not know of yet
         self._untaken = 0
         self._promised = 0  # bytes that admitted messages lack
         self._reserved = 0  # bytes of memory for messages that have not arrived
-        self._widened = 0  # bytes that the windows of streams are larger than at first
         self._waiting: dict[int, Stream] = {}  # their message is larger than the window, and not admitted
         self.now_ms = 0  # of what comes
         self._late: dict[int, tuple[int, int]] = {}  # untaken messages, and bytes, of streams that are closed
@@ -212,7 +210,7 @@ class Incoming:
 
     def _begin(self, stream: Stream, partial: Partial) -> None:
         """The first bytes of a message are here: perhaps it needs more credit than the window."""
-        if partial.size + PREFIX_BYTES > stream.window:
+        if partial.size + PREFIX_BYTES > self._window:
             self._waiting[stream.number] = stream
             self._relieve()
         else:
@@ -222,7 +220,7 @@ class Incoming:
         """Admit what fits. With nothing left to take, refuse what stands in the way of all."""
         while self._waiting:
             stream = min(self._waiting.values(), key=_lacks)
-            windows = len(self._streams) * self._bounds.window + self._widened if self._promised else 0
+            windows = len(self._streams) * self._window if self._promised else 0
             if self._room + self._credit - self._promised - windows < _lacks(stream):
                 break
             del self._waiting[stream.number]
@@ -258,7 +256,7 @@ class Incoming:
         stream.since_ms = self.now_ms
         self._untaken -= 1
         due = self._release(size)
-        if (stream.room + stream.held) * 2 <= stream.window or stream.partial is not None:
+        if (stream.room + stream.held) * 2 <= self._window or stream.partial is not None:
             self._credit_stream(stream)
             return True
         return due
@@ -287,7 +285,6 @@ class Incoming:
 
     def closed(self, stream: Stream, reset: bool) -> None:
         """The stream is gone. After a reset nobody reads its messages."""
-        self._widened -= stream.window - self._bounds.window
         if stream.held:
             self._drop_partial(stream)
         if not stream.untaken:
@@ -333,7 +330,7 @@ class Incoming:
         """Give credit for what is no longer held, in halves of the window, or as a message needs it to go on."""
         if stream.remote_done or stream.deaf:
             return
-        window, partial = stream.window, stream.partial
+        window, partial = self._window, stream.partial
         credit = window - stream.room - stream.held
         if partial is not None and stream.admitted:
             credit += partial.size

@@ -33,14 +33,12 @@ class Stream:
         "turn",
         "untaken",
         "untaken_bytes",
-        "window",
     )
 
-    def __init__(self, number: int, send_window: int, window: int) -> None:
+    def __init__(self, number: int, send_window: int, room: int) -> None:
         self.number = number
         # what comes
-        self.window = window  # bytes that the peer may send before anybody reads
-        self.room = window  # that it may still send
+        self.room = room  # that the peer may still send
         self.held = 0  # bytes that came, and have no credit again
         self.since_ms = 0  # when the oldest of them came, or the last message was taken, if that is later
         self.untaken = 0  # whole messages that wait for their reader
