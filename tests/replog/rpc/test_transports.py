@@ -357,7 +357,7 @@ async def test_a_handler_knows_who_asks_whatever_the_shape_of_the_call_and_whene
     expected = Peer("User:ANONYMOUS", Role.ANY, "127.0.0.1")
     if isinstance(wire.transport, SimulatedTransport):
         expected = Peer("User:client", Role.CLIENT, "client-1")
-    elif getattr(wire.transport, "_tls", None) is not None:
+    elif getattr(wire.transport, "tls", None) is not None:
         expected = Peer("User:ann", Role.CLIENT, "127.0.0.1")
     assert wire.handlers.peers == [expected] * 6
     with pytest.raises(LookupError):
