@@ -4,7 +4,7 @@ No socket, clock or loop. A shell does, for whatever it reads: `receive`, handle
 `events`; and after calls: write `to_send`, handle `events`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from replog.log.offsets import Buffer
@@ -35,6 +35,8 @@ class Connection:
         self.took, self.holdings = self._incoming.took, self._incoming.holdings
         self._receiver = Receiver(self._streams)
         self._feed = self._receiver.frames.feed
+        self.only_message, self.place = self._receiver.only_message, self._receiver.place
+        self.places: Collection[int] = self._incoming.places  # streams whose message may have a `place`
         self._preface = PREFACE if side == "server" else b""  # what is still to come of it
         self._table = NO_TABLE  # goes before the first header block
         self._failed = False
@@ -53,11 +55,6 @@ class Connection:
             except ConnectionFailure as failure:
                 self._fails(failure)
         return self.events()
-
-    def place(self) -> memoryview | None:
-        """Where the bytes that come next may be put: into the message that they belong to. Good for one read; None: the
-        message is not known, or not large."""
-        return self._receiver.place()
 
     def landed(self, size: int, now_ms: int) -> list[Event]:
         """As `receive` of so many bytes that have been put into `place`."""

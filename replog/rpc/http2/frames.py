@@ -20,7 +20,7 @@ FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, CONNECT_ERROR, ENHA
 
 _SMALL = 4096  # slices of so few bytes are cheaper copied
 
-_HEADER = struct.Struct(">BHBBL")
+HEADER = struct.Struct(">BHBBL")
 PREFIX = struct.Struct(">BL")  # of a gRPC message: whether it is compressed, and its size
 WHOLE_MESSAGE = struct.Struct(">BHBBLBL")  # the header of a DATA frame that is one whole message, and its prefix
 _WINDOW_UPDATE = struct.Struct(">BHBBLL")
@@ -36,7 +36,7 @@ class ConnectionFailure(Exception):
 
 
 def frame_header(length: int, kind: int, flags: int, stream: int) -> bytes:
-    return _HEADER.pack(length >> 16, length & 0xFFFF, kind, flags, stream)
+    return HEADER.pack(length >> 16, length & 0xFFFF, kind, flags, stream)
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -113,7 +113,7 @@ class FrameReader:
             elif self.begun or end - position < HEADER_BYTES:
                 position += self._collect(data[position : position + self._needed()])
             else:
-                high, low, kind, flags, stream = _HEADER.unpack_from(data, position)
+                high, low, kind, flags, stream = HEADER.unpack_from(data, position)
                 length = high << 16 | low
                 stream &= MAX_STREAM
                 if length > MIN_MAX_FRAME or self.expected:
@@ -167,7 +167,7 @@ class FrameReader:
         begun += piece
         if len(begun) < HEADER_BYTES:
             return len(piece)
-        high, low, kind, flags, stream = _HEADER.unpack_from(begun)
+        high, low, kind, flags, stream = HEADER.unpack_from(begun)
         length = high << 16 | low
         stream &= MAX_STREAM
         if in_header:

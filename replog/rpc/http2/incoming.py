@@ -24,7 +24,6 @@ from replog.rpc.http2.frames import (
 from replog.rpc.http2.partial import Partial
 from replog.rpc.http2.stream import Stream
 
-_new = tuple.__new__  # a named tuple's own takes two calls
 _MESSAGE = 64  # bytes that a message costs besides its own
 _LARGE = 4 << 10  # bytes of a message from which on its reader may change it: a log stamps its batches in place
 
@@ -48,6 +47,7 @@ class Incoming:
         self._untaken = 0
         self._promised = 0  # bytes that admitted messages lack
         self._reserved = 0  # bytes of memory for messages that have not arrived
+        self.places: dict[int, Stream] = {}  # their message has its memory, and may be read into it
         self._waiting: dict[int, Stream] = {}  # their message is larger than the window, and not admitted
         self.now_ms = 0  # of what comes
         self._late: dict[int, tuple[int, int]] = {}  # untaken messages, and bytes, of streams that are closed
@@ -88,8 +88,9 @@ class Incoming:
             self._release(size)
             self._credit_stream(stream)
 
-    def take_whole(self, stream: Stream, data: Buffer) -> bool:
-        """A DATA frame, if it is one whole message and nothing about it is special: most are. Else False."""
+    def take_whole(self, stream: Stream, data: Buffer) -> bytes | bytearray | None:
+        """The message that a DATA frame is, if it is a whole one and nothing about it is special: most are. Else None,
+        and the frame has not arrived."""
         size = len(data)
         if (
             stream.special
@@ -99,10 +100,10 @@ class Incoming:
             or size >= self._room
             or self._waiting
         ):
-            return False
+            return None
         flag, length = PREFIX.unpack_from(data)
         if flag or length != size - PREFIX_BYTES or length > self._max_message or self._untaken >= self._max_untaken:
-            return False
+            return None
         self._room -= size
         stream.room -= size
         if not stream.held:
@@ -112,8 +113,7 @@ class Incoming:
         stream.untaken += 1
         self._untaken += 1
         payload = data[PREFIX_BYTES:]
-        self._emit(_new(Message, (stream.number, bytearray(payload) if size > _LARGE else bytes(payload))))
-        return True
+        return bytearray(payload) if size > _LARGE else bytes(payload)
 
     def take_in(self, stream: Stream, data: Buffer) -> None:
         """Cut messages out of what arrived."""
@@ -152,6 +152,7 @@ class Incoming:
         size = len(piece)
         if partial.should_reserve(size) and partial.lacks <= self._room + self._credit - self._reserved:
             partial.reserve()
+            self.places[stream.number] = stream
             self._count_reserved(stream, partial)
         partial.add(piece)
         self._got_on(stream, partial, size)
@@ -255,11 +256,14 @@ class Incoming:
         stream.held -= size
         stream.since_ms = self.now_ms
         self._untaken -= 1
-        due = self._release(size)
+        self._credit += size
+        due = self._waiting or self._credit >= self._batch or self._room < self._batch
+        if due:
+            self._release(0)
         if (stream.room + stream.held) * 2 <= self._window or stream.partial is not None:
             self._credit_stream(stream)
             return True
-        return due
+        return bool(due)
 
     def _took_late(self, number: int, size: int) -> bool:
         if number not in self._late:
@@ -307,6 +311,7 @@ class Incoming:
 
     def _forget_partial(self, stream: Stream) -> None:
         self._waiting.pop(stream.number, None)
+        self.places.pop(stream.number, None)
         stream.partial = None
         stream.prefix = b""
         stream.admitted = False

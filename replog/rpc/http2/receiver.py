@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.control import Control
-from replog.rpc.http2.events import Ended, Headers, Reset, Trailers
+from replog.rpc.http2.events import Ended, Event, Headers, Message, Reset, Trailers
 from replog.rpc.http2.fields import REQUEST, RESPONSE, TRAILERS, Wanted
 from replog.rpc.http2.floods import Meter
 from replog.rpc.http2.frames import (
@@ -15,8 +15,11 @@ from replog.rpc.http2.frames import (
     FLOW_CONTROL_ERROR,
     FRAME_SIZE_ERROR,
     GOAWAY,
+    HEADER,
+    HEADER_BYTES,
     HEADERS,
     MAX_STREAM,
+    MIN_MAX_FRAME,
     PADDED,
     PING,
     PRIORITY,
@@ -37,6 +40,7 @@ from replog.rpc.http2.partial import LITTLE
 from replog.rpc.http2.stream import Stream
 from replog.rpc.http2.streams import Streams
 
+_new = tuple.__new__  # a named tuple's own takes two calls
 _SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
 _OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (PRIORITY, RST_STREAM, CONTINUATION)
 
@@ -85,12 +89,29 @@ class Receiver:
 
     # -- DATA
 
+    def only_message(self, data: memoryview, now_ms: int) -> list[Event]:
+        """What `feed` of `data` would bring about if that is exactly one frame, of a small message of which nothing is
+        special: most reads are. Else nothing, and nothing has come."""
+        frames, size = self.frames, len(data) - HEADER_BYTES
+        if size < 0 or size > MIN_MAX_FRAME or frames.data_left or frames.begun or frames.expected:
+            return []
+        high, low, kind, flags, number = HEADER.unpack_from(data)
+        stream = self._open.get(number)
+        if stream is None or kind or flags or low != size or high:
+            return []
+        self._incoming.now_ms = now_ms
+        message = self._incoming.take_whole(stream, data[HEADER_BYTES:])
+        return [] if message is None else [_new(Message, (number, message))]
+
     def on_data(self, number: int, flags: int, payload: Buffer) -> None:
         stream = self._open.get(number)
-        if stream is not None and flags <= END_STREAM and self._incoming.take_whole(stream, payload):
-            if flags & END_STREAM:
-                self._end(stream)
-            return
+        if stream is not None and flags <= END_STREAM:
+            message = self._incoming.take_whole(stream, payload)
+            if message is not None:
+                self._emit(_new(Message, (number, message)))
+                if flags & END_STREAM:
+                    self._end(stream)
+                return
         stream = self._data_begins(number, len(payload))
         if flags & PADDED:
             whole = len(payload)

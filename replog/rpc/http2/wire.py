@@ -13,7 +13,6 @@ from time import monotonic
 from typing import Any, ClassVar, cast
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.offsets import Buffer
 from replog.rpc.http2 import events
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.deadlines import Deadlines
@@ -66,7 +65,7 @@ class Wire(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._descriptor = -1
-        self._landing: memoryview | None = None  # of a message, which the next read fills
+        self._landing = False  # the next read goes to the place of a message
         self._full = False  # the socket takes no more
         self._wrote = -1  # after so many reads
         self._will_write = False  # at the end of this turn
@@ -123,8 +122,11 @@ class Wire(asyncio.BufferedProtocol):
         room = self._reads.room
         if self._sealed:
             return room[:FLIGHT]
-        place = self._landing = None if self._shield is not None else self.connection.place()
-        return room if place is None else place[: len(room)]
+        if self.connection.places and self._shield is None and (place := self.connection.place()) is not None:
+            self._landing = True
+            return place[: len(room)]
+        self._landing = False
+        return room
 
     def buffer_updated(self, nbytes: int) -> None:
         self._heard = now = self._loop.time()
@@ -137,11 +139,11 @@ class Wire(asyncio.BufferedProtocol):
             if nbytes >= reads.much and not self.lost:
                 reads.brought_much(self._transport)
         else:
-            if self._landing is None:
-                came = connection.receive(reads.room[:nbytes], int(now * 1000))
+            now_ms, data = int(now * 1000), reads.room[:nbytes]
+            if self._landing:
+                came = connection.landed(nbytes, now_ms)
             else:
-                self._landing = None
-                came = connection.landed(nbytes, int(now * 1000))
+                came = connection.only_message(data, now_ms) or connection.receive(data, now_ms)
             if nbytes >= reads.much:
                 reads.brought_much(self._transport)
             self._handle(came)
@@ -160,7 +162,6 @@ class Wire(asyncio.BufferedProtocol):
         if self._look is not None:
             self._look.cancel()
         self._closed.set()
-        self._landing = None
         del self._reads  # a quarter of a MiB, which would stay for as long as some error's traceback knows this wire
 
     # -- TLS
@@ -270,7 +271,9 @@ class Wire(asyncio.BufferedProtocol):
             try:
                 if self._shield is not None:
                     pieces[:] = self._shield.seal(pieces)
-                sent = _write_some(self._descriptor, pieces)
+                sent = os.writev(self._descriptor, pieces[:MAX_PIECES])
+            except (BlockingIOError, InterruptedError):
+                sent = 0
             except OSError as error:
                 self._why = str(error)
                 self.abort()
@@ -334,11 +337,3 @@ class Wire(asyncio.BufferedProtocol):
             self._wait(ANSWER_S)
         else:
             self._wait(self._heard + self._silence_s - now)
-
-
-def _write_some(descriptor: int, pieces: Sequence[Buffer]) -> int:
-    """How many bytes the socket took. Raises OSError."""
-    try:
-        return os.writev(descriptor, pieces[:MAX_PIECES])
-    except (BlockingIOError, InterruptedError):
-        return 0

@@ -40,6 +40,34 @@ def test_several_messages_in_one_frame_and_one_in_many():
     assert raw.hears(data(1, b"c" + message(b"d"), end=True)) == [Message(1, b"ccc"), Message(1, b"d"), Ended(1)]
 
 
+def test_a_read_that_is_one_small_message_is_taken_alone_and_any_other_read_is_not():
+    raw = Raw()
+    raw.hears(headers(1))
+    small = message(b"abc")
+    read = data(1, small)
+    for other in (
+        read[:5],
+        read[:-1],
+        read + b"\0",
+        read + read,
+        data(1, small, end=True),
+        data(1, small + small),
+        data(1, small[:-1]),
+        data(1, message(b"packed", flag=1)),
+        data(1, message(bytes(20_000))),
+        data(3, small),
+        headers(3),
+    ):
+        assert raw.ours.only_message(memoryview(other), 0) == []
+        check_accounts(raw.ours)
+    assert raw.ours.held == 0
+    assert raw.ours.only_message(memoryview(read), 0) == [Message(1, b"abc")]
+    check_accounts(raw.ours)
+    assert raw.hears(read[:11]) == []
+    assert raw.ours.only_message(memoryview(read), 0) == [], "in the middle of another frame"
+    assert raw.hears(read[11:]) == [Message(1, b"abc")]
+
+
 @pytest.mark.parametrize(
     ("payload", "status"),
     [

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.events import Failed, Message
-from replog.rpc.http2.frames import frame
+from replog.rpc.http2.frames import HEADER_BYTES, PREFACE, frame
 from replog.rpc.http2.headers import encode_fields
 from tests.replog.rpc.http2.accounts import check_accounts
 from tests.replog.rpc.http2.pairs import ANSWER, OK, REQUEST, Pair
@@ -68,8 +68,8 @@ def conversation(side: str) -> bytes:
 FROM_CLIENT, FROM_SERVER = conversation("client"), conversation("server")
 
 
-def heard_in_pieces(side: str, sent: bytes, cuts: list[int], landing: bool = False) -> list:
-    """With `landing`, large messages are put into their places where that may be."""
+def heard_in_pieces(side: str, sent: bytes, cuts: list[int], as_a_wire: bool = False) -> list:
+    """As a wire does it, large messages are put into their places, and small ones taken alone, where that may be."""
     ours = Connection(side, Pair().server._streams.bounds)
     if side == "client":
         ours._streams.allowed = 10
@@ -79,7 +79,7 @@ def heard_in_pieces(side: str, sent: bytes, cuts: list[int], landing: bool = Fal
     reused = bytearray(len(sent))  # as a shell would: nothing may be kept of it
     for cut in sorted({*cuts, len(sent)}):
         while start < cut:
-            place = ours.place() if landing else None
+            place = ours.place() if as_a_wire else None
             if place is not None:
                 size = min(cut - start, len(place))
                 place[:size] = sent[start : start + size]
@@ -87,7 +87,8 @@ def heard_in_pieces(side: str, sent: bytes, cuts: list[int], landing: bool = Fal
             else:
                 size = cut - start
                 reused[:size] = sent[start:cut]
-                heard += ours.receive(memoryview(reused)[:size] if size % 2 else sent[start:cut], 0)
+                data = memoryview(reused)[:size] if size % 2 or as_a_wire else sent[start:cut]
+                heard += (ours.only_message(data, 0) if as_a_wire else []) or ours.receive(data, 0)
                 reused[:size] = bytes([0xAA]) * size
             start += size
             check_accounts(ours)
@@ -102,13 +103,22 @@ def test_any_cut_of_the_bytes_means_the_same(drawn):
         assert not any(isinstance(event, Failed) for event in whole)
         assert sum(isinstance(event, Message) for event in whole) > 10
         cuts = drawn.draw(st.lists(st.integers(0, len(sent)), max_size=60))
-        for landing in (False, True):
-            assert heard_in_pieces(side, sent, cuts, landing) == whole
+        for as_a_wire in (False, True):
+            assert heard_in_pieces(side, sent, cuts, as_a_wire) == whole
 
 
 def test_byte_by_byte_means_the_same():
     for side, sent in (("server", FROM_CLIENT[:3000]), ("client", FROM_SERVER[:3000])):
         assert heard_in_pieces(side, sent, list(range(len(sent)))) == heard_in_pieces(side, sent, [])
+
+
+def test_frame_by_frame_means_the_same():
+    for side, sent, begin in (("server", FROM_CLIENT, len(PREFACE)), ("client", FROM_SERVER, 0)):
+        ends = [begin]
+        while ends[-1] < len(sent):
+            ends.append(ends[-1] + HEADER_BYTES + int.from_bytes(sent[ends[-1] : ends[-1] + 3]))
+        assert len(ends) > 30
+        assert heard_in_pieces(side, sent, ends, as_a_wire=True) == heard_in_pieces(side, sent, [])
 
 
 @settings(max_examples=SOAK or 300, deadline=None, derandomize=not SOAK)
