@@ -16,6 +16,7 @@
 | settings that change while the cluster runs | `configs.py` |
 | who may do what: ACLs | `acls.py` |
 | metadata from an older copy and from brokers' disks | `restoration.py` |
+| settings of restored topics, by which nothing is deleted | `restored_settings.py` |
 | deletions that a broker may not know | `tombstones.py` |
 | how long one of several controllers may believe that it leads (CT-25) | `leadership.py` |
 | blocks of producer ids | `producer_ids.py` |

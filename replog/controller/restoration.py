@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
+from replog.controller.restored_settings import alter_command, as_on_disk, holding_back
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
@@ -31,6 +32,7 @@ class Held(NamedTuple):
     log_end_offset: int
     seen_epoch: int  # the highest leader epoch that it has heard of
     producer_id: int = -1  # the highest that has written to it, -1: none
+    compacted: bool = False  # it is known that its topic is
     metadata_version: int = 0  # the newest of the metadata that its broker knows
 
 
@@ -72,6 +74,7 @@ class _Restoration:
         self.remarks: list[str] = []
         self._copy = copy
         self._read = read
+        self._compacted: set[bytes] = set()  # topic ids of which a disk says so
         self._least_leader_epoch = (restorations + 1) * LEADER_EPOCHS_AHEAD  # those of the last one led perhaps nowhere
         self._least_partition_epoch = (restorations + 1) * PARTITION_EPOCHS_AHEAD
 
@@ -80,13 +83,15 @@ class _Restoration:
         versions: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
         for replica in replicas:
             versions[replica.partition.topic][replica.topic_id].append(replica.metadata_version)
+            if replica.compacted:
+                self._compacted.add(replica.topic_id)
         topics = {name: self._topic(name, ids) for name, ids in versions.items() if not self._is_deleted(name, ids)}
         for name, topic in self._copy.topics.items():
             if name in topics:
                 continue
             elsewhere = self._brokers_of(name) - self._read
             if elsewhere:
-                topics[name] = topic
+                topics[name] = self._holding_back(topic)
             else:
                 self.remarks.append(f"topic {name} of the copy is on no disk: it was deleted since, and is left out")
         return topics
@@ -114,11 +119,28 @@ class _Restoration:
                 "the one of the newest metadata is taken, and brokers keep the others as stray"
             )
         if known is None:
-            self.remarks.append(f"topic {name} is younger than the copy: its settings are not known, defaults count")
-            return Topic(name, topic_id)
-        if topic_id != known_id:
-            self.remarks.append(f"topic {name} was deleted and made again since the copy: its settings may be others")
-        return replace(known, topic_id=topic_id)
+            configs = as_on_disk({}, compacted=topic_id in self._compacted)
+            held_back = holding_back(name, configs)
+            self.remarks.append(
+                f"topic {name} is {'younger than the' if self._copy.version else 'in no'} copy: its settings are not "
+                f"known. {'It is compacted, by what is on the disks. ' if configs else ''}Defaults count, except that "
+                f"nothing is deleted until you say so: {alter_command(name, configs, held_back)}"
+            )
+            return Topic(name, topic_id, configs | held_back)
+        if topic_id == known_id:
+            return self._holding_back(known)
+        self.remarks.append(f"topic {name} was deleted and made again since the copy: its settings may be others")
+        configs = as_on_disk(known.configs, compacted=topic_id in self._compacted)
+        return self._holding_back(Topic(name, topic_id, configs))
+
+    def _holding_back(self, topic: Topic) -> Topic:
+        held_back = holding_back(topic.name, topic.configs)
+        if held_back:
+            self.remarks.append(
+                f"topic {topic.name}: nothing is deleted until you say so, as the copy may be older than its settings. "
+                f"To go by the copy: {alter_command(topic.name, topic.configs, held_back)}"
+            )
+        return replace(topic, configs={**topic.configs, **held_back})
 
     def _brokers_of(self, name: str) -> set[int]:
         states = (self._copy.partitions[tp] for tp in self._copy.index.of_topic(name))

@@ -3,7 +3,7 @@
 Where the next start would cut off what is torn, the replica ends there here, too (SG-8, LD-10).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from replog.log.errors import CorruptSnapshot, storage_errors
 from replog.log.files.names import LOG_SUFFIX, segment_file_name
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader
 from replog.log.formats.checkpoint import (
+    CLEANER_CHECKPOINT,
     LEADER_EPOCH_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     DamagedCheckpoint,
@@ -39,6 +40,7 @@ class SurveyedReplica(NamedTuple):
     log_end_offset: int
     seen_epoch: int  # the highest leader epoch that it has heard of; -1: none
     producer_id: int  # the highest that has written to it; -1: none
+    compacted: bool  # its topic is: the cleaner has taken note of it (CL-8)
 
 
 class Survey(NamedTuple):
@@ -54,10 +56,12 @@ class Survey(NamedTuple):
 def survey(directory: Path) -> Survey:
     """Of one log directory, whose broker does not run. Raises LogStorageError, INVALID_REQUEST if it is none."""
     cluster_id, broker_id = _identity(directory)
-    replicas, passed_over = [], []
+    replicas: list[SurveyedReplica] = []
+    passed_over: list[str] = []
     with held(directory), storage_errors(directory):
         is_clean = (directory / CLEAN_SHUTDOWN).exists()
         recovery_points = {} if is_clean else _recovery_points(directory)
+        compacted = _compacted(directory, passed_over)
         for path in sorted(directory.iterdir()):
             if path.name.endswith(STRAY_SUFFIX) and path.is_dir():
                 passed_over.append(f"{path} was set aside (docs/backup.md) and does not count")
@@ -73,7 +77,7 @@ def survey(directory: Path) -> Survey:
                 passed_over.append(f"{path} does not name a topic id")
                 continue
             sound_to = None if is_clean else recovery_points.get(tp, 0)
-            replicas.append(_replica(path, tp, topic_id, sound_to))
+            replicas.append(SurveyedReplica(tp, topic_id, *_log(path, sound_to), compacted=tp in compacted))
     return Survey(cluster_id, broker_id, replicas, passed_over, read_position(directory).version)
 
 
@@ -95,8 +99,17 @@ def _recovery_points(directory: Path) -> dict[TopicPartition, int]:
         return {}  # all is checked then, as at a start (LD-9)
 
 
-def _replica(path: Path, tp: TopicPartition, topic_id: bytes, sound_to: int | None) -> SurveyedReplica:
-    """`sound_to`: batches from that offset on must prove to be sound; None: all are."""
+def _compacted(directory: Path, passed_over: list[str]) -> Collection[TopicPartition]:
+    try:
+        return OffsetCheckpoint(directory / CLEANER_CHECKPOINT).read()
+    except DamagedCheckpoint as damage:
+        passed_over.append(f"{damage.message}: which of its logs are compacted is not known")
+        return ()
+
+
+def _log(path: Path, sound_to: int | None) -> tuple[int, int, int, int]:
+    """Its last epoch, its end, the highest epoch and producer id. `sound_to`: batches from that offset on must prove to
+    be sound; None: all are."""
     epochs = _epochs(path)
     bases = segment_bases(path) or [0]
     first = max(0, sum(base <= sound_to for base in bases) - 1) if sound_to is not None else len(bases) - 1
@@ -114,7 +127,7 @@ def _replica(path: Path, tp: TopicPartition, topic_id: bytes, sound_to: int | No
     if epoch == NO_EPOCH and log_end > 0:
         epoch = max((of for of, start in epochs if start < log_end), default=NO_EPOCH)
     seen_epoch = max([epoch, *(of for of, _ in epochs)])
-    return SurveyedReplica(tp, topic_id, epoch, log_end, seen_epoch, producer_id)
+    return epoch, log_end, seen_epoch, producer_id
 
 
 def _epochs(path: Path) -> tuple[tuple[int, int], ...]:

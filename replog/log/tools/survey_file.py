@@ -14,7 +14,7 @@ from replog.log.errors import storage_errors
 from replog.log.tools.survey import Survey, SurveyedReplica
 from replog.topic import parse_directory_name
 
-FORMAT = 1
+FORMAT = 2
 MAX_LINE = 4096  # characters
 MAX_DIRECTORIES = 1000
 MAX_REPLICAS = 200_000  # of one directory, with those passed over
@@ -37,7 +37,8 @@ def survey_lines(surveys: Sequence[Survey]) -> Iterator[str]:
         yield json.dumps({"metadata_version": told.metadata_version, **count})
         for replica in told.replicas:
             numbers = {name: getattr(replica, name) for name in _NUMBERS}
-            yield json.dumps({"replica": str(replica.partition), "topic_id": replica.topic_id.hex(), **numbers})
+            name, topic_id = str(replica.partition), replica.topic_id.hex()
+            yield json.dumps({"replica": name, "topic_id": topic_id, **numbers, "compacted": replica.compacted})
         for words in told.passed_over:
             yield json.dumps({"passed_over": words[: MAX_LINE // 8]})
 
@@ -75,7 +76,11 @@ def _replica(lines: "_Lines") -> SurveyedReplica:
     except (KeyError, TypeError, ValueError):
         raise lines.error("names no replica and topic id") from None
     lines.check(len(topic_id) == 16, "has a topic id that is not of 16 bytes")
-    return SurveyedReplica(partition, topic_id, *(lines.number(told, name, least=-1) for name in _NUMBERS))
+    compacted = told.get("compacted")
+    if not isinstance(compacted, bool):
+        raise lines.error("does not say whether a replica is compacted")
+    numbers = (lines.number(told, name, least=-1) for name in _NUMBERS)
+    return SurveyedReplica._make((partition, topic_id, *numbers, compacted))
 
 
 class _Lines:

@@ -61,7 +61,11 @@ def restored_store(replicas: Mapping[int, Sequence[Path]], chance: Random, copy:
     for told in surveys:
         versions[told.broker_id] = max(versions[told.broker_id], told.metadata_version)
     newest = max([known.version, *versions.values()])
-    held = [Held(told.broker_id, *replica, versions[told.broker_id]) for told in surveys for replica in told.replicas]
+    held = [
+        Held(told.broker_id, *replica, metadata_version=versions[told.broker_id])
+        for told in surveys
+        for replica in told.replicas
+    ]
     result = restored(known, held, replicas.keys(), newest // VERSIONS_AHEAD)
     before = newest + VERSIONS_AHEAD
     new_history = [

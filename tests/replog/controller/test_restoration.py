@@ -2,8 +2,9 @@
 
 import pytest
 
-from replog.config import ControllerConfig
+from replog.config import ControllerConfig, TopicConfig
 from replog.controller.broker_events import Rules, unfence
+from replog.controller.configs import ConfigChange, alter_topic_configs
 from replog.controller.decision import numbered
 from replog.controller.restoration import LEADER_EPOCHS_AHEAD, PRODUCER_IDS_AHEAD, Held, restored
 from replog.metadata.changes import Change
@@ -13,6 +14,8 @@ from replog.topic import TopicPartition
 
 ID, OTHER_ID, THIRD_ID = b"1" * 16, b"2" * 16, b"3" * 16
 TP = TopicPartition("t", 0)
+KEEPS_ALL = {"retention.ms": "-1"}
+NOT_CLEANED = {"min.compaction.lag.ms": str(2**63 - 1)}
 RULES = Rules(ControllerConfig.model_fields["min_insync_replicas"].default)
 
 
@@ -20,10 +23,10 @@ def state(*replicas, isr=None, leader_epoch=4, partition_epoch=9) -> PartitionSt
     return PartitionState(replicas, replicas if isr is None else isr, replicas[0], leader_epoch, partition_epoch)
 
 
-def copy(*partitions: PartitionState, topic_id=ID, configs=None) -> MetadataImage:
+def copy(*partitions: PartitionState, topic_id=ID, configs=KEEPS_ALL) -> MetadataImage:
     """Of a cluster with the topic t."""
     image = MetadataImage()
-    changes = [Change("cluster", None, "the-cluster"), Change("topic", "t", Topic("t", topic_id, configs or {}))]
+    changes = [Change("cluster", None, "the-cluster"), Change("topic", "t", Topic("t", topic_id, configs))]
     changes += [
         Change("partition", TopicPartition("t", number), each, topic_id) for number, each in enumerate(partitions)
     ]
@@ -37,12 +40,13 @@ def put(image, changes) -> MetadataImage:
 
 
 def held(
-    broker_id, log_end_offset, last_epoch=4, *, partition=0, topic_id=ID, seen_epoch=None, producer_id=-1, version=50
+    broker_id, end, last_epoch=4, *, partition=0, topic_id=ID, seen=None, producer_id=-1, version=50, compacted=False
 ) -> Held:
     """`version`: of the metadata that the broker knows, which is newer than the copy's."""
-    seen = last_epoch if seen_epoch is None else seen_epoch
-    tp = TopicPartition("t", partition)
-    return Held(broker_id, tp, topic_id, last_epoch, log_end_offset, seen, producer_id, version)
+    seen = last_epoch if seen is None else seen
+    return Held(
+        broker_id, TopicPartition("t", partition), topic_id, last_epoch, end, seen, producer_id, compacted, version
+    )
 
 
 def image_of(result) -> MetadataImage:
@@ -59,7 +63,7 @@ def test_who_has_the_highest_epoch_and_then_the_longest_log_may_lead_and_its_equ
 
 
 def test_it_leads_as_soon_as_it_comes_in_an_epoch_above_all_that_any_broker_has_seen():
-    image = image_of(restored(copy(state(1, 2)), [held(1, 90), held(2, 95, 4, seen_epoch=17)], {1, 2}))
+    image = image_of(restored(copy(state(1, 2)), [held(1, 90), held(2, 95, 4, seen=17)], {1, 2}))
     for broker_id in (1, 2):
         broker = BrokerRegistration(broker_id, image.version + 1, b"i" * 16, "host:1", "", True, False)
         put(image, [Change("broker", broker_id, broker)])
@@ -72,7 +76,7 @@ def test_it_leads_as_soon_as_it_comes_in_an_epoch_above_all_that_any_broker_has_
 
 
 def test_nobody_is_registered_and_settings_stay():
-    image = copy(state(1, 2), configs={"segment.bytes": "1024"})
+    image = copy(state(1, 2), configs={"segment.bytes": "1024", **KEEPS_ALL})
     broker = BrokerRegistration(1, 7, b"i" * 16, "host:1", "", False, False)
     put(image, [Change("broker", 1, broker), Change("broker_config", 1, {"leader.replication.throttled.rate": "7"})])
     after = image_of(restored(image, [held(1, 1), held(2, 1)], {1, 2}))
@@ -86,13 +90,14 @@ def test_a_topic_that_is_younger_than_the_copy_is_taken_from_the_disks_with_all_
     image = put(MetadataImage(), [Change("cluster", None, "the-cluster")])
     result = restored(image, [held(1, 5), held(3, 5), held(2, 9, partition=2), held(3, 8, partition=2)], {1, 2, 3})
     after = image_of(result)
-    assert after.topics == {"t": Topic("t", ID)}
+    assert after.topics == {"t": Topic("t", ID, KEEPS_ALL)}
     first, gap, last = after.partitions_of("t").values()
     assert (first.replicas, first.elr) == ((1, 3), (1, 3))
     assert (last.replicas, last.elr) == ((2, 3), (2,))
     assert gap.replicas == gap.elr == (1, 2, 3)
     assert result.remarks == [
-        "topic t is younger than the copy: its settings are not known, defaults count",
+        "topic t is younger than the copy: its settings are not known. Defaults count, except that nothing is deleted "
+        "until you say so: replog topic alter --topic t --delete-config retention.ms",
         "t-1: no replica of it is on any disk: it begins empty, on brokers 1, 2, 3",
     ]
 
@@ -100,11 +105,79 @@ def test_a_topic_that_is_younger_than_the_copy_is_taken_from_the_disks_with_all_
 def test_a_topic_that_was_made_again_since_the_copy_is_the_one_on_the_disks():
     """Broker 3 was down and has still the old one."""
     replicas = [held(1, 5, topic_id=OTHER_ID), held(2, 5, topic_id=OTHER_ID), held(3, 900, version=3)]
-    result = restored(copy(state(1, 2, 3), configs={"segment.ms": "5"}), replicas, {1, 2, 3})
+    result = restored(copy(state(1, 2, 3), configs={"segment.ms": "5", **KEEPS_ALL}), replicas, {1, 2, 3})
     after = image_of(result)
-    assert after.topics["t"] == Topic("t", OTHER_ID, {"segment.ms": "5"})
+    assert after.topics["t"] == Topic("t", OTHER_ID, {"segment.ms": "5", **KEEPS_ALL})
     assert (after.partitions[TP].replicas, after.partitions[TP].elr) == ((1, 2), (1, 2))
     assert result.remarks == ["topic t was deleted and made again since the copy: its settings may be others"]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_topic_without_known_settings_is_compacted_if_any_disk_says_so_and_is_not_cleaned_until_the_operator_says_so(
+    version,
+):
+    """As one that is not, most of it was cut off at the next start: holes were damage."""
+    image = put(MetadataImage(), [Change("cluster", None, "the-cluster")][:version])
+    result = restored(image, [held(1, 90), held(2, 90), held(3, 9, partition=1, compacted=True)], {1, 2, 3})
+    assert image_of(result).topics == {"t": Topic("t", ID, {"cleanup.policy": "compact", **NOT_CLEANED})}
+    assert result.remarks == [
+        f"topic t is {'younger than the copy' if version else 'in no copy'}: its settings are not known. It is "
+        "compacted, by what is on the disks. Defaults count, except that nothing is deleted until you say so: "
+        "replog topic alter --topic t --delete-config min.compaction.lag.ms"
+    ]
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete"])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_topic_that_was_made_again_is_compacted_if_the_disks_say_so_whatever_the_copy_says(policy, compacted):
+    replicas = [held(1, 5, topic_id=OTHER_ID, compacted=compacted), held(3, 900, compacted=not compacted, version=3)]
+    result = restored(copy(state(1, 3), configs={"cleanup.policy": policy, "segment.ms": "5"}), replicas, {1, 3})
+    configs = image_of(result).topics["t"].configs
+    assert TopicConfig.parse(configs, "test").compacted == compacted
+    assert configs["segment.ms"] == "5"
+
+
+@pytest.mark.parametrize(
+    ("configs", "held_back", "command"),
+    [
+        ({}, KEEPS_ALL, "--delete-config retention.ms"),
+        ({"retention.ms": "60000"}, KEEPS_ALL, "--config retention.ms=60000"),
+        ({**KEEPS_ALL, "retention.bytes": "5"}, {"retention.bytes": "-1"}, "--config retention.bytes=5"),
+        ({"cleanup.policy": "compact"}, NOT_CLEANED, "--delete-config min.compaction.lag.ms"),
+        (
+            {"cleanup.policy": "compact,delete", "min.compaction.lag.ms": "9"},
+            KEEPS_ALL | NOT_CLEANED,
+            "--delete-config retention.ms --config min.compaction.lag.ms=9",
+        ),
+        (
+            {**KEEPS_ALL, "unclean.leader.election.enable": "true"},
+            {"unclean.leader.election.enable": "false"},
+            "--config unclean.leader.election.enable=true",
+        ),
+    ],
+)
+def test_no_setting_of_the_copy_deletes_a_record_until_the_operator_says_so(configs, held_back, command):
+    """It may have been altered since, and nobody can alter it before brokers run."""
+    result = restored(copy(state(1, 2), configs=configs), [held(1, 5), held(2, 5)], {1, 2})
+    assert image_of(result).topics["t"].configs == configs | held_back
+    assert result.remarks == [
+        "topic t: nothing is deleted until you say so, as the copy may be older than its settings. To go by the copy: "
+        f"replog topic alter --topic t {command}"
+    ]
+    words = command.split()
+    options = dict(zip(words[1::2], words[::2], strict=True))
+    change = ConfigChange(
+        dict(word.split("=") for word, option in options.items() if option == "--config"),
+        [word for word, option in options.items() if option == "--delete-config"],
+    )
+    altered = alter_topic_configs(image_of(result), RULES, "t", change).answer.configs
+    assert {name: value for name, value in altered.items() if name != "min.insync.replicas"} == configs
+
+
+def test_what_deletes_nothing_stays_as_it_is():
+    for configs in (KEEPS_ALL, {**KEEPS_ALL, "max.compaction.lag.ms": "5", "unclean.leader.election.enable": "false"}):
+        result = restored(copy(state(1, 2), configs=configs), [held(1, 5), held(2, 5)], {1, 2})
+        assert (image_of(result).topics["t"].configs, result.remarks) == (configs, [])
 
 
 @pytest.mark.parametrize("late", [1, 2])
@@ -112,7 +185,7 @@ def test_a_topic_that_was_made_again_before_the_copy_is_the_one_of_the_copy(late
     """Broker 3 was down then, and has still the old one: it knows no metadata that are newer than the copy."""
     replicas = [held(broker_id, 5, version=50) for broker_id in range(1, late + 1)]
     replicas += [held(3, 900, topic_id=OTHER_ID, version=3), held(3, 900, partition=1, topic_id=OTHER_ID, version=3)]
-    image = copy(state(1, 2, 3), configs={"segment.ms": "5"})
+    image = copy(state(1, 2, 3))
     result = restored(image, replicas, {1, 2, 3})
     after = image_of(result)
     assert after.topics["t"] == image.topics["t"]

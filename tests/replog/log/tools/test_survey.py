@@ -12,7 +12,7 @@ from replog.log.directories.lock import lock
 from replog.log.directories.meta_properties import verify_or_create
 from replog.log.directories.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.log.errors import LogStorageError
-from replog.log.formats.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
+from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
 from replog.log.tools.survey import SurveyedReplica, survey
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip, segment_file
@@ -52,7 +52,7 @@ def test_an_orderly_stop(directory):
     write_marker(directory, 9, 1)
     told = survey(directory)
     assert (told.cluster_id, told.broker_id, told.passed_over) == ("the-cluster", 7, [])
-    assert told.replicas == [SurveyedReplica(TP, ID, 2, 20, 2, -1)]
+    assert told.replicas == [SurveyedReplica(TP, ID, 2, 20, 2, -1, compacted=False)]
 
 
 def test_every_cut_of_the_last_segment_after_a_crash(directory, tmp_path):
@@ -103,6 +103,17 @@ def test_the_highest_producer_id_is_that_of_the_snapshots_and_of_what_came_after
         log.abandon()
     (replica,) = survey(directory).replicas
     assert (replica.producer_id, replica.log_end_offset) == (4000, 22)
+
+
+def test_a_log_that_the_cleaners_checkpoint_names_is_compacted(directory):
+    (directory / CLEANER_CHECKPOINT).write_text("0\n2\nt 0 0\nu 0 5\n")
+    assert [replica.compacted for replica in survey(directory).replicas] == [True]
+    (directory / CLEANER_CHECKPOINT).write_text("0\n7\n")
+    told = survey(directory)
+    assert [replica.compacted for replica in told.replicas] == [False]
+    assert told.passed_over == [
+        f"{directory / CLEANER_CHECKPOINT} announces 7 entries and has 0: which of its logs are compacted is not known"
+    ]
 
 
 def test_what_names_no_topic_id_is_passed_over_and_said(directory):

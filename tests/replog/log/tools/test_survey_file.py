@@ -12,8 +12,12 @@ from replog.topic import TopicPartition
 
 ID = bytes(range(16))
 SURVEYS = [
-    Survey("c", 7, [SurveyedReplica(TopicPartition("a-b", n), ID, n - 1, 90 + n, n, -1) for n in range(3)], [], 41),
-    Survey("c", 7, [SurveyedReplica(TopicPartition("z", 19_999), ID, 1 << 30, 1 << 62, 1 << 30, 1 << 62)], ["so"], 0),
+    Survey(
+        "c", 7, [SurveyedReplica(TopicPartition("a-b", n), ID, n - 1, 90 + n, n, -1, n > 1) for n in range(3)], [], 41
+    ),
+    Survey(
+        "c", 7, [SurveyedReplica(TopicPartition("z", 19_999), ID, 1 << 30, 1 << 62, 1 << 30, 1 << 62, True)], ["so"], 0
+    ),
     Survey("c", 7, [], ["\u2028 two\nlines"], 42),
 ]
 
@@ -49,7 +53,8 @@ def test_of_a_file_that_was_cut_off_anywhere_or_goes_on_nothing_is_believed(file
 @pytest.mark.parametrize(
     ("line", "name", "value"),
     [
-        (0, "replog_survey", 2),
+        (0, "replog_survey", 1),  # it did not say what is compacted
+        (0, "replog_survey", 3),
         (0, "cluster_id", ""),
         (0, "cluster_id", 5),
         (0, "broker_id", -1),
@@ -70,6 +75,8 @@ def test_of_a_file_that_was_cut_off_anywhere_or_goes_on_nothing_is_believed(file
         (2, "last_epoch", 1.5),
         (2, "seen_epoch", 1 << 31),
         (2, "log_end_offset", 1 << 63),
+        (2, "compacted", 1),
+        (2, "compacted", None),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_line(file, line, name, value):
