@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
-from replog.controller.restored_settings import alter_command, as_on_disk, holding_back
+from replog.controller.restored_settings import UNKNOWN, alter_command, as_on_disk, holding_back
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
@@ -119,19 +119,21 @@ class _Restoration:
                 "the one of the newest metadata is taken, and brokers keep the others as stray"
             )
         if known is None:
-            configs = as_on_disk({}, compacted=topic_id in self._compacted)
+            compacted = topic_id in self._compacted
+            configs = as_on_disk(UNKNOWN, compacted=compacted)
             held_back = holding_back(name, configs)
             self.remarks.append(
                 f"topic {name} is {'younger than the' if self._copy.version else 'in no'} copy: its settings are not "
-                f"known. {'It is compacted, by what is on the disks. ' if configs else ''}Defaults count, except that "
-                f"nothing is deleted until you say so: {alter_command(name, configs, held_back)}"
+                f"known. {'It is compacted, by what is on the disks. ' if compacted else ''}Defaults count, except "
+                f"that nothing is deleted until you say so: {alter_command(name, configs, held_back)}"
             )
             return Topic(name, topic_id, configs | held_back)
         if topic_id == known_id:
             return self._holding_back(known)
         self.remarks.append(f"topic {name} was deleted and made again since the copy: its settings may be others")
-        configs = as_on_disk(known.configs, compacted=topic_id in self._compacted)
-        return self._holding_back(Topic(name, topic_id, configs))
+        return self._holding_back(
+            Topic(name, topic_id, as_on_disk(known.configs, compacted=topic_id in self._compacted))
+        )
 
     def _holding_back(self, topic: Topic) -> Topic:
         held_back = holding_back(topic.name, topic.configs)

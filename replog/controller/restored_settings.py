@@ -7,10 +7,11 @@ Brokers would delete by it within minutes, and nobody can alter a setting before
 from collections.abc import Iterable, Mapping
 
 from replog.config import topic_config
-from replog.controller.broker_events import UNCLEAN_LEADER_ELECTION
+from replog.controller.broker_events import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
 from replog.properties import MAX_LONG
 
 CLEANUP_POLICY = "cleanup.policy"
+UNKNOWN = {MIN_INSYNC_REPLICAS: "2"}  # as a new topic, it says so: brokers and controllers must go by the same number
 
 
 def as_on_disk(configs: Mapping[str, str], *, compacted: bool) -> dict[str, str]:

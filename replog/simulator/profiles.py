@@ -48,7 +48,7 @@ class FaultKind(StrEnum):
 
     OLDER_STORE = "put an older copy of the metadata store back"
     NEW_STORE = "make the metadata store again, empty"
-    LOSE_STORE = "lose the metadata store, and restore it from an older copy"
+    LOSE_STORE = "lose the metadata store, and make it of disks and perhaps an older copy"
 
     ELECT_PREFERRED = "elect preferred leaders"
     REASSIGN = "move a partition to other brokers"
@@ -172,6 +172,7 @@ PROFILES: dict[str, Profile] = {
             _at(8.0, *STORES)
             | _at(3.0, FaultKind.KILL, FaultKind.KILL_LEADERS, FaultKind.SLOW_FOLLOWER, FaultKind.RESTART)
             | _at(1.0, FaultKind.POWER_LOSS, FaultKind.ISOLATE_FROM_CONTROLLER, FaultKind.KILL_CONTROLLER),
+            compacted=0.3,
         ),
         Profile("moves", "elections and partitions on the move", _at(3.0, *LEADERSHIP) | _at(2.0, FaultKind.KILL)),
         Profile(

@@ -1,8 +1,9 @@
-"""What the replicas in a stopped broker's log directory hold: topic ids, leader epochs, log ends. Reads only.
+"""What the replicas in a stopped broker's log directory hold: topic ids, leader epochs, log ends. Changes nothing.
 
 Where the next start would cut off what is torn, the replica ends there here, too (SG-8, LD-10).
 """
 
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from replog.log.directories.metadata_position import read_position
 from replog.log.directories.partition_metadata import DamagedTopicId, read_topic_id
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import CorruptSnapshot, storage_errors
+from replog.log.files import filesystem
 from replog.log.files.names import LOG_SUFFIX, segment_file_name
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader
 from replog.log.formats.checkpoint import (
@@ -60,6 +62,8 @@ def survey(directory: Path) -> Survey:
     passed_over: list[str] = []
     with held(directory), storage_errors(directory):
         is_clean = (directory / CLEAN_SHUTDOWN).exists()
+        if not is_clean:
+            _make_durable(directory)
         recovery_points = {} if is_clean else _recovery_points(directory)
         compacted = _compacted(directory, passed_over)
         for path in sorted(directory.iterdir()):
@@ -90,6 +94,16 @@ def _identity(directory: Path) -> tuple[str, int]:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST, f"{path} does not name a cluster.id and a node.id; name a broker's log directory"
         ) from None
+
+
+def _make_durable(directory: Path) -> None:
+    """What a killed broker had written, before it is told of: no power loss may take it back then."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        if not filesystem.sync_filesystem(fd):
+            os.sync()
+    finally:
+        os.close(fd)
 
 
 def _recovery_points(directory: Path) -> dict[TopicPartition, int]:

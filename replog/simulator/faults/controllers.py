@@ -136,9 +136,10 @@ async def exchange_store(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.LOSE_STORE)
 async def lose_store(n: Nemesis, kind: FaultKind) -> None:
-    """Everybody dies. The store is made from an older copy and from all log directories: nothing committed is lost."""
+    """Everybody dies. The store is made of all log directories, and of an older copy if there is one: nothing committed
+    is lost. Without a copy, settings are lost, and so no promise may hang on one."""
     member = _running(n)
-    copy = _stored(member)
+    copy = _stored(member) if n.cluster.plan.fsync or n.chance.random() < 0.5 else []
     await n.for_a_while()
     brokers = n.cluster.members.values()
     disks = [disk for broker in brokers for disk in broker.disks]
@@ -148,17 +149,19 @@ async def lose_store(n: Nemesis, kind: FaultKind) -> None:
     newest = max(read_position(disk).version for disk in disks)
     if newest // VERSIONS_AHEAD < _stored(member)[-1].version // VERSIONS_AHEAD:
         raise NotNow  # nobody has heard of the restoration before: the next one would take its place, as is right
-    n.begin(kind, version=copy[-1].version)
+    n.begin(kind, version=copy[-1].version if copy else 0)
     everybody = list(n.cluster.everyone())
     for each in everybody:
         each.held = True
         each.kill()
     place = member.config.metadata_log_dir
     with tempfile.TemporaryDirectory() as scratch:
-        create_store(Path(scratch), copy)
+        if copy:
+            create_store(Path(scratch), copy)
         for left in place.glob(f"{DATABASE_NAME}*"):
             left.unlink()
-        restore(place, {b.broker_id: b.disks for b in brokers}, n.chance, Path(scratch) / DATABASE_NAME)
+        older = Path(scratch) / DATABASE_NAME if copy else None
+        restore(place, {b.broker_id: b.disks for b in brokers}, n.chance, older)
     for each in everybody:
         n.cluster.release(each)
 

@@ -90,7 +90,7 @@ def test_a_topic_that_is_younger_than_the_copy_is_taken_from_the_disks_with_all_
     image = put(MetadataImage(), [Change("cluster", None, "the-cluster")])
     result = restored(image, [held(1, 5), held(3, 5), held(2, 9, partition=2), held(3, 8, partition=2)], {1, 2, 3})
     after = image_of(result)
-    assert after.topics == {"t": Topic("t", ID, KEEPS_ALL)}
+    assert after.topics == {"t": Topic("t", ID, {"min.insync.replicas": "2", **KEEPS_ALL})}
     first, gap, last = after.partitions_of("t").values()
     assert (first.replicas, first.elr) == ((1, 3), (1, 3))
     assert (last.replicas, last.elr) == ((2, 3), (2,))
@@ -119,7 +119,8 @@ def test_a_topic_without_known_settings_is_compacted_if_any_disk_says_so_and_is_
     """As one that is not, most of it was cut off at the next start: holes were damage."""
     image = put(MetadataImage(), [Change("cluster", None, "the-cluster")][:version])
     result = restored(image, [held(1, 90), held(2, 90), held(3, 9, partition=1, compacted=True)], {1, 2, 3})
-    assert image_of(result).topics == {"t": Topic("t", ID, {"cleanup.policy": "compact", **NOT_CLEANED})}
+    configs = {"min.insync.replicas": "2", "cleanup.policy": "compact", **NOT_CLEANED}
+    assert image_of(result).topics == {"t": Topic("t", ID, configs)}
     assert result.remarks == [
         f"topic t is {'younger than the copy' if version else 'in no copy'}: its settings are not known. It is "
         "compacted, by what is on the disks. Defaults count, except that nothing is deleted until you say so: "

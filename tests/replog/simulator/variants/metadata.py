@@ -25,8 +25,15 @@ def _by_who_is_there(copy: MetadataImage, held: Iterable[Held], read: Set[int], 
     return restored(copy, [each._replace(last_epoch=-1, log_end_offset=0) for each in held], read, restorations)
 
 
+def _as_if_never_compacted(
+    copy: MetadataImage, held: Iterable[Held], read: Set[int], restorations: int = 0
+) -> Restored:
+    return restored(copy, [each._replace(compacted=False) for each in held], read, restorations)
+
+
 VARIANTS: list[Variant] = [
     Variant("missed-deletion-unnoticed", "many", (MetadataImage, "_leave", _leave_when_told)),
     Variant("controller-behind-obeyed", "stores", (ClusterState, "check_known", _check_nothing)),
     Variant("restored-by-who-is-there", "stores", (restoring, "restored", _by_who_is_there)),
+    Variant("restored-as-if-never-compacted", "stores", (restoring, "restored", _as_if_never_compacted)),
 ]
