@@ -1,5 +1,6 @@
 """`replog controller`: the controller in the foreground; and its store: made, copied and restored."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -120,6 +121,9 @@ Replicas = Annotated[
 ]
 
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print what cannot be known or is lost.")]
+
+
 @app.command()
 def backup(
     config: ConfigFile = None,
@@ -158,22 +162,28 @@ def restore(
     ],
     config: ConfigFile = None,
     override: Overrides = None,
+    without: Annotated[
+        list[int] | None,
+        typer.Option("--without-broker", metavar="ID", help="A broker of the copy whose disks are lost."),
+    ] = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Make the metadata store from an older copy and from the log directories of all brokers.
 
     A copy does not know which replicas have what was acknowledged since. The log directories do: the replicas whose
     last record has the highest leader epoch, and of those the longest, lead first. Name every log directory of every
-    broker; what a missing one alone had is lost, and is listed. The brokers and the controllers are stopped, and
-    nothing but the store is written. With `metadata.store=etcd` it is made in etcd.
+    broker; what a missing one alone had is lost, and is listed. A broker of the copy without any is refused, unless you
+    give it up. The brokers and the controllers are stopped, and nothing but the store is written. With
+    `metadata.store=etcd` it is made in etcd.
 
     Example: `replog controller restore --config controller.properties --from-older-copy older.sqlite
     --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3`
     """
-    _restored(_parsed(config, override), replica, from_older_copy)
+    _restored(_parsed(config, override), replica, dry_run, from_older_copy, without or ())
 
 
 @app.command()
-def rebuild(replica: Replicas, config: ConfigFile = None, override: Overrides = None) -> None:
+def rebuild(replica: Replicas, config: ConfigFile = None, override: Overrides = None, dry_run: DryRun = False) -> None:
     """Make the metadata store from the log directories of all brokers, where no copy of it is left.
 
     As `restore`, but the settings of topics and brokers, ACLs, and topics without any replica are lost. What cannot be
@@ -181,11 +191,18 @@ def rebuild(replica: Replicas, config: ConfigFile = None, override: Overrides = 
 
     Example: `replog controller rebuild --config controller.properties --replica 1=/data/1 --replica 2=/data/2`
     """
-    _restored(_parsed(config, override), replica, None)
+    _restored(_parsed(config, override), replica, dry_run)
 
 
-def _restored(config: "ControllerConfig", replicas: list[str], copy: Path | None) -> None:
+def _restored(
+    config: "ControllerConfig",
+    replicas: list[str],
+    dry_run: bool,
+    copy: Path | None = None,
+    without: Collection[int] = (),
+) -> None:
     import asyncio
+    import time
     from random import SystemRandom
 
     from replog.server.controller.formatting import store_in_etcd
@@ -198,7 +215,22 @@ def _restored(config: "ControllerConfig", replicas: list[str], copy: Path | None
         if not equals or not path or not broker_id.isdecimal():
             raise ReplogError(ErrorCode.INVALID_REQUEST, f"--replica {each!r} is not ID=PATH")
         paths.setdefault(int(broker_id), []).append(Path(path))
-    outcome = restored_store(paths, SystemRandom(), copy)
+    if config.unclean_leader_election_enable:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            "unclean.leader.election.enable=true would let the first broker that starts lead, whatever it lacks; set "
+            "it to false, and to true again when all brokers are in sync",
+        )
+    outcome = restored_store(paths, SystemRandom(), time.time_ns() // 1_000_000, copy, frozenset(without))
+    for remark in outcome.remarks:
+        print(remark)
+    told = (
+        f"cluster {outcome.image.cluster_id}, topics {len(outcome.image.topics)}, "
+        f"partitions {len(outcome.image.partitions)}, remarks {len(outcome.remarks)}"
+    )
+    if dry_run:
+        note(f"nothing is made: {told}")
+        return
 
     async def make_in_etcd() -> None:
         async with store_in_etcd(config) as store:
@@ -208,10 +240,4 @@ def _restored(config: "ControllerConfig", replicas: list[str], copy: Path | None
         asyncio.run(make_in_etcd())
     else:
         create_store(config.metadata_log_dir, outcome.records)
-    for remark in outcome.remarks:
-        print(remark)
-    image = outcome.image
-    note(
-        f"made the metadata store: cluster {image.cluster_id}, topics {len(image.topics)}, "
-        f"partitions {len(image.partitions)}, remarks {len(outcome.remarks)}; start the controller, then the brokers"
-    )
+    note(f"made the metadata store: {told}; start the controller, then the brokers")

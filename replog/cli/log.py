@@ -89,12 +89,14 @@ def survey(
 
     Example: `replog log survey /data/1 > broker-1.survey`
     """
+    import time
+
     from replog.command.output import note
     from replog.log.tools.survey import survey as survey_directory
     from replog.log.tools.survey_file import survey_lines
 
     surveys = [survey_directory(directory) for directory in directories]
-    for line in survey_lines(surveys):
+    for line in survey_lines(surveys, time.time_ns() // 1_000_000):
         print(line)
     replicas, passed_over = sum(len(each.replicas) for each in surveys), sum(len(each.passed_over) for each in surveys)
     note(f"broker {surveys[0].broker_id}: directories {len(surveys)}, replicas {replicas}, passed over {passed_over}")

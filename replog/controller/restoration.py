@@ -174,19 +174,23 @@ class _Restoration:
         without = {*known.isr, *known.elr} & self._read - holders if known is not None else set()
         if without:
             self.remarks.append(
-                f"{tp}: by the copy {_brokers(without)} had all of it, and there is none in the directories named: if "
-                "one of theirs was left out, name it, too"
+                f"{tp}: by the copy {brokers_named(without)} had all of it, and there is none in the directories "
+                "named: if one of theirs was left out, name it, too"
             )
         best = max(((replica.last_epoch, replica.log_end_offset) for replica in held), default=None)
         if best is not None:
             heirs = {r.broker_id for r in held if (r.last_epoch, r.log_end_offset) == best}
             if unread:
-                self.remarks.append(f"{tp}: what only {_brokers(unread)} had is lost, if anything: it was not read")
+                self.remarks.append(
+                    f"{tp}: what only {brokers_named(unread)} had is lost, and is cut off there, too, if it comes "
+                    "back: it was not read"
+                )
         elif unread and known is not None:
             heirs = set(unread) & {*known.isr, *known.elr} or set(unread)
+            self.remarks.append(f"{tp}: only {brokers_named(heirs)} may have it: it has no leader until that comes")
         else:
             heirs = set(replicas)
-            self.remarks.append(f"{tp}: no replica of it is on any disk: it begins empty, on {_brokers(replicas)}")
+            self.remarks.append(f"{tp}: no replica of it is on any disk: it begins empty, on {brokers_named(replicas)}")
         epochs = [replica.seen_epoch for replica in held]
         heirs_in_order = tuple(broker_id for broker_id in replicas if broker_id in heirs)
         return PartitionState(
@@ -213,6 +217,6 @@ class _Restoration:
         return (*stay, *came, *lost[:missing])
 
 
-def _brokers(ids: Iterable[int]) -> str:
+def brokers_named(ids: Iterable[int]) -> str:
     names = [str(broker_id) for broker_id in sorted(ids)]
     return f"broker{'s' if len(names) > 1 else ''} {', '.join(names)}"

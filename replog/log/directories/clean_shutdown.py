@@ -54,6 +54,16 @@ def _incarnation_id(marker: dict[str, object]) -> bytes:
         return b""
 
 
+def log_dirs_of(directory: Path) -> int:
+    """How many log directories the broker had at its last stop, by the marker; 0: not known."""
+    try:
+        marker = json.loads((directory / CLEAN_SHUTDOWN).read_bytes()[:MAX_BYTES])
+        count = marker["logDirs"]
+    except (FileNotFoundError, ValueError, RecursionError, KeyError, TypeError):
+        return 0
+    return count if type(count) is int and count > 0 else 0
+
+
 def write_marker(directory: Path, broker_epoch: int, log_dirs: int, incarnation_id: bytes = b"") -> None:
     """Say that everything is closed and durable. `log_dirs` is the number of the broker's directories."""
     path = directory / CLEAN_SHUTDOWN

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, log_dirs_of
 from replog.log.directories.lock import held
 from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.log.directories.metadata_position import read_position
@@ -53,6 +53,8 @@ class Survey(NamedTuple):
     replicas: list[SurveyedReplica]
     passed_over: list[str]
     metadata_version: int  # of the newest metadata that the broker knows
+    log_dirs: int = 0  # that the broker had when it stopped in order; 0: not known
+    written_ms: int | None = None  # by the wall clock, if it was read from a file
 
 
 def survey(directory: Path) -> Survey:
@@ -82,7 +84,8 @@ def survey(directory: Path) -> Survey:
                 continue
             sound_to = None if is_clean else recovery_points.get(tp, 0)
             replicas.append(SurveyedReplica(tp, topic_id, *_log(path, sound_to), compacted=tp in compacted))
-    return Survey(cluster_id, broker_id, replicas, passed_over, read_position(directory).version)
+    version = read_position(directory).version
+    return Survey(cluster_id, broker_id, replicas, passed_over, version, log_dirs_of(directory))
 
 
 def _identity(directory: Path) -> tuple[str, int]:

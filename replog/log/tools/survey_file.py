@@ -23,18 +23,18 @@ _MAX_OTHERS = 1 << 62  # as a restored store needs it
 _NUMBERS = ("last_epoch", "log_end_offset", "seen_epoch", "producer_id")
 
 
-def survey_lines(surveys: Sequence[Survey]) -> Iterator[str]:
-    """Of all log directories of one broker. Raises INVALID_REQUEST if they are of several."""
+def survey_lines(surveys: Sequence[Survey], now_ms: int) -> Iterator[str]:
+    """Of all log directories of one broker, by the wall clock. Raises INVALID_REQUEST if they are of several."""
     first = surveys[0]
     if len(brokers := {(told.cluster_id, told.broker_id) for told in surveys}) > 1:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST, f"the directories are of {len(brokers)} brokers; name those of one"
         )
-    broker = {"cluster_id": first.cluster_id, "broker_id": first.broker_id, "directories": len(surveys)}
-    yield json.dumps({"replog_survey": FORMAT, **broker})
+    broker = {"cluster_id": first.cluster_id, "broker_id": first.broker_id, "written_ms": now_ms}
+    yield json.dumps({"replog_survey": FORMAT, **broker, "directories": len(surveys)})
     for told in surveys:
         count = {"replicas": len(told.replicas), "passed_over": len(told.passed_over)}
-        yield json.dumps({"metadata_version": told.metadata_version, **count})
+        yield json.dumps({"metadata_version": told.metadata_version, "log_dirs": told.log_dirs, **count})
         for replica in told.replicas:
             numbers = {name: getattr(replica, name) for name in _NUMBERS}
             name, topic_id = str(replica.partition), replica.topic_id.hex()
@@ -53,20 +53,21 @@ def read_survey_file(path: Path) -> list[Survey]:
         lines.check(isinstance(cluster_id, str) and 0 < len(cluster_id) <= 64, "has no cluster_id")
         count = lines.number(broker, "directories")
         lines.check(1 <= count <= MAX_DIRECTORIES, f"has not 1 to {MAX_DIRECTORIES} directories")
-        surveys = [_directory(lines, str(cluster_id), broker_id) for _ in range(count)]
+        written_ms = lines.number(broker, "written_ms")
+        surveys = [_directory(lines, str(cluster_id), broker_id, written_ms) for _ in range(count)]
         lines.check(not file.read(1), "goes on after its end")
     return surveys
 
 
-def _directory(lines: "_Lines", cluster_id: str, broker_id: int) -> Survey:
+def _directory(lines: "_Lines", cluster_id: str, broker_id: int, written_ms: int) -> Survey:
     head = lines.next()
-    version = lines.number(head, "metadata_version")
+    version, log_dirs = lines.number(head, "metadata_version"), lines.number(head, "log_dirs")
     replicas, passed_over = lines.number(head, "replicas"), lines.number(head, "passed_over")
     lines.check(replicas + passed_over <= MAX_REPLICAS, f"has more than {MAX_REPLICAS} replicas in a directory")
     held = [_replica(lines) for _ in range(replicas)]
     lines.check(len({replica.partition for replica in held}) == replicas, "has a replica twice")
     words = [str(lines.next().get("passed_over", "?")) for _ in range(passed_over)]
-    return Survey(cluster_id, broker_id, held, words, version)
+    return Survey(cluster_id, broker_id, held, words, version, log_dirs, written_ms)
 
 
 def _replica(lines: "_Lines") -> SurveyedReplica:

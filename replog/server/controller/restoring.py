@@ -5,14 +5,14 @@ given everything, and register again.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from random import Random
 
 from replog.controller.decision import numbered
-from replog.controller.restoration import Held, restored
+from replog.controller.restoration import Held, brokers_named, restored
 from replog.errors import ErrorCode, ReplogError
 from replog.log.tools.survey import Survey, survey
 from replog.log.tools.survey_file import read_survey_file
@@ -26,6 +26,7 @@ from replog.server.controller.sqlite_store import create_store
 from replog.topic import MAX_CLUSTER_PARTITIONS
 
 VERSIONS_AHEAD = 1 << 32  # above all that is known: brokers whose disks were not read know more
+OLD_MS = 3_600_000  # a survey from before so long ago may be of a broker that has run since
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,41 @@ class Outcome:
 def restore(
     directory: Path, replicas: Mapping[int, Sequence[Path]], chance: Random, copy: Path | None = None
 ) -> Outcome:
-    """Make the store in `directory` of what `restored_store` says. Raises as that, and as `create_store`."""
-    outcome = restored_store(replicas, chance, copy)
+    """Make the store in `directory` of what `restored_store` says of log directories. Raises as that, and as
+    `create_store`."""
+    outcome = restored_store(replicas, chance, 0, copy)
     create_store(directory, outcome.records)
     return outcome
 
 
-def restored_store(replicas: Mapping[int, Sequence[Path]], chance: Random, copy: Path | None = None) -> Outcome:
+def restored_store(
+    replicas: Mapping[int, Sequence[Path]],
+    chance: Random,
+    now_ms: int,
+    copy: Path | None = None,
+    without: Set[int] = frozenset(),
+) -> Outcome:
     """From `copy`, if there is one, and all log directories, or survey files of them, of the brokers named.
 
-    Neither the brokers nor the controller run. Raises KAFKA_STORAGE_ERROR if a copy, a directory or a file cannot be
-    read; INVALID_REQUEST, INCONSISTENT_CLUSTER_ID if they do not belong together.
+    Neither the brokers nor the controller run. `now_ms` is the wall clock's. `without`: the brokers of the copy that
+    are given up. Raises KAFKA_STORAGE_ERROR if a copy, a directory or a file cannot be read; INVALID_REQUEST,
+    INCONSISTENT_CLUSTER_ID if they do not belong together, or if a broker of the copy is missing.
     """
     known = image_of(read_copy(copy)) if copy is not None else MetadataImage()
-    surveys = [
-        told for broker_id, paths in replicas.items() for path in paths for told in _surveyed(broker_id, path, known)
-    ]
+    _check_complete(known, replicas.keys(), without)
+    surveys, remarks = _surveys(replicas, known, now_ms)
+    if copy is None:
+        remarks += (
+            f"without a copy no brokers are known except those that were read, {brokers_named(replicas)}: what only "
+            "others have is lost",
+            "without a copy there are no ACLs and no quotas: only super.users may do anything, or everybody everything "
+            "with allow.everyone.if.no.acl.found=true, until they are made again (docs/backup.md)",
+        )
+    else:
+        remarks.append(
+            f"ACLs and quotas are those of the copy, {len(known.acls.by_id)} and {len(known.client_quotas)} of them: "
+            "what was revoked or denied since is allowed again; look at them before clients connect (docs/backup.md)"
+        )
     known.cluster_id = known.cluster_id or _cluster_id(surveys)
     versions: dict[int, int] = defaultdict(int)
     for told in surveys:
@@ -73,8 +93,51 @@ def restored_store(replicas: Mapping[int, Sequence[Path]], chance: Random, copy:
         Change("lineage", None, (History(chance.randbytes(HISTORY_ID_SIZE), before + 1),)),
     ]
     changes = [change for change in numbered(chain(result.changes, new_history), before) if change is not None]
-    remarks = [*result.remarks, *chain.from_iterable(told.passed_over for told in surveys)]
+    remarks += chain(result.remarks, *(told.passed_over for told in surveys))
     return Outcome(list(map(record_of, changes)), _image(changes), remarks)
+
+
+def _check_complete(known: MetadataImage, read: Set[int], without: Set[int]) -> None:
+    """Raises INVALID_REQUEST. A broker that is left out may be the only one that has what was acknowledged: another
+    would lead, and the one that was left out would cut its log when it comes back."""
+    brokers = known.brokers.keys() | {broker_id for state in known.partitions.values() for broker_id in state.replicas}
+    if wrong := without - (brokers - read):
+        raise _invalid(
+            f"--without-broker {min(wrong)}: it is no broker of the copy, or a log directory of it is named; give up "
+            "only brokers whose disks are lost"
+        )
+    if missing := brokers - read - without:
+        raise _invalid(
+            f"{brokers_named(missing)} of the copy: no log directory is named. Name all with --replica; or give up "
+            f"what nobody else has: {' '.join(f'--without-broker {broker_id}' for broker_id in sorted(missing))}"
+        )
+
+
+def _surveys(
+    replicas: Mapping[int, Sequence[Path]], known: MetadataImage, now_ms: int
+) -> tuple[list[Survey], list[str]]:
+    """And what may be wrong with them, in words."""
+    surveys: list[Survey] = []
+    remarks: list[str] = []
+    for broker_id, paths in replicas.items():
+        count, log_dirs = len(surveys), 0
+        for path in paths:
+            of_path = _surveyed(broker_id, path, known)
+            surveys += of_path
+            log_dirs = max(log_dirs, *(told.log_dirs for told in of_path))
+            written_ms = of_path[0].written_ms
+            age_ms = 0 if written_ms is None else now_ms - written_ms
+            if age_ms > OLD_MS:
+                remarks.append(
+                    f"{path} is {age_ms // 3_600_000} hours old: if broker {broker_id} ran since, it is wrong; write "
+                    "it again"
+                )
+        if log_dirs > len(surveys) - count:
+            remarks.append(
+                f"broker {broker_id} had {log_dirs} log directories when it stopped, and {len(surveys) - count} is "
+                "named: what only the others have is lost"
+            )
+    return surveys, remarks
 
 
 def _surveyed(broker_id: int, path: Path, known: MetadataImage) -> list[Survey]:

@@ -230,7 +230,10 @@ def test_of_a_broker_that_was_not_read_the_copy_is_believed():
     first, second = image_of(result).partitions_of("t").values()
     assert (first.replicas, first.elr) == ((1, 2), (1,))
     assert (second.replicas, second.elr) == ((2, 3), (3,))
-    assert result.remarks == ["t-0: what only broker 2 had is lost, if anything: it was not read"]
+    assert result.remarks == [
+        "t-0: what only broker 2 had is lost, and is cut off there, too, if it comes back: it was not read",
+        "t-1: only broker 3 may have it: it has no leader until that comes",
+    ]
 
 
 def test_a_replica_that_moved_since_is_where_it_is_and_one_that_was_lost_comes_back():

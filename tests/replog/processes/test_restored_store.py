@@ -85,8 +85,7 @@ async def test_a_compacted_topic_of_which_only_the_disks_know_keeps_every_record
             for number in range(400):
                 await (await producer.send("accounts", b"%d" % number, key=b"%d" % (number % KEYS)))
         until(lambda: log_bytes(cluster, "accounts") < 5_000, lambda: log_bytes(cluster, "accounts"))
-        before = await values(cluster, "accounts")
-        assert before[0] == b"of the beginning"
+        latest = [b"of the beginning", *(b"%d" % number for number in range(400 - KEYS, 400))]
     replicas = [word for n in (1, 2, 3) for word in ("--replica", f"{n}={cluster.data_directory(n)}")]
     for way in (("restore", "--from-older-copy", older), ("rebuild",)):
         cluster.put_back(tmp_path / "nothing")
@@ -94,7 +93,8 @@ async def test_a_compacted_topic_of_which_only_the_disks_know_keeps_every_record
         assert done.returncode == 0, done.stderr
         with cluster:
             await asyncio.to_thread(cluster.wait_for_full_isr)
-            assert await values(cluster, "accounts") == before
+            kept = await values(cluster, "accounts")
+            assert [value for value in kept if value in latest] == latest, kept
             async with Admin(cluster.bootstrap) as admin:
                 for topic in ("accounts", "idle"):
                     described = await admin.describe_topic(topic)

@@ -25,7 +25,7 @@ SURVEYS = [
 @pytest.fixture
 def file(tmp_path):
     path = tmp_path / "7.survey"
-    path.write_text("".join(f"{line}\n" for line in survey_lines(SURVEYS)))
+    path.write_text("".join(f"{line}\n" for line in survey_lines(SURVEYS, 1_700_000_000_000)))
     return path
 
 
@@ -37,7 +37,7 @@ def check_refused(path, word):
 
 
 def test_what_was_written_is_read(file):
-    assert read_survey_file(file) == SURVEYS
+    assert read_survey_file(file) == [told._replace(written_ms=1_700_000_000_000) for told in SURVEYS]
 
 
 def test_of_a_file_that_was_cut_off_anywhere_or_goes_on_nothing_is_believed(file):
@@ -59,12 +59,14 @@ def test_of_a_file_that_was_cut_off_anywhere_or_goes_on_nothing_is_believed(file
         (0, "cluster_id", 5),
         (0, "broker_id", -1),
         (0, "broker_id", 1 << 31),
+        (0, "written_ms", "now"),
         (0, "directories", 0),
         (0, "directories", 10**9),
         (1, "replicas", 10**9),
         (1, "replicas", 2),
         (1, "replicas", True),
         (1, "metadata_version", "41"),
+        (1, "log_dirs", -1),
         (1, "metadata_version", 1 << 63),
         (2, "replica", "../../etc-0"),
         (2, "replica", None),
@@ -96,4 +98,4 @@ def test_anything_else_is_refused(tmp_path, content):
 
 def test_one_file_is_of_one_broker():
     with pytest.raises(ReplogError, match="2 brokers"):
-        list(survey_lines([SURVEYS[0], SURVEYS[1]._replace(broker_id=8)]))
+        list(survey_lines([SURVEYS[0], SURVEYS[1]._replace(broker_id=8)], 1))

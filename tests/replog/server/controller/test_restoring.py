@@ -11,6 +11,7 @@ from replog.cli import controller as commands
 from replog.cli.log import survey as print_survey
 from replog.config import ControllerConfig
 from replog.errors import ErrorCode
+from replog.log.directories.clean_shutdown import write_marker
 from replog.log.directories.meta_properties import verify_or_create
 from replog.log.directories.metadata_position import Position, write_position
 from replog.log.directories.partition_metadata import write_topic_id
@@ -19,8 +20,8 @@ from replog.server.clock import SystemClock
 from replog.server.controller.backup import read_copy
 from replog.server.controller.formatting import format_etcd, store_in_etcd
 from replog.server.controller.process import controller_server
-from replog.server.controller.restoring import VERSIONS_AHEAD, restored_store
-from replog.server.controller.sqlite_store import SqliteStore
+from replog.server.controller.restoring import VERSIONS_AHEAD, Outcome, restored_store
+from replog.server.controller.sqlite_store import DATABASE_NAME, SqliteStore, create_store
 from replog.topic import TopicPartition
 from tests.replog.log.batches import fixture_t
 from tests.replog.server.controller.stores import simulated_etcd
@@ -52,28 +53,91 @@ def files(disks, tmp_path, capsys):
     return {broker_id: [tmp_path / f"{broker_id}.survey"] for broker_id in disks}
 
 
+def restored(replicas, copy=None, without=(), *, later_ms=0) -> Outcome:
+    return restored_store(replicas, random.Random(1), SystemClock().wall_ms() + later_ms, copy, set(without))
+
+
+@pytest.fixture
+def older(disks, tmp_path):
+    """A copy by which both brokers have all."""
+    create_store(tmp_path / "older", restored(disks).records)
+    return tmp_path / "older" / DATABASE_NAME
+
+
 def test_survey_files_of_other_hosts_are_as_good_as_their_directories(disks, files):
-    expected = restored_store(disks, random.Random(1))
+    expected = restored(disks)
     mixed = {1: disks[1], 2: files[2]}
     for others in (files, mixed):
-        restored = restored_store(others, random.Random(1))
-        assert (restored.records, restored.remarks) == (expected.records, expected.remarks)
+        outcome = restored(others)
+        assert (outcome.records, outcome.remarks) == (expected.records, expected.remarks)
     assert expected.records[0].version == 42 + VERSIONS_AHEAD + 1, "above what any of them knows"
     assert expected.image.partitions[TP].elr == (1, 2)
 
 
 def test_a_survey_of_another_broker_or_of_another_cluster_is_refused(disks, files, refused):
     with refused(ErrorCode.INVALID_REQUEST, "2.survey", "belongs to broker 2"):
-        restored_store({1: files[2]}, random.Random(1))
+        restored({1: files[2]})
     files[2][0].write_text(files[2][0].read_text().replace("the-cluster", "another"))
     with refused(ErrorCode.INCONSISTENT_CLUSTER_ID, "2 clusters"):
-        restored_store(files, random.Random(1))
+        restored(files)
+
+
+def test_a_broker_of_the_copy_that_was_not_surveyed_must_be_given_up(disks, older, refused):
+    """It may have had everything, and one that was surveyed not: that one led, and the other cut its log."""
+    with refused(ErrorCode.INVALID_REQUEST, "broker 1", "--replica", "--without-broker"):
+        restored({2: disks[2]}, older)
+    outcome = restored({2: disks[2]}, older, {1})
+    assert outcome.image.partitions[TP].elr == (2,)
+    assert [remark for remark in outcome.remarks if "broker 1" in remark] == [
+        "t-0: what only broker 1 had is lost, and is cut off there, too, if it comes back: it was not read"
+    ]
+    nothing = restored({1: disks[1][1:]}, older, {2})
+    assert nothing.image.partitions[TP].elr == (2,)
+    assert "t-0: only broker 2 may have it: it has no leader until that comes" in nothing.remarks
+
+
+def test_a_broker_is_given_up_only_if_the_copy_has_it_and_nothing_of_it_is_named(disks, older, refused):
+    for without, replicas, copy in (({3}, disks, older), ({2}, disks, older), ({2}, {1: disks[1]}, None)):
+        with refused(ErrorCode.INVALID_REQUEST, "--without-broker", *map(str, without)):
+            restored(replicas, copy, without)
+
+
+def test_a_survey_of_long_ago_is_remarked(files, disks):
+    assert restored(files, later_ms=3_000_000).remarks == restored(disks).remarks
+    late = restored(files, later_ms=26 * 3_600_000 + 1).remarks
+    for broker_id, (path,) in files.items():
+        assert f"{path} is 26 hours old: if broker {broker_id} ran since, it is wrong; write it again" in late
+
+
+def test_a_log_directory_that_was_left_out_is_remarked_if_the_broker_stopped_in_order(disks):
+    for path in disks[1]:
+        write_marker(path, 9, 2)
+    assert restored(disks).remarks == restored({**disks, 1: disks[1][::-1]}).remarks
+    (remark,) = set(restored({**disks, 1: disks[1][:1]}).remarks) - set(restored(disks).remarks)
+    assert remark == "broker 1 had 2 log directories when it stopped, and 1 is named: what only the others have is lost"
+
+
+def test_without_a_copy_nobody_knows_which_brokers_there_were(disks):
+    assert restored(disks).remarks[0] == (
+        "without a copy no brokers are known except those that were read, brokers 1, 2: what only others have is lost"
+    )
+
+
+def test_what_becomes_of_permissions_is_said(disks, older):
+    assert restored(disks).remarks[1] == (
+        "without a copy there are no ACLs and no quotas: only super.users may do anything, or everybody everything "
+        "with allow.everyone.if.no.acl.found=true, until they are made again (docs/backup.md)"
+    )
+    assert restored(disks, older).remarks[0] == (
+        "ACLs and quotas are those of the copy, 0 and 0 of them: what was revoked or denied since is allowed again; "
+        "look at them before clients connect (docs/backup.md)"
+    )
 
 
 def test_a_partition_that_no_cluster_has_is_refused_before_as_many_are_made(files, refused):
     files[2][0].write_text(files[2][0].read_text().replace("t-0", "t-2000000000"))
     with refused(ErrorCode.INVALID_REQUEST, "2.survey", "t-2000000000"):
-        restored_store(files, random.Random(1))
+        restored(files)
 
 
 async def test_a_store_in_etcd_is_copied_and_restored_below_another_prefix(files, tmp_path, capsys):
@@ -99,6 +163,27 @@ async def test_a_store_in_etcd_is_copied_and_restored_below_another_prefix(files
             assert (image.cluster_id, image.partitions[TP].elr) == ("the-cluster", (1, 2))
         finally:
             await server.stop()
+
+
+def test_a_dry_run_says_the_same_and_makes_nothing_and_what_is_said_comes_first(files, tmp_path, capsys, refused):
+    replicas = [f"{broker_id}={path}" for broker_id, (path,) in files.items()]
+    override = [f"metadata.log.dir={tmp_path / 'new'}", "listeners=127.0.0.1:0"]
+    commands.rebuild(replicas, None, override, dry_run=True)
+    remarks = capsys.readouterr().out
+    assert "topic t is in no copy" in remarks
+    assert not (tmp_path / "new").exists()
+    commands.rebuild(replicas, None, override)
+    assert capsys.readouterr().out == remarks
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, "already"):
+        commands.rebuild(replicas, None, override)
+    assert capsys.readouterr().out == remarks
+
+
+def test_no_unclean_election_may_come_before_all_brokers_are_there(files, tmp_path, refused):
+    replicas = [f"{broker_id}={path}" for broker_id, (path,) in files.items()]
+    override = [f"metadata.log.dir={tmp_path / 'new'}", "listeners=127.0.0.1:0", "unclean.leader.election.enable=true"]
+    with refused(ErrorCode.INVALID_CONFIG, "unclean.leader.election.enable", "false"):
+        commands.rebuild(replicas, None, override)
 
 
 def test_the_commands_write_a_file_otherwise(files, tmp_path):
