@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from replog.release import VERSION
 from spark_jobs.audit_replicas import parser
 from tests.docs.tree import ROOT
 
@@ -58,12 +59,17 @@ def split_submission(words: list[str]) -> tuple[dict[str, list[str]], list[str]]
     return options, words
 
 
+def pod_of(document: dict[str, Any]) -> dict[str, Any]:
+    pod: dict[str, Any] = document["spec"].get("jobTemplate", document)["spec"]["template"]["spec"]
+    return pod
+
+
 def containers() -> dict[str, dict[str, Any]]:
     """The container of each workload of the manifest, by the workload's name."""
     containers = {}
     for document in yaml.safe_load_all(MANIFEST.read_text()):
-        if document["kind"] in ("Deployment", "Job"):
-            (containers[document["metadata"]["name"]],) = document["spec"]["template"]["spec"]["containers"]
+        if document["kind"] in ("Deployment", "CronJob"):
+            (containers[document["metadata"]["name"]],) = pod_of(document)["containers"]
     return containers
 
 
@@ -125,9 +131,7 @@ def test_pip_knows_every_option():
 
 
 def test_the_wheel_is_called_what_the_document_calls_it():
-    version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.M)
-    assert version is not None
-    assert Path(WHEEL).name == f"replog-{version[1]}-py3-none-any.whl"
+    assert Path(WHEEL).name == f"replog-{VERSION}-py3-none-any.whl"
     (words,) = commands("unzip")
     assert words == ["-o", "-j", WHEEL, "spark_jobs/audit_replicas.py", "-d", "dist"]
     assert (ROOT / words[3]).is_file()
@@ -142,7 +146,7 @@ def test_images_files_and_objects_are_there():
     for container in containers().values():
         assert container["image"] == f"{options['--tag'][0]}:latest"
     named = [word for words in commands("kubectl") for word in words if "/" in word]
-    assert {"deploy/kubernetes/audit", "job/replog-audit"} == set(named)
+    assert {"deploy/kubernetes/audit", "--from=cronjob/replog-audit", "job/audit-now"} == set(named)
     assert "replog-audit" in containers()
 
 
@@ -151,7 +155,7 @@ def test_kubectl_knows_every_option():
     for subcommand, *words in commands("kubectl"):
         told = subprocess.run(["kubectl", subcommand, "--help"], capture_output=True, text=True, timeout=60).stdout
         for word in words:
-            assert not word.startswith("--") or f"{word}=" in told, word
+            assert not word.startswith("--") or f"{word.partition('=')[0]}=" in told, word
 
 
 def test_the_manifests_parts_find_each_other():
@@ -162,7 +166,7 @@ def test_the_manifests_parts_find_each_other():
     assert master["args"][1:] == ["--host", "$(POD_IP)", "--port", str(port)]
     assert [p["containerPort"] for p in master["ports"]] == [port]
     assert containers()["replog-spark-worker"]["args"][-1] == f"spark://{name}:{port}"
-    (wait,) = next(d for d in documents if d["kind"] == "Job")["spec"]["template"]["spec"]["initContainers"]
+    (wait,) = pod_of(next(d for d in documents if d["kind"] == "CronJob"))["initContainers"]
     assert f"/dev/tcp/{name}/{port}" in wait["command"][-1]
     given = parser().parse_args(containers()["replog-audit"]["args"][2:])
     assert given.master == f"spark://{name}:{port}"
