@@ -16,7 +16,7 @@ from replog.rpc.http2.calls import ANSWER, OK_TRAILERS, Asked, Refused, parse_re
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.fields import FieldList
-from replog.rpc.http2.frames import ENHANCE_YOUR_CALM
+from replog.rpc.http2.frames import CANCEL, ENHANCE_YOUR_CALM
 from replog.rpc.http2.handshakes import Handshakes, Refusals
 from replog.rpc.http2.reads import Reads
 from replog.rpc.http2.shield import HELLO, Shield, explained
@@ -283,6 +283,9 @@ class ServerWire(Wire):
 
     def _too_late(self, call: ServerCall) -> None:
         self._cut_short(call, _TOO_LATE)
+        if self.connection.waiting(call.exchange.stream):  # for a window: the end would be behind what nobody takes
+            self.connection.reset(call.exchange.stream, CANCEL)
+            self.write_soon()
 
     def refuse(self, stream: int, error: ReplogError) -> None:
         """End its call, and let go of its messages."""
