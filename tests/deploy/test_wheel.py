@@ -2,12 +2,19 @@
 
 import zipfile
 
+from tests.docs.tree import ROOT
 from tests.spark_jobs.standalone import build_wheel
 
 
 def test_no_generic_name_is_installed(tmp_path):
     """PyPI has a `cluster`, which would take the place of a package of ours of that name."""
     with zipfile.ZipFile(build_wheel(tmp_path)) as wheel:
-        names = {name.partition("/")[0] for name in wheel.namelist()}
+        files = set(wheel.namelist())
+    names = {name.partition("/")[0] for name in files}
     metadata = {name for name in names if name.startswith("replog-") and name.endswith(".dist-info")}
     assert names - metadata == {"replog", "leader", "follower", "spark_jobs", "pyspark_replog"}
+    contracts = {
+        f"replog/proto/{path.relative_to(ROOT / 'proto')}" for path in (ROOT / "proto/replog").rglob("*.proto")
+    }
+    assert contracts < files, "for clients in other languages"
+    assert len(contracts) > 8
