@@ -52,18 +52,18 @@ def restored(copy: MetadataImage, held: Iterable[Held], read: Set[int], restorat
     replicas = list(held)
     restoration = _Restoration(copy, read, restorations)
     topics = restoration.topics(replicas)
-    by_partition: dict[TopicPartition, list[Held]] = defaultdict(list)
+    by_topic: dict[str, dict[TopicPartition, list[Held]]] = defaultdict(lambda: defaultdict(list))
     for replica in replicas:
         topic = topics.get(replica.partition.topic)
         if topic is not None and topic.topic_id == replica.topic_id:
-            by_partition[replica.partition].append(replica)
+            by_topic[topic.name][replica.partition].append(replica)
     changes = [Change("cluster", None, copy.cluster_id)] if copy.cluster_id else []
     changes += [Change("broker_config", broker, configs) for broker, configs in copy.broker_configs.items()]
     changes += [Change("client_quota", user, quota) for user, quota in copy.client_quotas.items()]
     changes += [Change("acl", acl_id, acl) for acl_id, acl in copy.acls.by_id.items()]
     for name, topic in sorted(topics.items()):
         changes.append(Change("topic", name, topic))
-        changes += restoration.partitions(topic, by_partition)
+        changes += restoration.partitions(topic, by_topic[name])
     highest = max([copy.next_producer_id - 1, *(replica.producer_id for replica in replicas)])
     changes.append(Change("producer_ids", None, highest + 1 + PRODUCER_IDS_AHEAD))
     return Restored(changes, restoration.remarks)
@@ -153,23 +153,22 @@ class _Restoration:
         states: dict[TopicPartition, PartitionState] = {}
         if known is not None and known.topic_id == topic.topic_id:
             states = {tp: self._copy.partitions[tp] for tp in self._copy.index.of_topic(topic.name)}
-        there = [tp for tp in held if tp.topic == topic.name]
-        count = 1 + max(tp.partition for tp in [*states, *there])
-        some = next((state.replicas for state in states.values()), ()) or tuple(
-            sorted({replica.broker_id for tp in there for replica in held[tp]})
-        )
+        count = 1 + max(tp.partition for tp in [*states, *held])
+        factor = max([*(len(state.replicas) for state in states.values()), *map(len, held.values())])
         for number in range(count):
             tp = TopicPartition(topic.name, number)
-            state = self._partition(tp, states.get(tp), held.get(tp, ()), some)
+            state = self._partition(tp, states.get(tp), held.get(tp, ()), factor)
             yield Change("partition", tp, state, topic.topic_id)
 
     def _partition(
-        self, tp: TopicPartition, known: PartitionState | None, held: Collection[Held], some: tuple[int, ...]
+        self, tp: TopicPartition, known: PartitionState | None, held: Collection[Held], factor: int
     ) -> PartitionState:
-        """`some`: replicas for a partition of which nothing is known."""
+        """`factor`: how many replicas it has if the copy does not say."""
         holders = {replica.broker_id for replica in held}
-        wanted = some if known is None and not held else known.replicas if known is not None else ()
-        replicas = self._placed(wanted, holders)
+        if known is not None:
+            replicas = self._placed(known.replicas, holders)
+        else:
+            replicas = self._filled(tp, tuple(sorted(holders)), factor)
         unread = tuple(broker_id for broker_id in replicas if broker_id not in self._read)
         without = {*known.isr, *known.elr} & self._read - holders if known is not None else set()
         if without:
@@ -207,6 +206,18 @@ class _Restoration:
             elr=heirs_in_order,
             last_known_leader=heirs_in_order[0],
         )
+
+    def _filled(self, tp: TopicPartition, holders: tuple[int, ...], factor: int) -> tuple[int, ...]:
+        """Those who hold it, and others up to `factor` if so many were read: a disk that was lost may have had it."""
+        others = sorted(self._read - set(holders))
+        first = tp.partition % max(len(others), 1)  # not the same for all partitions
+        added = (*others[first:], *others[:first])[: factor - len(holders)]
+        if holders and added:
+            self.remarks.append(
+                f"{tp}: only {brokers_named(holders)} had it, and others of its topic have {factor} replicas: it comes "
+                f"to {brokers_named(added)}, too"
+            )
+        return (*holders, *added)
 
     def _placed(self, known: tuple[int, ...], holders: Set[int]) -> tuple[int, ...]:
         """Those who hold it, or may, in the order that is known; as many as there were, others who lost it included."""

@@ -94,12 +94,27 @@ def test_a_topic_that_is_younger_than_the_copy_is_taken_from_the_disks_with_all_
     first, gap, last = after.partitions_of("t").values()
     assert (first.replicas, first.elr) == ((1, 3), (1, 3))
     assert (last.replicas, last.elr) == ((2, 3), (2,))
-    assert gap.replicas == gap.elr == (1, 2, 3)
+    assert gap.replicas == gap.elr == (2, 3), "as many as the others"
     assert result.remarks == [
         "topic t is younger than the copy: its settings are not known. Defaults count, except that nothing is deleted "
         "until you say so: replog topic alter --topic t --delete-config retention.ms",
-        "t-1: no replica of it is on any disk: it begins empty, on brokers 1, 2, 3",
+        "t-1: no replica of it is on any disk: it begins empty, on brokers 2, 3",
     ]
+
+
+def test_where_a_disk_was_lost_a_topic_without_a_copy_has_as_many_replicas_as_elsewhere():
+    """Fewer in sync are enough for an acknowledgement where there are fewer replicas: that must not happen unseen."""
+    image = put(MetadataImage(), [Change("cluster", None, "the-cluster")])
+    whole = [held(1, 5), held(2, 5), held(3, 5)]
+    result = restored(image, [*whole, held(4, 9, partition=1), held(2, 8, partition=1)], {1, 2, 3, 4})
+    first, second = image_of(result).partitions_of("t").values()
+    assert first.replicas == (1, 2, 3)
+    assert (second.replicas, second.elr) == ((2, 4, 3), (4,)), "who has it comes first"
+    assert result.remarks[1:] == [
+        "t-1: only brokers 2, 4 had it, and others of its topic have 3 replicas: it comes to broker 3, too"
+    ]
+    few = restored(image, [*whole, held(2, 8, partition=1)], {1, 2})
+    assert image_of(few).partitions[TopicPartition("t", 1)].replicas == (2, 1), "nobody else was read"
 
 
 def test_a_topic_that_was_made_again_since_the_copy_is_the_one_on_the_disks():
@@ -121,11 +136,11 @@ def test_a_topic_without_known_settings_is_compacted_if_any_disk_says_so_and_is_
     result = restored(image, [held(1, 90), held(2, 90), held(3, 9, partition=1, compacted=True)], {1, 2, 3})
     configs = {"min.insync.replicas": "2", "cleanup.policy": "compact", **NOT_CLEANED}
     assert image_of(result).topics == {"t": Topic("t", ID, configs)}
-    assert result.remarks == [
+    assert result.remarks[0] == (
         f"topic t is {'younger than the copy' if version else 'in no copy'}: its settings are not known. It is "
         "compacted, by what is on the disks. Defaults count, except that nothing is deleted until you say so: "
         "replog topic alter --topic t --delete-config min.compaction.lag.ms"
-    ]
+    )
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact", "compact,delete"])
