@@ -6,7 +6,7 @@ from tests.docs.tree import ROOT
 from tests.spark_jobs.standalone import build_wheel
 
 
-def test_no_generic_name_is_installed(tmp_path):
+def test_no_generic_name_is_installed_and_the_contracts_are(tmp_path):
     """PyPI has a `cluster`, which would take the place of a package of ours of that name."""
     with zipfile.ZipFile(build_wheel(tmp_path)) as wheel:
         files = set(wheel.namelist())
