@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-partitions bench-attacks bench-cancelled soak bench-storage bench-purgatory bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-round-trips bench-partitions bench-attacks bench-cancelled soak bench-storage bench-purgatory bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -89,6 +89,9 @@ bench-inside: $(SETUP_DONE)  ## What a record costs inside: calls of functions, 
 
 bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: three clusters side by side, into docs/performance.md (four minutes)
 	$(PYTHON) -m benchmarks.extras --report docs/performance.md
+
+bench-round-trips: $(SETUP_DONE)  ## What a call costs over each transport, into docs/performance.md (a minute)
+	$(PYTHON) -m benchmarks.round_trips --report docs/performance.md
 
 bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: each size twice, with a minute until files are removed)
 	$(PYTHON) -m benchmarks.partitions --json $(RESULTS)/partitions.json --report docs/performance.md

@@ -124,8 +124,10 @@ def main() -> int:
     tune_allocator()
     names = options.only or list(ATTACKS)
     note = partial(console.print, highlight=False)
-    with page_cache_full(note):
-        report = {name: run(name, options.seconds, note, secure=options.secure) for name in names}
+    report: dict[str, Figures] = {}
+    for name in names:
+        with page_cache_full(note):
+            report[name] = run(name, options.seconds, note, secure=options.secure)
     publish("attacks-secure" if options.secure else "attacks", shown(report), {"attacks": report}, options)
     return 0
 

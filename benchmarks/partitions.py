@@ -76,16 +76,14 @@ def main() -> int:
     note = partial(console.print, highlight=False)
     # Removed at the end: ext4 looks for room past every inode that was freed in the last minutes, which made the same
     # files cost two to five times the CPU after the contender before had been removed.
-    with (
-        page_cache_full(note),
-        tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as homes,
-    ):
+    with tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as homes:
         for number in range(options.rounds):
             for count in counts:
                 for name in list(report):
                     note(f"round {number + 1} of {options.rounds}: {name}, {count} partitions")
                     try:
-                        phases = measure(name, homes, count, options, note)
+                        with page_cache_full(note):
+                            phases = measure(name, homes, count, options, note)
                     except NoKafka as error:
                         note(f"Without Kafka: {error}")
                         del report[name]

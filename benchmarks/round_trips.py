@@ -3,7 +3,7 @@
 Small: unary calls of some 200 bytes each way, alone or 16 at once. Large: produce requests of 1 MiB on a stream. Each
 transport has its turn in each round, so that a machine that changes its mind does so to all.
 
-`python -m benchmarks.round_trips`; takes about a minute.
+`make bench-round-trips`; takes about a minute.
 """
 
 import argparse
@@ -142,6 +142,10 @@ def shown(runs: list[tuple[float, float]]) -> str:
     return " / ".join(f"{statistics.median(each):.0f}" for each in zip(*runs, strict=True))
 
 
+def cpu(runs: list[tuple[float, float]]) -> float:
+    return statistics.median(each for each, _ in runs)
+
+
 def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3)
@@ -161,16 +165,11 @@ def main() -> None:
             for kind, runs in kinds.items():
                 runs.append(measure(kind, what))
     rows = [
-        [
-            what,
-            *(
-                " / ".join(f"{statistics.median(each):.0f}" for each in zip(*runs, strict=True))
-                for runs in kinds.values()
-            ),
-        ]
+        [what, *map(shown, kinds.values()), f"{cpu(kinds['h2']) / cpu(kinds['grpcio']):.2f}"]
         for what, kinds in figures.items()
     ]
-    publish("round_trips", table(["µs a message: CPU of both sides / time", *KINDS], rows), figures, options)
+    head = ["µs a message: CPU of both sides / time", *KINDS, "CPU of h2 / grpcio"]
+    publish("round_trips", table(head, rows), figures, options)
 
 
 if __name__ == "__main__":

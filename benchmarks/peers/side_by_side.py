@@ -59,7 +59,7 @@ PEERS: dict[type[Peer], Sequence[Row]] = {
     JetStreamPeer: (*(Produce(size, DEFAULTS) for size in RECORD_BYTES), *_PACED_BY_DEFAULTS, CONSUMED),
     RawPeer: (BULK, *_PACED_BY_DEFAULTS),
 }
-TURN_S = 600.0
+TURN_S = 900.0
 _WARM_UP_PACED = 1000  # records, within a second
 
 
@@ -69,24 +69,26 @@ async def turn(
     """The figures of the system's rows, by their keys. Raises CannotRun, or TimeoutError after `TURN_S`."""
     measured: dict[Row, Figures] = {}
     async with asyncio.timeout(TURN_S), peer.running(home):
-        await _warm_up(peer, consuming=CONSUMED in rows)
+        await _warm_up(peer, note, consuming=CONSUMED in rows)
         for row in dict.fromkeys(resolved(row, peer.defaults) for row in rows):
             topic = f"row-{len(measured)}"
             await peer.create(topic)
-            measured[row] = await row.run(peer, topic, seconds)
+            with await asyncio.to_thread(page_cache_full, note):
+                measured[row] = await row.run(peer, topic, seconds)
             await peer.delete(topic)
             summary = (f"{name} {value:.4g}" for name, value in measured[row].items() if isinstance(value, float))
             note(f"{peer.name}, {row.key}: {', '.join(summary)}")
     return {row.key: measured[resolved(row, peer.defaults)] for row in rows}
 
 
-async def _warm_up(peer: Peer, *, consuming: bool) -> None:
+async def _warm_up(peer: Peer, note: Callable[[str], None], *, consuming: bool) -> None:
     records = round(peer.warm_up_mb * 1e6 / KIB)
     await peer.create("warm-up")
-    await peer.produce("warm-up", KIB, records, LARGE)
-    if consuming:
-        await peer.consume("warm-up", KIB, records)
-    await peer.pace("warm-up", KIB, _WARM_UP_PACED, _WARM_UP_PACED, 0, peer.defaults)
+    with await asyncio.to_thread(page_cache_full, note):
+        await peer.produce("warm-up", KIB, records, LARGE)
+        if consuming:
+            await peer.consume("warm-up", KIB, records)
+        await peer.pace("warm-up", KIB, _WARM_UP_PACED, _WARM_UP_PACED, 0, peer.defaults)
     await peer.delete("warm-up")
 
 
@@ -133,8 +135,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
     peers = {kind: rows for kind, rows in PEERS.items() if not options.only or kind.name in options.only}
     note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
-    with page_cache_full(note):
-        report, wrong = rounds_of(peers, options.rounds, options.seconds, note)
+    report, wrong = rounds_of(peers, options.rounds, options.seconds, note)
     if options.picture:
         options.picture.write_text(picture(report))
     told = "\n\n".join([shown(report), judged(report), *wrong])

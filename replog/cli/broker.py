@@ -68,6 +68,9 @@ def decommission(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait for the next step, such as a partition.")
     ] = 600.0,
+    throttle: Annotated[
+        int | None, typer.Option(metavar="BYTES", min=1, help="Copy at most so many bytes a second to a broker.")
+    ] = None,
     bootstrap: BootstrapServer = None,
 ) -> None:
     """Take a broker out of the cluster for good, alive or dead: move its replicas away, wait, and forget it.
@@ -84,7 +87,7 @@ def decommission(
     """
     from replog.cli import decommission as work
 
-    ask(bootstrap, lambda admin: work.decommission(admin, broker, timeout, note))
+    ask(bootstrap, lambda admin: work.decommission(admin, broker, timeout, note, throttle))
     note(f"broker {broker} has left the cluster")
 
 

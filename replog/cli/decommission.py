@@ -12,7 +12,9 @@ from replog.topic import TopicPartition
 ROUNDS = 100  # of looking what is left: moves have ended, and the brokers may hear of it a moment later
 
 
-async def decommission(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None]) -> None:
+async def decommission(
+    admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None], throttle: int | None = None
+) -> None:
     """Each step looks at what is there, so the same again goes on where another one was interrupted.
 
     Raises BROKER_ID_NOT_REGISTERED; INVALID_REPLICA_ASSIGNMENT where nobody is left to take a replica;
@@ -25,7 +27,7 @@ async def decommission(admin: Admin, broker_id: int, timeout_s: float, say: Call
         if not targets:
             break
         say(f"moving {len(targets)} partitions to other brokers")
-        await carry_out(admin, targets, timeout_s)
+        await carry_out(admin, targets, timeout_s, throttle)
         await asyncio.sleep(LOOK_EVERY_S)
     else:
         raise ReplogError(

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 
 from replog.cli.asking import replica_offsets
+from replog.cli.partition_throttle import throttled
 from replog.cli.reassignment_plan import assignment_of
 from replog.client import Admin, ReplicaInfo
 from replog.command.progress import status
@@ -25,11 +27,19 @@ async def order(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> N
         raise ReplogError(refused[0].code, refused[0].message + others)
 
 
-async def carry_out(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> None:
-    """Move partitions, some at a time, until no move is under way any more.
+async def carry_out(
+    admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], timeout_s: float, throttle: int | None = None
+) -> None:
+    """Move partitions, some at a time, until no move is under way any more; with at most `throttle` bytes a second to
+    a broker.
 
     Raises REQUEST_TIMED_OUT, the moves going on, when none has ended for `timeout_s`; and as `order`.
     """
+    async with throttled(admin, plan, throttle) if throttle is not None else nullcontext():
+        await _carry_out(admin, plan, timeout_s)
+
+
+async def _carry_out(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> None:
     loop = asyncio.get_running_loop()
     waiting, under_way = sorted(plan), set[TopicPartition]()
     deadline = loop.time() + timeout_s

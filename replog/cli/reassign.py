@@ -44,7 +44,7 @@ def reassign(
     ] = 600.0,
     throttle: Annotated[
         int | None,
-        typer.Option(metavar="BYTES", min=1, help="Copy at most so many bytes a second; needs --topic and --wait."),
+        typer.Option(metavar="BYTES", min=1, help="Copy at most so many bytes a second to a broker; needs --wait."),
     ] = None,
     bootstrap: BootstrapServer = None,
 ) -> None:
@@ -70,7 +70,6 @@ def reassign(
     _check(not verify or plan is not None, "--verify needs --plan")
     _check(not cancel or from_broker is None, "--cancel needs --topic or --plan")
     _check(throttle is None or wait, "--throttle is removed when the move is done, so it needs --wait")
-    _check(throttle is None or topic is not None, "--throttle is for --topic; for more there is replog broker-config")
     if topic is not None:
         _check(partition is not None, "name the --partition, too")
         assert partition is not None
@@ -83,14 +82,14 @@ def reassign(
             cancelled = ask(bootstrap, lambda admin: _cancel(admin, wanted))
             note(f"{cancelled} moves are cancelled")
         else:
-            _move(wanted, wait, timeout, bootstrap)
+            _move(wanted, wait, timeout, throttle, bootstrap)
     else:
         wanted = ask(bootstrap, lambda admin: generated(admin, from_broker))
         if generate:
             print(to_json(wanted))
             note(f"a plan of {len(wanted)} moves; carry it out with: replog partition reassign --plan FILE --wait")
         else:
-            _move(wanted, wait, timeout, bootstrap)
+            _move(wanted, wait, timeout, throttle, bootstrap)
 
 
 def _check(sound: bool, remedy: str) -> None:
@@ -107,14 +106,14 @@ async def generated(admin: "Admin", from_broker: int | None) -> Assignment:
     return planner.spread() if from_broker is None else planner.leave([from_broker])
 
 
-def _move(wanted: Assignment, wait: bool, timeout: float, bootstrap: str | None) -> None:
+def _move(wanted: Assignment, wait: bool, timeout: float, throttle: int | None, bootstrap: str | None) -> None:
     from replog.cli.partition_moves import carry_out, order, wait_until_known
 
     async def moved(admin: Any) -> None:
         there = assignment_of(await admin.describe_topics())
         print(to_json({tp: there[tp] for tp in wanted if tp in there}))
         if wait:
-            await carry_out(admin, wanted, timeout)
+            await carry_out(admin, wanted, timeout, throttle)
             await wait_until_known(admin, wanted)
         else:
             await order(admin, wanted)
@@ -168,7 +167,7 @@ def _reassign_one(
             return
         from replog.cli.partition_throttle import throttled
 
-        async with throttled(admin, tp, target, throttle):
+        async with throttled(admin, {tp: target}, throttle):
             await order(admin)
 
     async def order(admin: Any) -> None:

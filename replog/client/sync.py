@@ -62,15 +62,16 @@ def _blocking(method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]]) -> Ca
     return call
 
 
-def _on_loop(method: Callable[Concatenate[C, P], None]) -> Callable[Concatenate[Any, P], None]:
+def _on_loop(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Any, P], T]:
     """The same method, run by the loop's thread."""
 
     @functools.wraps(method)
-    def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> None:
-        async def called() -> None:
-            method(self._client, *arguments, **options)
+    def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
+        async def called() -> T:
+            return method(self._client, *arguments, **options)
 
-        self._run(called())
+        outcome: T = self._run(called())
+        return outcome
 
     return call
 
@@ -79,6 +80,8 @@ class SyncProducer(_Blocking):
     """`Producer`; takes its arguments."""
 
     _async_class = Producer
+
+    metrics = _on_loop(Producer.metrics)
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, **options: Any) -> RecordMetadata:
         """Send one record and wait for its outcome."""
@@ -108,6 +111,7 @@ class SyncConsumer(_Blocking):
     fetch = _blocking(Consumer.fetch)
     position = _blocking(Consumer.position)
     end_offsets = _blocking(Consumer.end_offsets)
+    metrics = _on_loop(Consumer.metrics)
     offsets_for_times = _blocking(Consumer.offsets_for_times)
 
 

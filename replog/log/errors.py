@@ -124,6 +124,11 @@ class LogStorageError(_LogError):
         self.path = path
 
 
+def is_of_the_disk(error: ReplogError) -> bool:
+    """Whether the disk itself failed, not what lies on it or who else uses it."""
+    return isinstance(error, LogStorageError) and isinstance(error.__cause__, OSError)
+
+
 class Passing(_LogError):
     """Nothing was done, and a later try may succeed: the disk is sound."""
 

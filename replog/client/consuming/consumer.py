@@ -8,6 +8,7 @@ from typing import Literal, Self, TypeVar
 from replog.backoff import Backoff
 from replog.client.consuming.fetch_stream import AssignedPartition
 from replog.client.consuming.fetcher import D, Decode, Fetcher, FetchSettings, LogTruncated
+from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from replog.client.records import Record
@@ -193,6 +194,11 @@ class Consumer:
         except TimeoutError:
             pass
         return taken
+
+    def metrics(self) -> Counts:
+        """What it has done so far, in the words of Kafka's consumer: records, bytes, fetches and their latency in ms,
+        and by how many offsets the partition that is furthest behind lags."""
+        return {**self._fetcher.counts.shown(), "records-lag-max": self._fetcher.lag()}
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Record after record, without end; `position` follows each."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch_size import FetchSize
@@ -34,6 +35,7 @@ class AssignedPartition:
     asked_by: "FetchStream | None" = None  # whose session it is in; never in two, even if its leader moves
     asked_of: Leader | None = None  # the leader, or a follower that stands in for it, as it was named last
     read_replica: tuple[int, float] | None = None  # whom the leader named, until when (loop time, s)
+    end: int | None = None  # where its readers wait, as the last answer had it
     leader_only_until: float = 0.0  # a follower failed: the leader need not name one before (loop time, s)
 
     def __post_init__(self) -> None:
@@ -65,6 +67,7 @@ class FetchOwner(Protocol):
     request_timeout_s: float
     partition_max_bytes: int
     size: FetchSize
+    counts: ConsumerCounts
 
     def fetch_request(self) -> log_pb2.FetchRequest:
         """A request without partitions."""
@@ -199,9 +202,10 @@ class FetchStream:
             await self._stream.send(request)
             response: WithRecords[log_pb2.FetchResponse] | None
             response = await self._stream.receive(max_wait_s + timeout_s)
-            took_s = asyncio.get_running_loop().time() - asked_at - max_wait_s
+            took_s = asyncio.get_running_loop().time() - asked_at
             if response is not None:
-                self._owner.size.answered(sum(map(len, response.records)), took_s, timeout_s)
+                self._owner.counts.fetches.took(took_s)
+                self._owner.size.answered(sum(map(len, response.records)), took_s - max_wait_s, timeout_s)
             return response
         finally:
             self._suspicion.cancel()

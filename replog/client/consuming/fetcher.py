@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 
 from replog.backoff import Backoff
 from replog.client.consuming.fetch_stream import AssignedPartition, Chunk, Fetch, FetchStream
+from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import list_offsets_once
 from replog.client.records import Record, decode_fetched
@@ -82,6 +83,7 @@ class Fetcher:
         self.states: dict[TopicPartition, AssignedPartition] = {}
         self.news = asyncio.Event()  # a chunk, a position or an error
         self.size = FetchSize(settings.max_bytes)
+        self.counts = ConsumerCounts()
         self._backoff = backoff
         self._settings = settings
         self._reset = settings.reset
@@ -162,6 +164,7 @@ class Fetcher:
             self._truncated(state, answer.diverging_epoch.end_offset)
         else:
             state.failures = 0
+            state.end = answer.last_stable_offset if self._settings.read_committed else answer.high_watermark
             return True
         return False
 
@@ -314,7 +317,13 @@ class Fetcher:
         else:
             taken = [records.popleft() for _ in range(max_records)]
             state.position = records[0].offset
+        self.counts.records += len(taken)
         return taken
+
+    def lag(self) -> int:
+        """By how many offsets the partition that is furthest behind is behind the end that its last answer named."""
+        known = (s.end - s.position for s in self.states.values() if s.end is not None and s.position is not None)
+        return max(0, max(known, default=0))
 
     def take_decoded(self, decode: Decode[D]) -> D | None:
         """What `decode` makes of the oldest chunk, moving the position behind it; or the error of a partition."""
@@ -335,6 +344,7 @@ class Fetcher:
             if self.states.get(state.partition) is not state:
                 continue
             assert state.position is not None
+            self.counts.bytes += len(chunk.records)
             try:
                 return state, decode(chunk.records, *state.partition, state.position, chunk.aborted)
             except ReplogError as error:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice, repeat, takewhile
 from typing import NamedTuple
 
+from replog.client.counts import ProducerCounts
 from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, ProducerId, Sequences
 from replog.client.records import BatchBuilder, Encoded, Headers
 from replog.errors import ErrorCode, ReplogError
@@ -202,6 +203,7 @@ class Accumulator:
         self.topics: dict[str, list[PartitionQueue]] = {}
         self._busy: dict[PartitionQueue, None] = {}  # those with batches, waiting or in flight
         self.used_bytes = 0
+        self.counts = ProducerCounts()
         self.flushing = 0  # flushes under way: nothing lingers meanwhile
         self._batch_size = batch_size
         self._codec = codec_number
@@ -322,6 +324,13 @@ class Accumulator:
             return
         batch.outcome.settle()
         self.used_bytes -= batch.bytes
+        counts, records = self.counts, batch.records.count
+        if batch.outcome.error is None:
+            counts.sent += records
+            counts.batches += 1
+            counts.bytes += batch.bytes
+        else:
+            counts.failed += records
         if self._waiters:
             self._wake_waiter()
 
@@ -341,6 +350,8 @@ class Accumulator:
             if not queue.admits(batch, oldest) or (taken and (full or not self._due(queue, batch))):
                 break
             again = batch.sequence is not None
+            if batch.attempts:
+                self.counts.retried += batch.records.count
             if oldest is None:
                 oldest, queue.resending = batch, again
                 if again:

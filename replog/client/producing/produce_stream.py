@@ -190,6 +190,7 @@ class ProduceStream:
                 ErrorCode.INVALID_REQUEST, f"{self.address} answered request {answer.correlation_id} for {answered}"
             )
         del self._in_flight[answer.correlation_id]
+        self._sender.accumulator.counts.requests.took(self._loop.time() - known[0])
         results = iter(answer.partitions)
         for queue, batches in flights:
             self._sender.answered(self, queue, batches, list(islice(results, len(batches))))

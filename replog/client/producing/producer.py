@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Literal, Self
 
 from replog.backoff import Backoff
+from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, RecordMetadata
 from replog.client.producing.idempotence import Identity
@@ -193,6 +194,16 @@ class Producer:
             if running:
                 await self._sender.stop()
             await self._metadata.close()
+
+    def metrics(self) -> Counts:
+        """What it has done so far, in the words of Kafka's producer: records, requests and their latency in ms, bytes
+        of the buffer."""
+        used = self._accumulator.used_bytes
+        return {
+            **self._accumulator.counts.shown(),
+            "buffer-total-bytes": self._buffer_memory,
+            "buffer-available-bytes": self._buffer_memory - used,
+        }
 
     def _current(self, topic: str, key: bytes | None, partition: int | None) -> PartitionQueue | None:
         """Where such a record goes if the batch there takes it; None if that is to be found out."""

@@ -24,7 +24,7 @@ from replog.log.directories.lock import lock
 from replog.log.directories.meta_properties import verify_or_create
 from replog.log.directories.partition_metadata import DamagedTopicId, read_topic_id
 from replog.log.epochs import save_all
-from replog.log.errors import LogStorageError, storage_errors
+from replog.log.errors import LogStorageError, is_of_the_disk, storage_errors
 from replog.log.files.opening import has_records, open_fd
 from replog.log.files.replacing import fsync_directory
 from replog.log.files.together import Together
@@ -75,9 +75,9 @@ class LogDirectory:
     def __init__(self, path: Path, *, cluster_id: str, node_id: int, randbytes: RandomBytes, log_dirs: int = 1) -> None:
         """Lock the directory (created if missing), check its identity, and find out how the last stop was.
 
-        `randbytes` makes the identifiers in names. `log_dirs` is the number of the broker's directories. Raises
-        LogStorageError if the directory cannot be used or another process has it, INCONSISTENT_CLUSTER_ID or
-        INVALID_CONFIG if it belongs to another broker.
+        `randbytes` makes the identifiers in names. `log_dirs` is the number of the broker's directories: one of
+        several is `offline` if its disk fails. Raises LogStorageError if the only one cannot be used or another process
+        has it, INCONSISTENT_CLUSTER_ID or INVALID_CONFIG if it belongs to another broker.
         """
         self.path = path
         self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
@@ -102,21 +102,34 @@ class LogDirectory:
         self._writing = threading.Lock()  # a checkpoint: the last writer has the newest offsets
         self._forgetting = threading.Lock()  # who comes second waits until it is done
         self._held = ExitStack()  # descriptors, until the end
+        self.clean, self.previous_stop = False, CleanStop()
+        try:
+            self._take(cluster_id, node_id)
+        except ReplogError as error:
+            self._lose(error)
+
+    def _take(self, cluster_id: str, node_id: int) -> None:
+        path = self.path
         with storage_errors(path):
             missing = [place for place in (path, *path.parents) if not place.exists()]
             path.mkdir(parents=True, exist_ok=True)
             for made in missing:
                 fsync_directory(made.parent)  # or a crash would take all that is flushed below
             self._held.callback(os.close, lock(path))
-        try:
             verify_or_create(path, cluster_id=cluster_id, node_id=node_id, directory_id=self._new_id())
-            with storage_errors(path):
-                self._fd = open_fd(path, os.O_RDONLY)  # for fsyncs of names, also when no descriptor is left
-                self._held.callback(os.close, self._fd)
-                self.clean, self.previous_stop = take_marker(path, log_dirs)
-        except ReplogError:
-            self.abandon()
-            raise
+            self._fd = open_fd(path, os.O_RDONLY)  # for fsyncs of names, also when no descriptor is left
+            self._held.callback(os.close, self._fd)
+            self.clean, self.previous_stop = take_marker(path, self._log_dirs)
+
+    def _lose(self, error: ReplogError) -> None:
+        """One of several whose disk failed is offline from the start; anything else ends the start."""
+        self.abandon()
+        if self._log_dirs == 1 or not isinstance(error, LogStorageError) or not is_of_the_disk(error):
+            raise error
+        for lost in (self._logs, self._topic_ids, self._futures, self.failed):
+            lost.clear()
+        self.previous_stop = CleanStop()
+        self.offline = error
 
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
@@ -142,13 +155,22 @@ class LogDirectory:
     def load(
         self, configs: Callable[[TopicPartition], TopicConfig], on_progress: Report | None = None
     ) -> dict[TopicPartition, Log]:
-        """Open the log of every partition directory, recovering what an unclean stop may have torn.
+        """Open the log of every partition directory, recovering what an unclean stop may have torn. Nothing if it is
+        `offline`, or is from now on because its disk fails.
 
         A directory that cannot be loaded is reported, kept in `failed`, and left as it is. One that is missing makes
         the last stop count as unclean for the controller (`previous_stop`). An unreadable checkpoint of
         recovery points or log starts counts as empty; one of high watermarks raises DamagedCheckpoint (1.3).
         """
         report = on_progress or (lambda _: None)
+        if self.offline is None:
+            try:
+                self._load(configs, report)
+            except ReplogError as error:
+                self._lose(error)
+        return dict(self._logs)
+
+    def _load(self, configs: Callable[[TopicPartition], TopicConfig], report: Report) -> None:
         try:
             high_watermarks = self._high_watermarks.read()
         except DamagedCheckpoint as damage:
@@ -206,7 +228,6 @@ class LogDirectory:
             self.checkpoint_recovery_points()  # or records appended there would count as durable after a crash
         for tp, log in self._logs.items():
             self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # what comes there next is dirty
-        return dict(self._logs)
 
     def _load_directory(self, path: Path, opened: Opened, report: Report) -> None:
         """One subdirectory: a log, a future log, the rest of a deletion, or something else."""
@@ -227,6 +248,8 @@ class LogDirectory:
         try:
             loaded, reason = opened(path, tp), "it was never begun"
         except ReplogError as error:
+            if self._log_dirs > 1 and is_of_the_disk(error):
+                raise
             loaded, reason = None, error.message
             if not is_future:
                 report(f"cannot load {path}: {reason}")

@@ -57,7 +57,10 @@ class LogManager:
     `close` (or `abandon`)."""
 
     def __init__(self, paths: Sequence[Path], *, cluster_id: str, node_id: int, randbytes: RandomBytes) -> None:
-        """Take every directory, or none: raises what `LogDirectory` does."""
+        """Take every directory, or none, except those of several whose disks fail: these are `offline`.
+
+        Raises what `LogDirectory` does, and LogStorageError if no disk works.
+        """
         self.directories: list[LogDirectory] = []
         self.on_truncated: Callable[[TopicPartition, Log], None] = lambda _tp, _log: None
         self.on_unsaved: Callable[[], None] = lambda: None
@@ -70,6 +73,7 @@ class LogManager:
                 directory.on_truncated = lambda tp, log: self.on_truncated(tp, log)
                 directory.on_unsaved = lambda: self.on_unsaved()
                 self.directories.append(directory)
+            self._check_any_works()
         except ReplogError:
             self.abandon()
             raise
@@ -97,6 +101,15 @@ class LogManager:
     def working(self) -> Sequence[LogDirectory]:
         """Those that are not offline."""
         return [directory for directory in self.directories if directory.offline is None]
+
+    @property
+    def offline(self) -> Mapping[Path, LogStorageError]:
+        """Those that are, and why."""
+        return {each.path: each.offline for each in self.directories if each.offline is not None}
+
+    def _check_any_works(self) -> None:
+        if not self.working:
+            raise next(iter(self.offline.values()))
 
     def directory_of(self, path: Path | None) -> LogDirectory | None:
         """The one that `path` lies in."""
@@ -132,7 +145,7 @@ class LogManager:
     def load(self, configs: Callable[[TopicPartition], TopicConfig], on_progress: Report | None = None) -> None:
         """`LogDirectory.load` for every directory, after finishing the swaps that a crash interrupted.
 
-        Raises LogStorageError, naming both, if two directories have a log of the same partition.
+        Raises LogStorageError, naming both, if two directories have a log of the same partition, and if no disk works.
         """
         self._finish_swaps(on_progress or (lambda _: None))
         homes: dict[TopicPartition, LogDirectory] = {}
@@ -145,6 +158,7 @@ class LogManager:
                         "are there; move the one away that is not to be used"
                     )
                 homes[tp] = directory
+        self._check_any_works()
         moving: dict[TopicPartition, LogDirectory] = {}
         void = LogChange()
         for directory in self.directories:
@@ -160,7 +174,7 @@ class LogManager:
 
     def _finish_swaps(self, report: Report) -> None:
         """Give a future log the plain name if a deleted directory has its identifier."""
-        paths = [directory.path for directory in self.directories]
+        paths = [directory.path for directory in self.working]
         with storage_errors(paths[0]):
             names = [(path, SET_ASIDE.fullmatch(name)) for path in paths for name in sorted(os.listdir(path))]
             deleted = {match["id"] for _, match in names if match is not None and match["suffix"] == DELETE_SUFFIX}

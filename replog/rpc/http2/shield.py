@@ -5,7 +5,7 @@ asyncio's own TLS would have a buffer of 256 KiB for every connection, and one c
 
 import contextlib
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from replog.log.offsets import Buffer
@@ -21,6 +21,7 @@ class Shield:
         self.open = False  # the handshake is done
         self.ended = False  # the peer said that nothing more comes
         self._came, self._leaves = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._rest = memoryview(b"")  # of what came
         self._tls = context.wrap_bio(self._came, self._leaves, server_side=server is None, server_hostname=server)
 
     def begin(self) -> None:
@@ -28,41 +29,58 @@ class Shield:
         with contextlib.suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()
 
-    def receive(self, data: Buffer, room: memoryview) -> Iterator[memoryview]:
-        """The plain text of what came, in pieces that hold until the next one. Raises ssl.SSLError.
+    def came(self, data: memoryview) -> None:
+        """What a socket brought. `shake` and `fill` take it all before there is more."""
+        self._rest = data
 
-        Look at `open` and `outgoing` before and after: a handshake may go on or end here.
-        """
-        came, tls, filled = self._came, self._tls, 0
-        for begin in range(0, len(data), PART):
-            came.write(data[begin : begin + PART])
+    def shake(self) -> bool:
+        """Go on with the handshake. Whether it is done. Raises ssl.SSLError."""
+        while not self.open:
             try:
-                if not self.open:
-                    tls.do_handshake()
-                    self.open = True
-                    yield room[:0]
-                while came.pending or tls.pending():
-                    size = cast(int, tls.read(RECORD, cast(bytearray, room[filled : filled + RECORD])))
-                    if not size:
-                        self.ended = True
-                        break
-                    filled += size
-                    if filled > len(room) - RECORD:
-                        yield room[:filled]
-                        filled = 0
+                self._tls.do_handshake()
+                self.open = True
             except ssl.SSLWantReadError:
-                pass
-        if filled:
-            yield room[:filled]
+                if not self._feed():
+                    break
+        return self.open
+
+    def fill(self, room: memoryview) -> int:
+        """Put plain text of what came into `room`: how many bytes, 0 if there is no more. Raises ssl.SSLError."""
+        came, tls, filled = self._came, self._tls, 0
+        while filled < len(room) and (came.pending or tls.pending() or self._feed()):
+            try:
+                size = cast(int, tls.read(RECORD, cast(bytearray, room[filled : filled + RECORD])))
+            except ssl.SSLWantReadError:  # it has a part of a record
+                continue
+            if not size:
+                self.ended = True
+                break
+            filled += size
+        return filled
+
+    def _feed(self) -> bool:
+        """The next part of what came. Whether there was one."""
+        part, self._rest = self._rest[:PART], self._rest[PART:]
+        return self._came.write(part) > 0
 
     def seal(self, pieces: Sequence[Buffer]) -> list[bytes]:
-        """As records of TLS. Only while `open`. Raises ssl.SSLError."""
-        plain = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        sealed, begin = [], 0
-        while begin < len(plain):
-            begin += self._tls.write(plain[begin : begin + RECORD])
-            sealed.append(self._leaves.read())
+        """As records of TLS, small pieces together in one. Only while `open`. Raises ssl.SSLError."""
+        sealed, small = list[bytes](), list[Buffer]()
+        for piece in pieces:
+            if len(piece) < RECORD:
+                small.append(piece)
+                continue
+            self._seal(b"".join(small), sealed)
+            small.clear()
+            self._seal(piece, sealed)
+        self._seal(b"".join(small), sealed)
         return sealed
+
+    def _seal(self, plain: Buffer, sealed: list[bytes]) -> None:
+        view = memoryview(plain)
+        for begin in range(0, len(view), RECORD):
+            self._tls.write(view[begin : begin + RECORD])  # all of it: there is always memory
+            sealed.append(self._leaves.read())
 
     def outgoing(self) -> bytes:
         """What TLS itself has to say: a handshake, an alert."""

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any, ClassVar, cast
 
 from replog.errors import ErrorCode, ReplogError
+from replog.log.offsets import Buffer
 from replog.rpc.http2 import events
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.deadlines import Deadlines
@@ -140,10 +141,7 @@ class Wire(asyncio.BufferedProtocol):
                 reads.brought_much(self._transport)
         else:
             now_ms, data = int(now * 1000), reads.room[:nbytes]
-            if self._landing:
-                came = connection.landed(nbytes, now_ms)
-            else:
-                came = connection.only_message(data, now_ms) or connection.receive(data, now_ms)
+            came = connection.landed(nbytes, now_ms) if self._landing else self._received(data, now_ms)
             if nbytes >= reads.much:
                 reads.brought_much(self._transport)
             self._handle(came)
@@ -175,16 +173,14 @@ class Wire(asyncio.BufferedProtocol):
                 return
             self._shield = shield
         try:
-            for plain in shield.receive(data, self._reads.plain):
-                if self._sealed:
-                    self._sealed = False
-                    self._say(shield.outgoing())
-                    self.on_open(shield)
-                    self._write()
-                if self._refused:
-                    return
-                if plain:
-                    self._handle(self.connection.receive(plain, now_ms))
+            shield.came(data)
+            if self._sealed and shield.shake():
+                self._sealed = False
+                self._say(shield.outgoing())
+                self.on_open(shield)
+                self._write()
+            if shield.open:
+                self._take_plain(shield, now_ms)
         except ssl.SSLError as error:
             self.on_unsafe(error)
             self.refuse_connection(self._why, shield.outgoing())
@@ -192,6 +188,18 @@ class Wire(asyncio.BufferedProtocol):
         self._say(shield.outgoing())
         if shield.ended:
             self.close()
+
+    def _take_plain(self, shield: Shield, now_ms: int) -> None:
+        connection, room = self.connection, self._reads.plain
+        while not self._refused:
+            place = connection.place() if connection.places else None
+            size = shield.fill(room if place is None else place)
+            if not size:
+                break
+            self._handle(connection.landed(size, now_ms) if place is not None else self._received(room[:size], now_ms))
+
+    def _received(self, data: memoryview, now_ms: int) -> list[events.Event]:
+        return self.connection.only_message(data, now_ms) or self.connection.receive(data, now_ms)
 
     @property
     def _refused(self) -> bool:
@@ -267,10 +275,11 @@ class Wire(asyncio.BufferedProtocol):
     def _write(self) -> None:
         connection = self.connection
         while not (self._full or self.lost or self._sealed) and (pieces := connection.to_send(WRITE_BYTES)):
-            plain = sum(map(len, pieces))
+            plain = size = sum(map(len, pieces))
             try:
                 if self._shield is not None:
                     pieces[:] = self._shield.seal(pieces)
+                    size = sum(map(len, pieces))
                 sent = os.writev(self._descriptor, pieces[:MAX_PIECES])
             except (BlockingIOError, InterruptedError):
                 sent = 0
@@ -278,8 +287,8 @@ class Wire(asyncio.BufferedProtocol):
                 self._why = str(error)
                 self.abort()
                 break
-            if sent < (plain if self._shield is None else sum(map(len, pieces))):
-                self._transport.write(b"".join(pieces)[sent:])  # which pauses writing until the socket has it
+            if sent < size:
+                self._transport.write(_after(sent, pieces))  # which pauses writing until the socket has it
             if plain < WRITE_BYTES:
                 break
         if connection.unheard:
@@ -337,3 +346,12 @@ class Wire(asyncio.BufferedProtocol):
             self._wait(ANSWER_S)
         else:
             self._wait(self._heard + self._silence_s - now)
+
+
+def _after(size: int, pieces: Sequence[Buffer]) -> bytes:
+    """All except the first `size` bytes."""
+    for number, piece in enumerate(pieces):
+        if size < len(piece):
+            return b"".join((memoryview(piece)[size:], *pieces[number + 1 :]))
+        size -= len(piece)
+    return b""

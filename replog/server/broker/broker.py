@@ -10,6 +10,7 @@ import os
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -175,6 +176,8 @@ class Broker:
         )
         self.logs = logs
         await in_thread(lambda: logs.load(self._topic_config, lambda line: log.info("loading logs", progress=line)))
+        for path, error in logs.offline.items():
+            _log_offline(path, error)
         if logs.failed:
             faults = "; ".join(f"{tp}: {error.message}" for tp, error in logs.failed.items())
             raise ReplogError(
@@ -290,17 +293,13 @@ class Broker:
         """The log directory with the error goes offline, and the controller is told (CT-27); with the last one, or
         before everything is loaded, the broker fails."""
         logs, path = self.logs, error.path if isinstance(error, LogStorageError) else None
-        failed = logs.directory_of(path) if logs is not None and self.manager.started else None
-        if logs is None or failed is None or logs.working == [failed]:
+        failed = logs.directory_of(path) if logs is not None else None
+        if failed is not None and failed.offline is not None:
+            return
+        if logs is None or failed is None or logs.working == [failed] or not self.manager.started:
             self._fail(error)
-        elif failed.offline is None and isinstance(error, LogStorageError):
-            log.error(
-                "log directory offline",
-                directory=str(failed.path),
-                replicas=len(failed.logs),
-                reason=error.message,
-                remedy="other brokers lead its partitions; repair the disk or replace it, then restart this broker",
-            )
+        elif isinstance(error, LogStorageError):
+            _log_offline(failed.path, error, replicas=len(failed.logs))
             failed.take_offline(error)
             for tp in failed.logs:
                 self._fetchers.stop(tp)
@@ -380,3 +379,13 @@ class Broker:
     @property
     def failed(self) -> bool:
         return self._failure.done()
+
+
+def _log_offline(directory: Path, error: LogStorageError, **figures: int) -> None:
+    log.error(
+        "log directory offline",
+        directory=str(directory),
+        **figures,
+        reason=error.message,
+        remedy="other brokers lead its partitions; repair the disk or replace it, then restart this broker",
+    )

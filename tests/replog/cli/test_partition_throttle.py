@@ -1,10 +1,11 @@
-"""The throttle of one move, on a cluster in virtual time."""
+"""The throttle of moves, on a cluster in virtual time."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from replog.cli.partition_moves import carry_out
 from replog.cli.partition_throttle import throttled
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
@@ -35,7 +36,7 @@ def test_a_throttle_is_there_for_the_move_and_gone_after_it(pair):
     async def move() -> None:
         async with pair.admin() as admin:
             await admin.alter_broker_configs(2, {"leader.replication.throttled.rate": "7"})
-            async with throttled(admin, TP, [2, 1], 1000):
+            async with throttled(admin, {TP: [2, 1]}, 1000):
                 assert topic_configs(pair) == {LEADERS: "1:2,0:1", FOLLOWERS: "0:2"}
                 assert configs == {1: RATES, 2: RATES}
 
@@ -49,7 +50,7 @@ def test_a_throttle_stays_only_while_the_move_goes_on(pair, code, stays, capsys)
     pair.create_topic(assignment=[(1,)], follower_replication_throttled_replicas="*")
 
     async def move() -> None:
-        async with pair.admin() as admin, throttled(admin, TP, [2], 1000):
+        async with pair.admin() as admin, throttled(admin, {TP: [2]}, 1000):
             raise ReplogError(ErrorCode[code], "for the test")
 
     with pytest.raises(ReplogError, match="for the test"):
@@ -65,10 +66,10 @@ def test_a_throttle_of_a_move_that_goes_on_is_taken_away_whole(pair):
     async def move() -> None:
         async with pair.admin() as admin:
             with pytest.raises(ReplogError, match="for the test"):
-                async with throttled(admin, TP, [2], 1000):
+                async with throttled(admin, {TP: [2]}, 1000):
                     assert (await admin.alter_partition_reassignments({TP: [2]}))[TP] is None
                     raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, "for the test")
-            async with throttled(admin, TP, [2], 1000):
+            async with throttled(admin, {TP: [2]}, 1000):
                 assert topic_configs(pair) == {LEADERS: "0:1", FOLLOWERS: "0:2"}
 
     pair.run(move())
@@ -79,7 +80,7 @@ def test_how_to_take_a_throttle_away_is_told_in_commands(pair, capsys):
     pair.create_topic(assignment=[(1,)])
 
     async def move() -> None:
-        async with pair.admin() as admin, throttled(admin, TP, [2], 1000):
+        async with pair.admin() as admin, throttled(admin, {TP: [2]}, 1000):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -96,8 +97,26 @@ def test_a_partition_that_is_not_there_is_not_throttled(pair):
     pair.create_topic(assignment=[(1,)])
 
     async def move() -> None:
-        async with pair.admin() as admin, throttled(admin, TopicPartition("t", 1), [2], 1000):
+        async with pair.admin() as admin, throttled(admin, {TopicPartition("t", 1): [2]}, 1000):
             pass
 
     with pytest.raises(ReplogError, match="UNKNOWN_TOPIC_OR_PARTITION: there is no partition t-1"):
         pair.run(move())
+
+
+def test_all_moves_of_a_plan_have_one_throttle(pair):
+    pair.create_topic(assignment=[(1,), (2,)])
+    other = TopicPartition("t", 1)
+
+    async def move() -> None:
+        async with pair.admin() as admin:
+            async with throttled(admin, {TP: [2], other: [1]}, 1000):
+                assert topic_configs(pair) == {LEADERS: "0:1,1:2", FOLLOWERS: "0:2,1:1"}
+            assert topic_configs(pair) == {}
+            await carry_out(admin, {TP: [2], other: [1]}, 60, 1_000_000)
+
+    pair.run(move())
+    assert topic_configs(pair) == {}
+    partitions = pair.controller.state.image.partitions
+    assert (partitions[TP].replicas, partitions[other].replicas) == ((2,), (1,))
+    assert pair.controller.state.image.broker_configs == {1: {}, 2: {}}

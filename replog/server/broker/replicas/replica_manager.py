@@ -8,7 +8,7 @@ in the middle of another event (ST-5).
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import structlog
@@ -87,6 +87,9 @@ class ReplicaManager:
         self._woken = False  # a `_follow_up` is to come
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
         self._offline: dict[TopicPartition, None] = {}  # their disk failed, and perhaps they were deleted since
+        self.unread: dict[
+            TopicPartition, bytes
+        ] = {}  # their disk had failed before the start, if it has them; topic ids
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
 
     @property
@@ -98,6 +101,8 @@ class ReplicaManager:
         """The leader role of `tp`, or why this broker does not have it (§1.4)."""
         hosted = self.hosted.get(tp)
         if hosted is None:
+            if tp in self.unread:
+                return ErrorCode.KAFKA_STORAGE_ERROR
             known = tp in self.image.partitions
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if hosted.is_offline:
@@ -339,12 +344,12 @@ class ReplicaManager:
     def offline_replicas(self) -> Iterator[tuple[TopicPartition, bytes]]:
         """Those whose disk failed and on which the cluster still counts, with their topics' ids (CT-27)."""
         me = self.config.node_id
-        for tp in self._offline:
-            hosted, state = self.hosted.get(tp), self.image.partitions.get(tp)
-            if hosted is None or not hosted.is_offline or state is None:
-                continue
-            if me in (state.leader, *state.isr, *state.elr):
-                yield tp, hosted.topic_id
+        failed = ((tp, self.hosted.get(tp)) for tp in self._offline)
+        since_start = ((tp, hosted.topic_id) for tp, hosted in failed if hosted is not None and hosted.is_offline)
+        for tp, topic_id in chain(since_start, self.unread.items()):
+            state = self.image.partitions.get(tp)
+            if state is not None and me in (state.leader, *state.isr, *state.elr):
+                yield tp, topic_id
 
     def role_changed(self, tp: TopicPartition) -> None:
         """Answer waiting requests now, not at their timeout: this broker leads no more (§2.3 step 6)."""

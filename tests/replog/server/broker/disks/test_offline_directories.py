@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from replog.errors import ErrorCode
+from replog.log.errors import LogStorageError
 from replog.metadata.values import NO_LEADER, PartitionState
 from replog.rpc import methods
 from replog.simulator.network.transport import SimulatedTransport
@@ -164,3 +165,85 @@ def test_a_partition_without_another_replica_waits_without_a_leader(pair, monkey
     wait_for_leader(pair, tp, 1)
     assert produce(pair, tp, 1) == ErrorCode.NONE
     assert pair.log(1).log_end_offset == 2
+
+
+def test_a_broker_starts_without_a_disk_that_is_dead_and_takes_it_back_when_it_is_repaired(topic, monkeypatch):
+    pair, lost = topic, on_first(topic, 2)
+    kept = [tp for tp in PARTITIONS if tp not in lost]
+    pair.kill(2)
+    pair.produce(*(100 for _ in range(3)), partition=lost[0].partition)
+    with monkeypatch.context() as patched:
+        broken(patched, pair.directory / "broker-2" / "0")
+        pair.start(2)
+        broker = pair.brokers[2]
+        assert [directory.path.name for directory in broker.logs.working] == ["1"]
+        in_sync = {tp: set(state(pair, tp).isr) for tp in kept}
+        assert pair.loop.run_until(
+            lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in kept), pair.loop.time() + 20
+        ), in_sync
+        pair.loop.run_until(lambda: False, pair.loop.time() + 20)
+        assert all(state(pair, tp).isr == (1,) for tp in lost), "it may be on the dead disk, so it is not made anew"
+        assert set(broker.logs.logs) == set(kept)
+        assert produce(pair, lost[0], 2) == ErrorCode.KAFKA_STORAGE_ERROR
+        assert not broker.failed
+        pair.run(broker.stop(), pair.processes[2])
+    pair.brokers.pop(2)
+    pair.start(2)
+    assert pair.loop.run_until(
+        lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in PARTITIONS), pair.loop.time() + 20
+    )
+    assert on_first(pair, 2) == lost
+    assert pair.hosted(2, lost[0].partition).log.log_end_offset == 4
+
+
+def test_what_came_after_a_start_without_a_disk_goes_to_the_others_and_a_deleted_replica_is_forgotten(
+    topic, monkeypatch
+):
+    pair, lost = topic, on_first(topic, 2)
+    pair.kill(2)
+    broken(monkeypatch, pair.directory / "broker-2" / "0")
+    pair.start(2)
+    manager = pair.brokers[2].manager
+    assert set(manager.unread) == set(lost)
+
+    async def change(name: str) -> None:
+        async with pair.admin("another") as admin:
+            await admin.delete_topic("t")
+            await admin.create_topic(name, partitions=4, replication_factor=2)
+
+    pair.run(change("t"))
+    assert pair.loop.run_until(
+        lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in PARTITIONS), pair.loop.time() + 20
+    )
+    assert set(pair.brokers[2].logs.logs) == set(PARTITIONS)
+    assert not manager.unread
+
+
+def test_the_only_replica_on_a_disk_that_is_dead_at_a_start_waits_for_the_disk(pair, monkeypatch):
+    pair.create_topic(assignment=[(2,)], min_insync_replicas="1")
+    tp = PARTITIONS[0]
+    wait_for_leader(pair, tp, 2)
+    assert produce(pair, tp, 2) == ErrorCode.NONE
+    home = pair.log(2).directory.parent
+    pair.run(pair.brokers.pop(2).stop(), pair.processes[2])
+    with monkeypatch.context() as patched:
+        broken(patched, home)
+        pair.start(2)
+        pair.loop.run_until(lambda: False, pair.loop.time() + 5)
+        assert state(pair, tp).leader == NO_LEADER
+        assert produce(pair, tp, 2) == ErrorCode.KAFKA_STORAGE_ERROR
+        pair.run(pair.brokers[2].stop(), pair.processes[2])
+    pair.brokers.pop(2)
+    pair.start(2)
+    wait_for_leader(pair, tp, 2)
+    assert produce(pair, tp, 2) == ErrorCode.NONE
+    assert pair.log(2).log_end_offset == 2
+
+
+def test_a_broker_does_not_start_without_any_disk(topic, monkeypatch):
+    pair = topic
+    pair.kill(2)
+    for disk in (0, 1):
+        broken(monkeypatch, pair.directory / "broker-2" / str(disk))
+    with pytest.raises(LogStorageError, match="the disk needs attention"):
+        pair.start(2)
