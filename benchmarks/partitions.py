@@ -34,7 +34,7 @@ from benchmarks.contenders import Contender
 from benchmarks.contenders.kafka import Kafka
 from benchmarks.contenders.replog import Replog
 from benchmarks.measure import precise_loop
-from benchmarks.memory import page_cache_full
+from benchmarks.memory import fill_page_cache
 from benchmarks.partition_phases import Cell
 from benchmarks.partition_table import shown
 from benchmarks.report import benchmark_parser, publish
@@ -82,8 +82,8 @@ def main() -> int:
                 for name in list(report):
                     note(f"round {number + 1} of {options.rounds}: {name}, {count} partitions")
                     try:
-                        with page_cache_full(note):
-                            phases = measure(name, homes, count, options, note)
+                        fill_page_cache(note)
+                        phases = measure(name, homes, count, options, note)
                     except NoKafka as error:
                         note(f"Without Kafka: {error}")
                         del report[name]

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from benchmarks.beside import Figures
 from benchmarks.measure import precise_loop
-from benchmarks.memory import page_cache_full
+from benchmarks.memory import fill_page_cache
 from benchmarks.peers.jetstream import JetStreamPeer
 from benchmarks.peers.kafka import KafkaPeer
 from benchmarks.peers.peer import CannotRun, Peer
@@ -73,8 +73,8 @@ async def turn(
         for row in dict.fromkeys(resolved(row, peer.defaults) for row in rows):
             topic = f"row-{len(measured)}"
             await peer.create(topic)
-            with await asyncio.to_thread(page_cache_full, note):
-                measured[row] = await row.run(peer, topic, seconds)
+            await asyncio.to_thread(fill_page_cache, note)
+            measured[row] = await row.run(peer, topic, seconds)
             await peer.delete(topic)
             summary = (f"{name} {value:.4g}" for name, value in measured[row].items() if isinstance(value, float))
             note(f"{peer.name}, {row.key}: {', '.join(summary)}")
@@ -84,11 +84,11 @@ async def turn(
 async def _warm_up(peer: Peer, note: Callable[[str], None], *, consuming: bool) -> None:
     records = round(peer.warm_up_mb * 1e6 / KIB)
     await peer.create("warm-up")
-    with await asyncio.to_thread(page_cache_full, note):
-        await peer.produce("warm-up", KIB, records, LARGE)
-        if consuming:
-            await peer.consume("warm-up", KIB, records)
-        await peer.pace("warm-up", KIB, _WARM_UP_PACED, _WARM_UP_PACED, 0, peer.defaults)
+    await asyncio.to_thread(fill_page_cache, note)
+    await peer.produce("warm-up", KIB, records, LARGE)
+    if consuming:
+        await peer.consume("warm-up", KIB, records)
+    await peer.pace("warm-up", KIB, _WARM_UP_PACED, _WARM_UP_PACED, 0, peer.defaults)
     await peer.delete("warm-up")
 
 
