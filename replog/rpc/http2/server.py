@@ -26,7 +26,7 @@ from replog.rpc.tls import Tls
 from replog.rpc.transport import Denied, unheard
 
 BACKLOG = 1024  # connections that wait to be taken
-AT_ONCE = 16  # of them taken in one turn of the loop, which else does nothing meanwhile
+AT_ONCE = 2  # of them taken in one turn of the loop: more at once would hold up all calls of others
 SWEEP_S = 10.0  # at most, between two looks for connections that are idle, or whose authority is believed no more
 ENDING_S = 5.0  # for handlers that were cancelled
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from replog.log.offsets import Buffer
 
 RECORD = 16 << 10  # bytes of plain text in the largest record of TLS
-PART = 32 << 10  # of what came, at a time: OpenSSL keeps the largest buffer that it ever needed
+PART = 32 << 10  # of what comes or goes, at a time: OpenSSL keeps the largest buffer that it ever needed
 HELLO = 0x16  # what TLS begins with
 
 
@@ -78,8 +78,8 @@ class Shield:
 
     def _seal(self, plain: Buffer, sealed: list[bytes]) -> None:
         view = memoryview(plain)
-        for begin in range(0, len(view), RECORD):
-            self._tls.write(view[begin : begin + RECORD])  # all of it: there is always memory
+        for begin in range(0, len(view), PART):
+            self._tls.write(view[begin : begin + PART])  # all of it: there is always memory
             sealed.append(self._leaves.read())
 
     def outgoing(self) -> bytes:
