@@ -4,20 +4,23 @@ One is plain, one has all of its processes asked for their metrics each second, 
 
 Records of 1 KiB with acks=all to a topic of six partitions with three replicas each: as many as go through, what was
 written is then read, and one at a time. Then 200 consumers wait for records that do not come: what their long polls
-take of a broker. The clusters take turns, so that a machine that changes its mind does so to both. The middle of all
-rounds is shown.
+take of a broker. The clusters take turns, and who begins changes, so that a machine that changes its mind does so to
+all. The middle of all rounds is shown.
 
-`python -m benchmarks.extras`; takes about four minutes.
+`python -m benchmarks.extras`; takes about six minutes.
 """
 
+import argparse
 import asyncio
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from benchmarks.measure import CpuMeter
@@ -30,10 +33,10 @@ from replog.topic import TopicPartition
 KINDS = ("plain", "scraped", "TLS")
 RECORD = os.urandom(1024)
 TOPIC, PARTITIONS, BROKERS = "cost", 6, 3
-RECORDS = 100_000  # of a round, as many as go through
+RECORDS = 200_000  # of a round, as many as go through
 SINGLES = 1000  # of a round, one at a time
 IDLE, IDLE_S = 200, 3.0  # consumers, and how long they are watched once all of them wait
-ROUNDS = 5
+ROUNDS = 6
 NO_AUTHORIZER = {"authorizer.class.name": ""}  # which a secure cluster has, too
 
 Figures = dict[str, float]
@@ -114,29 +117,25 @@ async def _idle(cluster: LocalCluster, transport: H2Transport) -> float:
     return statistics.mean(percent.values())
 
 
-@asynccontextmanager
-async def scraped(cluster: LocalCluster) -> AsyncIterator[None]:
-    """All processes, each second."""
+@contextmanager
+def scraped(cluster: LocalCluster) -> Iterator[None]:
+    """All processes, each second, by a process of its own."""
     addresses = [cluster.metrics_address(member) for member in cluster.state.members]
+    with subprocess.Popen([sys.executable, "-m", "benchmarks.extras", "--scrape", *addresses]) as scraper:
+        try:
+            yield
+            if scraper.poll() is not None:
+                raise RuntimeError("the metrics were not read to the end")
+        finally:
+            scraper.terminate()
 
-    def scrape() -> None:
+
+def scrape(addresses: Sequence[str]) -> None:
+    while True:
         for address in addresses:
             with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
                 answer.read()
-
-    async def again_and_again() -> None:
-        while True:
-            await asyncio.to_thread(scrape)
-            await asyncio.sleep(1)
-
-    scraping = asyncio.create_task(again_and_again())
-    try:
-        yield
-        if scraping.done():
-            scraping.result()
-    finally:
-        scraping.cancel()
-        await asyncio.gather(scraping, return_exceptions=True)
+        time.sleep(1)
 
 
 async def compare(clusters: dict[str, LocalCluster], rounds: int) -> dict[str, Figures]:
@@ -145,10 +144,11 @@ async def compare(clusters: dict[str, LocalCluster], rounds: int) -> dict[str, F
             await admin.create_topic(TOPIC, partitions=PARTITIONS)
         await measured(cluster)  # which warms it up
     all_figures: dict[str, list[Figures]] = {kind: [] for kind in clusters}
-    for _ in range(rounds):
-        for kind, cluster in clusters.items():
-            async with scraped(cluster) if kind == "scraped" else nullcontext():
-                all_figures[kind].append(await measured(cluster))
+    for number in range(rounds):
+        first = number % len(KINDS)
+        for kind in KINDS[first:] + KINDS[:first]:
+            with scraped(clusters[kind]) if kind == "scraped" else nullcontext():
+                all_figures[kind].append(await measured(clusters[kind]))
     return {
         kind: {name: statistics.median(round_[name] for round_ in figures) for name in figures[0]}
         for kind, figures in all_figures.items()
@@ -158,7 +158,10 @@ async def compare(clusters: dict[str, LocalCluster], rounds: int) -> dict[str, F
 def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--scrape", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.scrape:
+        scrape(options.scrape)
     with (
         tempfile.TemporaryDirectory() as directory,
         LocalCluster(Path(directory, "plain"), BROKERS) as plain,

@@ -15,10 +15,18 @@ def load_properties(path: Path) -> dict[str, str]:
     Raises INVALID_CONFIG, naming file and line, when it is missing, unreadable, too large or malformed.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_PROPERTIES_BYTES + 1)
+        return read_properties(path)
+    except OSError as error:
+        raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from None
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """As `load_properties`, but raises OSError when the file cannot be read."""
+    with path.open("rb") as file:
+        raw = file.read(MAX_PROPERTIES_BYTES + 1)
+    try:
         text = raw.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from None
     if len(raw) > MAX_PROPERTIES_BYTES:
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path} is larger than {MAX_PROPERTIES_BYTES} bytes")

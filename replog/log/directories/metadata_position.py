@@ -7,7 +7,7 @@ from typing import NamedTuple
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import storage_errors
 from replog.log.files.replacing import write_atomically
-from replog.properties import load_properties
+from replog.properties import read_properties
 
 METADATA_POSITION = "metadata-position"
 _HISTORY_ID = re.compile(r"([0-9a-f]{2}){0,64}")
@@ -23,11 +23,13 @@ class Position(NamedTuple):
 
 
 def read_position(directory: Path) -> Position:
-    """What the directory knows; nothing if there is no such file. Raises INVALID_CONFIG if it is damaged."""
+    """What the directory knows; nothing if there is no such file. Raises INVALID_CONFIG if it is damaged, and
+    LogStorageError."""
     path = directory / METADATA_POSITION
     if not path.exists():
         return Position()
-    properties = load_properties(path)
+    with storage_errors(path):
+        properties = read_properties(path)
     cluster_id, history = properties.get("cluster.id", ""), properties.get("history.id", "?")
     version = properties.get("metadata.version", "?")
     if not cluster_id or not _HISTORY_ID.fullmatch(history) or not _VERSION.fullmatch(version):

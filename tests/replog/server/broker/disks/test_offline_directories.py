@@ -240,6 +240,17 @@ def test_the_only_replica_on_a_disk_that_is_dead_at_a_start_waits_for_the_disk(p
     assert pair.log(2).log_end_offset == 2
 
 
+def test_a_disk_whose_files_cannot_be_read_is_dead_too(topic):
+    pair = topic
+    pair.kill(2)
+    for name in ("meta.properties", "metadata-position"):
+        path = pair.directory / "broker-2" / "0" / name
+        path.unlink()
+        path.mkdir()
+    pair.start(2)
+    assert [directory.path.name for directory in pair.brokers[2].logs.working] == ["1"]
+
+
 def test_a_broker_does_not_start_without_any_disk(topic, monkeypatch):
     pair = topic
     pair.kill(2)
