@@ -101,7 +101,7 @@ class RoleChanges:
         async with self._turn:
             self._set_rates()
             await self._known.note(self._image.position)
-            self._note_unread()
+            self._note_unreachable()
             await self._change([], self._image.partitions, is_all=True)
             while self._coming:
                 await self._make_wave()
@@ -109,13 +109,13 @@ class RoleChanges:
             if tp not in self._manager.hosted:
                 log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
 
-    def _note_unread(self) -> None:
+    def _note_unreachable(self) -> None:
         """What is not found may be on a disk that could not be read. Such a replica is offline (CT-27), not created
         anew: its records are still there when the disk is repaired."""
         if self._logs.offline:
             for tp in self._image.index.on_broker(self._broker_id):
                 if self._logs.topic_id(tp) is None:
-                    self._manager.unread[tp] = self._image.topics[tp.topic].topic_id
+                    self._manager.unreachable[tp] = self._image.topics[tp.topic].topic_id
 
     async def apply(self, records: Sequence[MetadataRecord], *, is_all: bool = False) -> None:
         """One change of the metadata, whole: first what it needs of the disks, then the image and the roles.
@@ -263,7 +263,7 @@ class RoleChanges:
         It is kept as a stray where nobody said that it was deleted: an older copy of the metadata may not know it
         (CT-26)."""
         self._fetchers.stop(tp)
-        self._manager.unread.pop(tp, None)
+        self._manager.unreachable.pop(tp, None)
         if self._manager.hosted.pop(tp, None) is not None:
             self._manager.check_now(tp)
         self._logs.plan_deletion(tp, change, keep=keep)
@@ -271,7 +271,7 @@ class RoleChanges:
     def _present(self, tp: TopicPartition) -> Present:
         hosted = self._manager.hosted.get(tp)
         leader = hosted.leader if hosted is not None else None
-        topic_id = self._logs.topic_id(tp) or self._manager.unread.get(tp)
+        topic_id = self._logs.topic_id(tp) or self._manager.unreachable.get(tp)
         return Present(topic_id, hosted is not None, leader.leader_epoch if leader is not None else -1)
 
     def _note_failures(self, placed: Placed, change: LogChange) -> None:
@@ -344,7 +344,7 @@ class RoleChanges:
         async for tp in in_slices(changed):
             state = self._image.partitions.get(tp)
             hosted = self._manager.hosted.get(tp)
-            is_offline = tp in self._manager.unread or (hosted is not None and hosted.is_offline)
+            is_offline = tp in self._manager.unreachable or (hosted is not None and hosted.is_offline)
             is_here = tp not in self._refused and tp not in self._coming and not is_offline
             if state is not None and self._broker_id in state.replicas and is_here:
                 (leading if state.leader == self._broker_id else following).append((tp, state))

@@ -87,7 +87,7 @@ class ReplicaManager:
         self._woken = False  # a `_follow_up` is to come
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
         self._offline: dict[TopicPartition, None] = {}  # their disk failed, and perhaps they were deleted since
-        self.unread: dict[
+        self.unreachable: dict[
             TopicPartition, bytes
         ] = {}  # their disk had failed before the start, if it has them; topic ids
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
@@ -101,7 +101,7 @@ class ReplicaManager:
         """The leader role of `tp`, or why this broker does not have it (§1.4)."""
         hosted = self.hosted.get(tp)
         if hosted is None:
-            if tp in self.unread:
+            if tp in self.unreachable:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             known = tp in self.image.partitions
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -346,7 +346,7 @@ class ReplicaManager:
         me = self.config.node_id
         failed = ((tp, self.hosted.get(tp)) for tp in self._offline)
         since_start = ((tp, hosted.topic_id) for tp, hosted in failed if hosted is not None and hosted.is_offline)
-        for tp, topic_id in chain(since_start, self.unread.items()):
+        for tp, topic_id in chain(since_start, self.unreachable.items()):
             state = self.image.partitions.get(tp)
             if state is not None and me in (state.leader, *state.isr, *state.elr):
                 yield tp, topic_id

@@ -204,7 +204,7 @@ def test_what_came_after_a_start_without_a_disk_goes_to_the_others_and_a_deleted
     broken(monkeypatch, pair.directory / "broker-2" / "0")
     pair.start(2)
     manager = pair.brokers[2].manager
-    assert set(manager.unread) == set(lost)
+    assert set(manager.unreachable) == set(lost)
 
     async def change(name: str) -> None:
         async with pair.admin("another") as admin:
@@ -216,7 +216,7 @@ def test_what_came_after_a_start_without_a_disk_goes_to_the_others_and_a_deleted
         lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in PARTITIONS), pair.loop.time() + 20
     )
     assert set(pair.brokers[2].logs.logs) == set(PARTITIONS)
-    assert not manager.unread
+    assert not manager.unreachable
 
 
 def test_the_only_replica_on_a_disk_that_is_dead_at_a_start_waits_for_the_disk(pair, monkeypatch):
