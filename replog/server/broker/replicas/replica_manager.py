@@ -87,9 +87,7 @@ class ReplicaManager:
         self._woken = False  # a `_follow_up` is to come
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
         self._offline: dict[TopicPartition, None] = {}  # their disk failed, and perhaps they were deleted since
-        self.unreachable: dict[
-            TopicPartition, bytes
-        ] = {}  # their disk had failed before the start, if it has them; topic ids
+        self.unreachable: dict[TopicPartition, bytes] = {}  # perhaps on a disk that failed before the start; topic ids
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
 
     @property
