@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, nullcontext
 from pathlib import Path
 
-from benchmarks.measure import CpuMeter
+from benchmarks.measure import CpuMeter, cpu_seconds
 from benchmarks.report import benchmark_parser, publish, table
 from replog.client import Admin, Consumer, Producer
 from replog.local_cluster.local_cluster import LocalCluster
@@ -35,6 +35,7 @@ RECORD = os.urandom(1024)
 TOPIC, PARTITIONS, BROKERS = "cost", 6, 3
 RECORDS = 200_000  # of a round, as many as go through
 SINGLES = 1000  # of a round, one at a time
+SCRAPES = 200
 IDLE, IDLE_S = 200, 3.0  # consumers, and how long they are watched once all of them wait
 ROUNDS = 6
 NO_AUTHORIZER = {"authorizer.class.name": ""}  # which a secure cluster has, too
@@ -133,9 +134,23 @@ def scraped(cluster: LocalCluster) -> Iterator[None]:
 def scrape(addresses: Sequence[str]) -> None:
     while True:
         for address in addresses:
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
-                answer.read()
+            _read_metrics(address)
         time.sleep(1)
+
+
+def _read_metrics(address: str) -> None:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        answer.read()
+
+
+def scrape_ms(cluster: LocalCluster) -> float:
+    """What a broker uses for one, the mean of many."""
+    broker = cluster.state.brokers[0]
+    assert broker.process is not None
+    before = cpu_seconds(broker.process.pid)
+    for _ in range(SCRAPES):
+        _read_metrics(cluster.metrics_address(broker))
+    return (cpu_seconds(broker.process.pid) - before) / SCRAPES * 1000
 
 
 async def compare(clusters: dict[str, LocalCluster], rounds: int) -> dict[str, Figures]:
@@ -169,12 +184,19 @@ def main() -> None:
         LocalCluster(Path(directory, "tls"), BROKERS, NO_AUTHORIZER, secure=True) as secure,
     ):
         figures = asyncio.run(compare(dict(zip(KINDS, (plain, asked, secure), strict=True)), options.rounds))
+        scraped_ms = scrape_ms(plain)
     plain_figures, *others = (figures[kind] for kind in KINDS)
     rows = [
         [name, f"{value:.2f}", *(f"{other[name]:.2f} ({(other[name] / value - 1) * 100:+.0f} %)" for other in others)]
         for name, value in plain_figures.items()
     ]
-    publish("extras", table(["", *KINDS], rows), {"figures": figures}, options)
+    told = f"To be asked for its metrics costs a broker {scraped_ms:.1f} ms of CPU."
+    publish(
+        "extras",
+        f"{table(['', *KINDS], rows)}\n\n{told}",
+        {"figures": figures, "a scrape, ms of a broker's CPU": scraped_ms},
+        options,
+    )
 
 
 if __name__ == "__main__":
