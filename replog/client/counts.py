@@ -1,4 +1,4 @@
-"""What producers and consumers count of themselves, for whoever asks. The names are those of Kafka's clients.
+"""What producers and consumers count of themselves, and tell if they are asked. The names are those of Kafka's clients.
 
 Counted since the client was made, a batch or a request at a time. An average or a maximum of nothing is 0.
 """

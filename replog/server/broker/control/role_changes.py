@@ -111,7 +111,7 @@ class RoleChanges:
 
     def _note_unreachable(self) -> None:
         """What is not found may be on a disk that could not be read. Such a replica is offline (CT-27), not created
-        anew: its records are still there when the disk is repaired."""
+        again: its records are still there when the disk is repaired."""
         if self._logs.offline:
             for tp in self._image.index.on_broker(self._broker_id):
                 if self._logs.topic_id(tp) is None:

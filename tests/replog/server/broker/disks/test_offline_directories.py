@@ -182,7 +182,7 @@ def test_a_broker_starts_without_a_disk_that_is_dead_and_takes_it_back_when_it_i
             lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in kept), pair.loop.time() + 20
         ), in_sync
         pair.loop.run_until(lambda: False, pair.loop.time() + 20)
-        assert all(state(pair, tp).isr == (1,) for tp in lost), "it may be on the dead disk, so it is not made anew"
+        assert all(state(pair, tp).isr == (1,) for tp in lost), "it may be on the dead disk, so no other one is made"
         assert set(broker.logs.logs) == set(kept)
         assert produce(pair, lost[0], 2) == ErrorCode.KAFKA_STORAGE_ERROR
         assert not broker.failed
