@@ -68,12 +68,18 @@ async def turn(
 ) -> dict[str, Figures]:
     """The figures of the system's rows, by their keys. Raises CannotRun, or TimeoutError after `TURN_S`."""
     measured: dict[Row, Figures] = {}
+
+    async def fill() -> None:
+        if seconds >= 1:  # less takes too little memory
+            await asyncio.to_thread(fill_page_cache, note)
+
     async with asyncio.timeout(TURN_S), peer.running(home):
-        await _warm_up(peer, note, consuming=CONSUMED in rows)
+        await fill()
+        await _warm_up(peer, consuming=CONSUMED in rows)
         for row in dict.fromkeys(resolved(row, peer.defaults) for row in rows):
             topic = f"row-{len(measured)}"
             await peer.create(topic)
-            await asyncio.to_thread(fill_page_cache, note)
+            await fill()
             measured[row] = await row.run(peer, topic, seconds)
             await peer.delete(topic)
             summary = (f"{name} {value:.4g}" for name, value in measured[row].items() if isinstance(value, float))
@@ -81,10 +87,9 @@ async def turn(
     return {row.key: measured[resolved(row, peer.defaults)] for row in rows}
 
 
-async def _warm_up(peer: Peer, note: Callable[[str], None], *, consuming: bool) -> None:
+async def _warm_up(peer: Peer, *, consuming: bool) -> None:
     records = round(peer.warm_up_mb * 1e6 / KIB)
     await peer.create("warm-up")
-    await asyncio.to_thread(fill_page_cache, note)
     await peer.produce("warm-up", KIB, records, LARGE)
     if consuming:
         await peer.consume("warm-up", KIB, records)

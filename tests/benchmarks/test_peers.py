@@ -7,7 +7,6 @@ from typing import NoReturn
 
 import pytest
 
-from benchmarks.peers import side_by_side
 from benchmarks.peers.kafka import KafkaPeer, consumed, produced
 from benchmarks.peers.peer import CLIENT, CannotRun, Settings
 from benchmarks.peers.picture import picture
@@ -149,7 +148,6 @@ def test_a_system_that_fails_costs_its_own_turn_and_is_named():
 async def test_a_system_does_the_work_of_its_rows(kind, tmp_path, monkeypatch):
     """Except Kafka: when the machine was busy, a record of its own client expired after two minutes."""
     monkeypatch.setattr(kind, "warm_up_mb", 1)
-    monkeypatch.setattr(side_by_side, "fill_page_cache", lambda _note: None)  # the machine's memory is not ours here
     told: list[str] = []
     try:
         figures = await turn(kind(), PEERS[kind], tmp_path, seconds=0.05, note=told.append)
