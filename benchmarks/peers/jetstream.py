@@ -90,7 +90,7 @@ class JetStreamPeer:
     async def create(self, topic: str) -> None:
         await self._client.order("create", topic=topic, partitions=PARTITIONS)
 
-    async def delete(self, topic: str) -> None:
+    async def end(self, topic: str) -> None:
         await self._client.order("delete", topic=topic, partitions=PARTITIONS)
 
     async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:

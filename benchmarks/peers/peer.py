@@ -35,7 +35,8 @@ class Peer(Protocol):
     async def create(self, topic: str) -> None:
         """With `PARTITIONS`. Returns once it can be written."""
 
-    async def delete(self, topic: str) -> None: ...
+    async def end(self, topic: str) -> None:
+        """Nobody needs it any more."""
 
     async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
         """Seconds from the first record until all are acknowledged. The producer chooses their partitions."""

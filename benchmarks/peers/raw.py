@@ -37,7 +37,7 @@ class RawPeer:
         self._pipeline = await asyncio.to_thread(self._topic.enter_context, raw_pipeline(directory))
         await asyncio.to_thread(self._pipeline.produce, _WARM_UP_MESSAGE_BYTES, _WARM_UP_MESSAGES, IN_FLIGHT)
 
-    async def delete(self, topic: str) -> None:
+    async def end(self, topic: str) -> None:
         await asyncio.to_thread(self._topic.close)
 
     async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:

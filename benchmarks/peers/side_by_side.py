@@ -52,12 +52,12 @@ from benchmarks.report import benchmark_parser, publish
 from replog.rpc.allocator import tune_allocator
 
 _PACED_BY_DEFAULTS = [Pace(rate, DEFAULTS) for rate in RATES]
-PEERS: dict[type[Peer], Sequence[Row]] = {  # latencies first: a minute after a bulk row its gigabytes are deleted
-    ReplogPeer: (*PACED, *PRODUCED, CONSUMED, BULK),
-    OtherReplogPeer: (*PACED, *PRODUCED, CONSUMED, BULK),
-    KafkaPeer: (*PACED, *PRODUCED, CONSUMED),
-    JetStreamPeer: (*_PACED_BY_DEFAULTS, *(Produce(size, DEFAULTS) for size in RECORD_BYTES), CONSUMED),
-    RawPeer: (*_PACED_BY_DEFAULTS, BULK),
+PEERS: dict[type[Peer], Sequence[Row]] = {
+    ReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
+    OtherReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
+    KafkaPeer: (*PRODUCED, *PACED, CONSUMED),
+    JetStreamPeer: (*(Produce(size, DEFAULTS) for size in RECORD_BYTES), *_PACED_BY_DEFAULTS, CONSUMED),
+    RawPeer: (BULK, *_PACED_BY_DEFAULTS),
 }
 TURN_S = 900.0
 _WARM_UP_PACED = 1000  # records, within a second
@@ -81,7 +81,7 @@ async def turn(
             await peer.create(topic)
             await fill()
             measured[row] = await row.run(peer, topic, seconds)
-            await peer.delete(topic)
+            await peer.end(topic)
             summary = (f"{name} {value:.4g}" for name, value in measured[row].items() if isinstance(value, float))
             note(f"{peer.name}, {row.key}: {', '.join(summary)}")
     return {row.key: measured[resolved(row, peer.defaults)] for row in rows}
@@ -94,7 +94,7 @@ async def _warm_up(peer: Peer, *, consuming: bool) -> None:
     if consuming:
         await peer.consume("warm-up", KIB, records)
     await peer.pace("warm-up", KIB, _WARM_UP_PACED, _WARM_UP_PACED, 0, peer.defaults)
-    await peer.delete("warm-up")
+    await peer.end("warm-up")
 
 
 def rounds_of(
