@@ -161,10 +161,10 @@ async def unfinished_messages(address: str, messages: int) -> AsyncIterator[list
 
 
 CLIENTS = {Log["produce"]: b"\x22\x00", Log["fetch"]: b"\x32\x00"}  # the wire's shortest partition in a request
-_SENT_ON = "Internal error from Core"  # all that grpcio tells whose certificate is refused while it still sends
 FOLLOWERS = {Replica["fetch"]: b"\x32\x00"}
 LEADERS = {Controller["alter_partition"]: b"\x1a\x00"}
 ADMINISTRATORS = {Controller["elect_leaders"]: b"\x1a\x00", Controller["alter_partition_reassignments"]: b"\x0a\x00"}
+_SENT_ON = "Internal error from Core"  # all that grpcio tells whose certificate is refused while it still sends
 
 
 async def ask_for_empty_partitions(address: str, asked: Mapping[Method, bytes], size: int) -> None:

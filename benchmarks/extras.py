@@ -7,7 +7,7 @@ written is then read, and one at a time. Then 200 consumers wait for records tha
 take of a broker. The clusters take turns, and who begins changes, so that a machine that changes its mind does so to
 all. The middle of all rounds is shown.
 
-`python -m benchmarks.extras`; takes about six minutes.
+`python -m benchmarks.extras`; takes about three minutes.
 """
 
 import argparse

@@ -35,7 +35,7 @@ class Times:
 class ProducerCounts:
     sent: int = 0  # records that were acknowledged, or with acks=0 handed over
     failed: int = 0  # records that were given up
-    retried: int = 0  # records that went out once more, each time
+    retried: int = 0  # records that were tried once more, each time
     batches: int = 0  # of those that were sent
     bytes: int = 0  # of their records, before compression
     requests: Times = field(default_factory=Times)

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeGuard
 
 from replog.errors import ErrorCode, ReplogError
 
@@ -124,7 +125,7 @@ class LogStorageError(_LogError):
         self.path = path
 
 
-def is_of_the_disk(error: ReplogError) -> bool:
+def is_of_the_disk(error: ReplogError) -> TypeGuard[LogStorageError]:
     """Whether the disk itself failed, not what lies on it or who else uses it."""
     return isinstance(error, LogStorageError) and isinstance(error.__cause__, OSError)
 

@@ -350,8 +350,6 @@ class Accumulator:
             if not queue.admits(batch, oldest) or (taken and (full or not self._due(queue, batch))):
                 break
             again = batch.sequence is not None
-            if batch.attempts:
-                self.counts.retried += batch.records.count
             if oldest is None:
                 oldest, queue.resending = batch, again
                 if again:
@@ -366,6 +364,8 @@ class Accumulator:
             queue.batches.popleft()
             if batch is queue.open:
                 queue.open = None
+            if batch.attempts:
+                self.counts.retried += batch.records.count
         queue.flying += taken
         if queue.batches:
             self._offer_due(queue)

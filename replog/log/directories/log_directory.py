@@ -124,7 +124,7 @@ class LogDirectory:
     def _lose(self, error: ReplogError) -> None:
         """One of several whose disk failed is offline from the start; anything else ends the start."""
         self.abandon()
-        if self._log_dirs == 1 or not isinstance(error, LogStorageError) or not is_of_the_disk(error):
+        if self._log_dirs == 1 or not is_of_the_disk(error):
             raise error
         for lost in (self._logs, self._topic_ids, self._futures, self.failed):
             lost.clear()

@@ -15,15 +15,13 @@ META_PROPERTIES = "meta.properties"
 def verify_or_create(directory: Path, *, cluster_id: str, node_id: int, directory_id: UUID) -> None:
     """Make sure that the directory belongs to this broker; one without the file is taken for it, under that id.
 
-    Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG, naming both identities, if it belongs to another, and
-    LogStorageError.
+    Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG, naming both identities, if it belongs to another, and OSError.
     """
     path = directory / META_PROPERTIES
     if not path.exists():
         _create(path, cluster_id, node_id, directory_id)
         return
-    with storage_errors(path):
-        properties = read_properties(path)
+    properties = read_properties(path)
     if properties.get("version") != "1":
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}: version {properties.get('version')!r} is not 1")
     if properties.get("cluster.id") != cluster_id:

@@ -26,9 +26,9 @@ def read_position(directory: Path) -> Position:
     """What the directory knows; nothing if there is no such file. Raises INVALID_CONFIG if it is damaged, and
     LogStorageError."""
     path = directory / METADATA_POSITION
-    if not path.exists():
-        return Position()
     with storage_errors(path):
+        if not path.exists():
+            return Position()
         properties = read_properties(path)
     cluster_id, history = properties.get("cluster.id", ""), properties.get("history.id", "?")
     version = properties.get("metadata.version", "?")

@@ -14,7 +14,7 @@ import structlog
 from replog.backoff import Backoff
 from replog.errors import ReplogError
 from replog.log.directories.metadata_position import Position, read_position, write_position
-from replog.log.errors import LogStorageError, Passing, storage_errors
+from replog.log.errors import LogStorageError, Passing
 from replog.metadata.records import position_to_message
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.threads import in_thread
@@ -26,8 +26,8 @@ class NewestMetadata:
     """Of one broker: a small file in each of its log directories, all the same."""
 
     def __init__(self, directories: Sequence[Path], backoff: Backoff) -> None:
-        """Raises INVALID_CONFIG if a file is damaged. One on a disk that fails tells nothing."""
-        known = [_known(directory) for directory in directories]
+        """Raises INVALID_CONFIG if a file is damaged, LogStorageError if none can be read."""
+        known = _read(directories)
         self.position = max(known, key=lambda position: position.version, default=Position())
         self._durable = min((position.version for position in known), default=0)
         self._directories = directories
@@ -72,9 +72,14 @@ class NewestMetadata:
         return [error for error in lacking if isinstance(error, LogStorageError)]
 
 
-def _known(directory: Path) -> Position:
-    try:
-        with storage_errors(directory):
-            return read_position(directory)
-    except LogStorageError:
-        return Position()  # with the others the broker may start (CT-27)
+def _read(directories: Sequence[Path]) -> list[Position]:
+    """One of each directory; nothing of one on a disk that fails: with the others the broker may start (CT-27)."""
+    known, failures = [], []
+    for directory in directories:
+        try:
+            known.append(read_position(directory))
+        except LogStorageError as error:
+            failures.append(error)
+    if failures and not known:  # who forgets what it knew would follow a controller with an older copy (CT-24)
+        raise failures[0]
+    return [*known, *(Position() for _ in failures)]

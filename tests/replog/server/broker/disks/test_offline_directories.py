@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,18 @@ def produce(pair: VirtualPair, tp: TopicPartition, broker_id: int) -> int:
         return answer.answers[0].partitions[0].error_code
 
     return pair.run(ask())
+
+
+def stop(pair: VirtualPair, broker_id: int) -> None:
+    pair.run(pair.brokers.pop(broker_id).stop(), pair.processes[broker_id])
+
+
+def wait_until_in_sync(pair: VirtualPair, partitions: Sequence[TopicPartition]) -> None:
+    def in_sync() -> dict[TopicPartition, set[int]]:
+        return {tp: set(state(pair, tp).isr) for tp in partitions}
+
+    everywhere = dict.fromkeys(partitions, {1, 2})
+    assert pair.loop.run_until(lambda: in_sync() == everywhere, pair.loop.time() + 20), in_sync()
 
 
 def wait_for_leader(pair: VirtualPair, tp: TopicPartition, broker_id: int) -> None:
@@ -130,13 +143,10 @@ def test_a_restart_after_the_repair_brings_it_back(topic, monkeypatch):
         broken(patched, pair.directory / "broker-2" / "0")
         pair.produce(100, partition=lost[0].partition)
         assert pair.loop.run_until(lambda: all(state(pair, tp).isr == (1,) for tp in lost), pair.loop.time() + 5)
-        pair.run(pair.brokers[2].stop(), pair.processes[2])
+        stop(pair, 2)
     assert not list((pair.directory / "broker-2").glob("0/.kafka_cleanshutdown"))
-    pair.brokers.pop(2)
     pair.start(2)
-    assert pair.loop.run_until(
-        lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in PARTITIONS), pair.loop.time() + 20
-    )
+    wait_until_in_sync(pair, PARTITIONS)
 
 
 def test_the_last_directory_ends_the_broker(topic, monkeypatch):
@@ -159,8 +169,7 @@ def test_a_partition_without_another_replica_waits_without_a_leader(pair, monkey
         assert pair.loop.run_until(lambda: state(pair, tp).leader == NO_LEADER, pair.loop.time() + 5)
         pair.loop.run_until(lambda: False, pair.loop.time() + 5)
         assert state(pair, tp).leader == NO_LEADER
-        pair.run(pair.brokers[1].stop(), pair.processes[1])
-    pair.brokers.pop(1)
+        stop(pair, 1)
     pair.start(1)
     wait_for_leader(pair, tp, 1)
     assert produce(pair, tp, 1) == ErrorCode.NONE
@@ -177,21 +186,15 @@ def test_a_broker_starts_without_a_disk_that_is_dead_and_takes_it_back_when_it_i
         pair.start(2)
         broker = pair.brokers[2]
         assert [directory.path.name for directory in broker.logs.working] == ["1"]
-        in_sync = {tp: set(state(pair, tp).isr) for tp in kept}
-        assert pair.loop.run_until(
-            lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in kept), pair.loop.time() + 20
-        ), in_sync
+        wait_until_in_sync(pair, kept)
         pair.loop.run_until(lambda: False, pair.loop.time() + 20)
         assert all(state(pair, tp).isr == (1,) for tp in lost), "it may be on the dead disk, so no other one is made"
         assert set(broker.logs.logs) == set(kept)
         assert produce(pair, lost[0], 2) == ErrorCode.KAFKA_STORAGE_ERROR
         assert not broker.failed
-        pair.run(broker.stop(), pair.processes[2])
-    pair.brokers.pop(2)
+        stop(pair, 2)
     pair.start(2)
-    assert pair.loop.run_until(
-        lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in PARTITIONS), pair.loop.time() + 20
-    )
+    wait_until_in_sync(pair, PARTITIONS)
     assert on_first(pair, 2) == lost
     assert pair.hosted(2, lost[0].partition).log.log_end_offset == 4
 
@@ -206,15 +209,13 @@ def test_what_came_after_a_start_without_a_disk_goes_to_the_others_and_a_deleted
     manager = pair.brokers[2].manager
     assert set(manager.unreachable) == set(lost)
 
-    async def change(name: str) -> None:
+    async def change() -> None:
         async with pair.admin("another") as admin:
             await admin.delete_topic("t")
-            await admin.create_topic(name, partitions=4, replication_factor=2)
+            await admin.create_topic("t", partitions=4, replication_factor=2)
 
-    pair.run(change("t"))
-    assert pair.loop.run_until(
-        lambda: all(set(state(pair, tp).isr) == {1, 2} for tp in PARTITIONS), pair.loop.time() + 20
-    )
+    pair.run(change())
+    wait_until_in_sync(pair, PARTITIONS)
     assert set(pair.brokers[2].logs.logs) == set(PARTITIONS)
     assert not manager.unreachable
 
@@ -225,15 +226,14 @@ def test_the_only_replica_on_a_disk_that_is_dead_at_a_start_waits_for_the_disk(p
     wait_for_leader(pair, tp, 2)
     assert produce(pair, tp, 2) == ErrorCode.NONE
     home = pair.log(2).directory.parent
-    pair.run(pair.brokers.pop(2).stop(), pair.processes[2])
+    stop(pair, 2)
     with monkeypatch.context() as patched:
         broken(patched, home)
         pair.start(2)
         pair.loop.run_until(lambda: False, pair.loop.time() + 5)
         assert state(pair, tp).leader == NO_LEADER
         assert produce(pair, tp, 2) == ErrorCode.KAFKA_STORAGE_ERROR
-        pair.run(pair.brokers[2].stop(), pair.processes[2])
-    pair.brokers.pop(2)
+        stop(pair, 2)
     pair.start(2)
     wait_for_leader(pair, tp, 2)
     assert produce(pair, tp, 2) == ErrorCode.NONE
@@ -249,6 +249,18 @@ def test_a_disk_whose_files_cannot_be_read_is_dead_too(topic):
         path.mkdir()
     pair.start(2)
     assert [directory.path.name for directory in pair.brokers[2].logs.working] == ["1"]
+
+
+def test_a_broker_that_cannot_read_what_metadata_it_knew_does_not_start(topic):
+    """CT-24: it would follow a controller with an older copy."""
+    pair = topic
+    pair.kill(2)
+    for disk in (0, 1):
+        path = pair.directory / "broker-2" / str(disk) / "metadata-position"
+        path.unlink()
+        path.mkdir()
+    with pytest.raises(LogStorageError, match="metadata-position"):
+        pair.start(2)
 
 
 def test_a_broker_does_not_start_without_any_disk(topic, monkeypatch):
