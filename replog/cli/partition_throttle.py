@@ -32,11 +32,11 @@ async def throttled(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], 
         brokers.update(present, target)
     known = {broker.broker_id: broker.configs for broker in (await admin.describe_cluster()).brokers}
     involved = {broker: known.get(broker, {}) for broker in sorted(brokers)}
-    for broker in involved:
-        await admin.alter_broker_configs(broker, {_rate(side): str(rate) for side in SIDES})
-    for topic, listed in lists.items():
-        await _alter_lists(admin, topic, {side: (listed[side], []) for side in SIDES})
     try:
+        for broker in involved:
+            await admin.alter_broker_configs(broker, {_rate(side): str(rate) for side in SIDES})
+        for topic, listed in lists.items():
+            await _alter_lists(admin, topic, {side: (listed[side], []) for side in SIDES})
         yield
     except BaseException as error:
         if isinstance(error, ReplogError) and error.code is not ErrorCode.REQUEST_TIMED_OUT:

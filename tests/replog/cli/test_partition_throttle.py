@@ -7,6 +7,7 @@ import pytest
 
 from replog.cli.partition_moves import carry_out
 from replog.cli.partition_throttle import throttled
+from replog.config import MAX_REPLICA_LIST_LENGTH
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from tests.replog.server.broker.virtual_pair import TP, VirtualPair
@@ -119,4 +120,20 @@ def test_all_moves_of_a_plan_have_one_throttle(pair):
     assert topic_configs(pair) == {}
     partitions = pair.controller.state.image.partitions
     assert (partitions[TP].replicas, partitions[other].replicas) == ((2,), (1,))
+    assert pair.controller.state.image.broker_configs == {1: {}, 2: {}}
+
+
+def test_a_throttle_that_is_refused_leaves_nothing_behind(pair):
+    """The list of throttled replicas has no room for another one."""
+    full = ",".join(f"1:{number}" for number in range(10_000, 10_000 + (MAX_REPLICA_LIST_LENGTH + 1) // 8))
+    assert len(full) + len(",0:1") > MAX_REPLICA_LIST_LENGTH
+    pair.create_topic(assignment=[(1,), (2,)], leader_replication_throttled_replicas=full)
+
+    async def move() -> None:
+        async with pair.admin() as admin, throttled(admin, {TP: [2]}, 1000):
+            pytest.fail("it is not throttled")
+
+    with pytest.raises(ReplogError, match="INVALID_CONFIG"):
+        pair.run(move())
+    assert topic_configs(pair) == {LEADERS: full}
     assert pair.controller.state.image.broker_configs == {1: {}, 2: {}}

@@ -75,7 +75,7 @@ def wait_until_in_sync(pair: VirtualPair, partitions: Sequence[TopicPartition]) 
     def in_sync() -> dict[TopicPartition, set[int]]:
         return {tp: set(state(pair, tp).isr) for tp in partitions}
 
-    everywhere = dict.fromkeys(partitions, {1, 2})
+    everywhere = {tp: {1, 2} for tp in partitions}
     assert pair.loop.run_until(lambda: in_sync() == everywhere, pair.loop.time() + 20), in_sync()
 
 
