@@ -1,7 +1,9 @@
 """Loopback ports for a local cluster."""
 
+import os
 import random
 import socket
+from collections import deque
 from collections.abc import Iterable
 
 HOST = "127.0.0.1"
@@ -10,6 +12,11 @@ HOST = "127.0.0.1"
 # that is down may be given the broker's own port as its source, and then the broker could not start again.
 FIRST, LAST = 15_000, 32_000
 _ATTEMPTS = 200
+
+# Descriptors of sockets that are bound and never listen. Until its server listens, and while that is down, a port that
+# was given out is given to nobody else, in no process. The server may have it, since both allow the address's reuse.
+_RESERVED: deque[int] = deque()
+_MOST_RESERVED = 256
 
 
 def is_free(port: int) -> bool:
@@ -25,10 +32,24 @@ def is_free(port: int) -> bool:
 
 
 def free_port(taken: Iterable[int]) -> int:
-    """A free port that is none of `taken`. Raises OSError if none is found."""
+    """A free port that is none of `taken`, kept for its server while this process lives. Raises OSError if none is."""
     chance, excluded = random.SystemRandom(), set(taken)
     for _ in range(_ATTEMPTS):
         port = chance.randint(FIRST, LAST)
-        if port not in excluded and is_free(port):
+        if port not in excluded and _reserve(port):
             return port
     raise OSError(f"no free port found on {HOST} between {FIRST} and {LAST} after {_ATTEMPTS} attempts")
+
+
+def _reserve(port: int) -> bool:
+    reservation = socket.socket()
+    try:
+        reservation.bind((HOST, port))  # not with reuse: the port of another reservation is refused
+    except OSError:
+        reservation.close()
+        return False
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _RESERVED.append(reservation.detach())
+    if len(_RESERVED) > _MOST_RESERVED:
+        os.close(_RESERVED.popleft())
+    return True

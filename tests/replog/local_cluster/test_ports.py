@@ -1,6 +1,8 @@
 """Ports that a broker can have again after it was down."""
 
 import socket
+import subprocess
+import sys
 
 from replog.local_cluster.ports import HOST, free_port, is_free
 
@@ -18,6 +20,16 @@ def test_a_free_port_is_none_of_those_taken_and_can_be_listened_on():
     assert len(set(taken)) == 20
     with socket.create_server((HOST, taken[0])):
         pass
+
+
+def test_a_port_given_out_is_given_to_nobody_else_and_its_server_may_listen_on_it():
+    """Another process asked between a port's choice and the start of its server, and had it first."""
+    port = free_port([])
+    ask = f"import socket; socket.socket().bind(({HOST!r}, {port}))"
+    assert subprocess.run([sys.executable, "-c", ask], capture_output=True, check=False).returncode != 0
+    assert is_free(port)
+    serve = f"import socket; socket.create_server(({HOST!r}, {port})).listen()"
+    subprocess.run([sys.executable, "-c", serve], check=True)
 
 
 def test_ports_lie_below_the_range_of_outgoing_connections():

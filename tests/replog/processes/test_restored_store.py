@@ -115,6 +115,12 @@ def etcd(tmp_path):
         etcds.stop()
 
 
+async def registered(admin: Admin, brokers: int) -> None:
+    async with asyncio.timeout(100):
+        while sum(not broker.fenced for broker in (await admin.describe_cluster()).brokers) < brokers:
+            await asyncio.sleep(0.1)
+
+
 async def in_sync(admin: Admin, topic: str, replicas: int) -> None:
     async with asyncio.timeout(100):
         while len((await admin.describe_topic(topic)).partitions[0].isr) < replicas:
@@ -165,6 +171,7 @@ async def test_a_store_in_etcd_is_made_below_another_prefix_and_every_acknowledg
         await carry_out("format", "controller format", settings)
         running = await up("before")
         async with Admin(bootstrap, timeout_ms=60_000) as admin:
+            await registered(admin, 3)
             await admin.create_topic("t", partitions=1, replication_factor=3)
             await in_sync(admin, "t", 3)
             stale = (await admin.describe_topic("t")).partitions[0].leader
