@@ -120,10 +120,13 @@ async def _idle(cluster: LocalCluster, transport: H2Transport) -> float:
 
 @contextmanager
 def scraped(cluster: LocalCluster) -> Iterator[None]:
-    """All processes, each second, by a process of its own."""
+    """All processes, each second, by a process of its own; its start is over when the work begins."""
     addresses = [cluster.metrics_address(member) for member in cluster.state.members]
-    with subprocess.Popen([sys.executable, "-m", "benchmarks.extras", "--scrape", *addresses]) as scraper:
+    command = [sys.executable, "-m", "benchmarks.extras", "--scrape", *addresses]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as scraper:
         try:
+            assert scraper.stdout is not None
+            scraper.stdout.readline()
             yield
             if scraper.poll() is not None:
                 raise RuntimeError("the metrics were not read to the end")
@@ -135,6 +138,7 @@ def scrape(addresses: Sequence[str]) -> None:
     while True:
         for address in addresses:
             _read_metrics(address)
+        print("asked", flush=True)
         time.sleep(1)
 
 
