@@ -87,7 +87,7 @@ bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has d
 bench-inside: $(SETUP_DONE)  ## What a record costs inside: calls of functions, turns of the event loop, where the time goes, into docs/performance.md (half a minute)
 	$(PYTHON) -m benchmarks.inside --report docs/performance.md
 
-bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: three clusters side by side, into docs/performance.md (three minutes)
+bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: three clusters side by side, into docs/performance.md (six minutes)
 	$(PYTHON) -m benchmarks.extras --report docs/performance.md
 
 bench-round-trips: $(SETUP_DONE)  ## What a call costs over each transport, into docs/performance.md (a minute)
