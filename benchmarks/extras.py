@@ -38,7 +38,7 @@ from replog.topic import TopicPartition
 KINDS = ("plain", "scraped", "TLS")
 RECORD = os.urandom(1024)
 TOPIC, PARTITIONS, BROKERS = "cost", 6, 3
-RECORDS = 200_000  # of a round, as many as go through
+RECORDS = 100_000  # of a round, as many as go through
 SINGLES = 1000  # of a round, one at a time
 SCRAPES = 200
 IDLE, IDLE_S = 200, 3.0  # consumers, and how long they are watched once all of them wait
