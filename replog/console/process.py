@@ -3,10 +3,8 @@
 import asyncio
 import contextlib
 import signal
-import ssl
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
@@ -14,6 +12,7 @@ from replog.addresses import is_loopback, parse_address
 from replog.client.admin import Admin
 from replog.console.app import console_app
 from replog.console.board import Board
+from replog.console.certificates import Certificates
 from replog.console.guard import LOCAL
 from replog.console.watcher import Watcher
 from replog.errors import ErrorCode, ReplogError
@@ -27,8 +26,8 @@ STOP_S = 2  # streams never end by themselves
 def serve(bootstrap: str, listener: str, keystore: Path | None, audit: Path | None) -> None:
     """Until SIGINT or SIGTERM. Raises INVALID_CONFIG."""
     host, port = _address(listener)
-    tls = tls_options(host, listener, keystore)
-    asyncio.run(_serve(bootstrap, host, port, tls, audit))
+    shown = certificates(host, listener, keystore)
+    asyncio.run(_serve(bootstrap, host, port, shown, audit))
 
 
 class _Server(uvicorn.Server):
@@ -39,18 +38,18 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(bootstrap: str, host: str, port: int, tls: dict[str, Any], audit: Path | None) -> None:
+async def _serve(bootstrap: str, host: str, port: int, shown: Certificates | None, audit: Path | None) -> None:
     async with watching(bootstrap, audit) as watcher:
-        server = http_server(watcher, host, port, tls)
+        server = http_server(watcher, host, port, shown)
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)
         await server.serve()
 
 
-def http_server(watcher: Watcher, host: str, port: int, tls: dict[str, Any]) -> uvicorn.Server:
+def http_server(watcher: Watcher, host: str, port: int, shown: Certificates | None) -> uvicorn.Server:
     """One that does not run yet."""
     config = uvicorn.Config(
-        console_app(watcher, None if tls else LOCAL | {host.lower()}),
+        console_app(watcher, None if shown else LOCAL | {host.lower()}),
         host=host.strip("[]"),
         port=port,
         log_config=None,
@@ -61,7 +60,7 @@ def http_server(watcher: Watcher, host: str, port: int, tls: dict[str, Any]) -> 
         proxy_headers=False,
         limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=STOP_S,
-        **tls,
+        ssl_context_factory=(lambda *_: shown.context()) if shown else None,
     )
     return _Server(config)
 
@@ -87,14 +86,11 @@ def _address(listener: str) -> tuple[str, int]:
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"--listener {error}") from None
 
 
-def tls_options(host: str, listener: str, keystore: Path | None) -> dict[str, Any]:
-    """What uvicorn is to be told: who shows no certificate of the cluster's authority is not let in.
-
-    Raises INVALID_CONFIG.
-    """
+def certificates(host: str, listener: str, keystore: Path | None) -> Certificates | None:
+    """None: without TLS, on this machine alone. Raises INVALID_CONFIG."""
     if keystore is None:
         if is_loopback(host):
-            return {}
+            return None
         raise ReplogError(
             ErrorCode.INVALID_CONFIG,
             f"--listener {listener}: others than this machine may reach it; give --keystore FILE, the key and the "
@@ -107,13 +103,4 @@ def tls_options(host: str, listener: str, keystore: Path | None) -> dict[str, An
             "--keystore: only certificates of the cluster's authority are let in, and REPLOG_CLIENT_CONFIG names no "
             "file with security.protocol=SSL and ssl.truststore.location (docs/security.md)",
         )
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(keystore)
-    except (OSError, ssl.SSLError) as error:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"--keystore {keystore}: {error}") from None
-    return {
-        "ssl_certfile": keystore,
-        "ssl_keyfile": keystore,
-        "ssl_ca_certs": cluster.files.truststore,
-        "ssl_cert_reqs": ssl.CERT_REQUIRED,
-    }
+    return Certificates(keystore, cluster.files.truststore)

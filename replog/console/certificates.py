@@ -1,0 +1,67 @@
+"""What browsers are shown over TLS, and whom the console lets in by their certificates."""
+
+import logging
+import ssl
+import time
+from pathlib import Path
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.tls import LOOK_S
+
+logger = logging.getLogger(__name__)
+
+_Stamp = tuple[int, int, int]
+
+
+class Certificates:
+    """Of two PEM files: the key and chain that browsers are shown, and the authorities whose certificates let one in.
+
+    As everywhere, connections made later use what the files hold then, and a file that cannot be used changes nothing.
+    """
+
+    def __init__(self, keystore: Path, truststore: Path) -> None:
+        """Raises INVALID_CONFIG naming the file."""
+        self._keystore, self._truststore = keystore, truststore
+        try:
+            self._stamps = self._stat()
+            self._now = self._read()
+        except (OSError, ssl.SSLError) as error:
+            raise ReplogError(
+                ErrorCode.INVALID_CONFIG, f"--keystore {keystore}, with the authorities of {truststore}: {error}"
+            ) from None
+        self._looked = time.monotonic()
+
+    def context(self) -> ssl.SSLContext:
+        """For a server: every connection gets the context of its time, before it is shown anything."""
+        first = self._read()
+        first.sni_callback = self._choose
+        return first
+
+    def _choose(self, connection: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
+        self._look()
+        connection.context = self._now
+
+    def _look(self) -> None:
+        if time.monotonic() - self._looked < LOOK_S:
+            return
+        self._looked = time.monotonic()
+        try:
+            if (stamps := self._stat()) != self._stamps:
+                self._now, self._stamps = self._read(), stamps
+                logger.info("TLS: new certificates from %s and %s are in use", self._keystore, self._truststore)
+        except (OSError, ssl.SSLError) as error:
+            logger.warning("TLS: the certificates from before stay in use: %s: %s", self._keystore, error)
+
+    def _stat(self) -> tuple[_Stamp, ...]:
+        found = [path.stat() for path in (self._keystore, self._truststore)]
+        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.num_tickets = 0  # a resumed session would not ask for a certificate again
+        context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+        context.load_verify_locations(self._truststore)
+        context.load_cert_chain(self._keystore)
+        return context
