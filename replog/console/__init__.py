@@ -7,5 +7,6 @@
 | the one poll for all viewers | `watcher.py` |
 | the pages, who may look, and the stream of events | `app.py`, `guard.py`, `events.py` |
 | the last audit's report | `audit_report.py` |
+| the certificates of its port | `certificates.py` |
 | the process | `process.py` |
 """

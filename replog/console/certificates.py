@@ -53,8 +53,8 @@ class Certificates:
             logger.warning("TLS: the certificates from before stay in use: %s: %s", self._keystore, error)
 
     def _stat(self) -> tuple[_Stamp, ...]:
-        found = [path.stat() for path in (self._keystore, self._truststore)]
-        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in found)
+        stats = [path.stat() for path in (self._keystore, self._truststore)]
+        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
