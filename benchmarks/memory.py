@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import IO
 
 _CHUNK = 1 << 20
+ON_DISK = "/var/tmp"  # on a tmpfs holes take no memory
 _FILES: list[IO[bytes]] = []  # until this process ends: pages of a closed one would be free again
 _ENOUGH = 0.1  # of all memory: so much may be free
 
@@ -17,13 +18,12 @@ def fill_page_cache(note: Callable[[str], None]) -> None:
     A virtual machine that gives free memory back to its host pays for each page that it uses again: 2 to 3 s of CPU a
     GB, measured. The first to write would pay for all: replog acknowledged 145 MB/s then, instead of 350. What is
     deleted is free again, and so is what lay unused for some minutes: fill before each part.
-    On a tmpfs holes take no memory, so there it does nothing.
     """
     free, total = memory("MemFree"), memory("MemTotal")
     if free <= _ENOUGH * total:
         return
     note(f"filling the page cache with {free >> 30} GiB")
-    file = tempfile.TemporaryFile()  # noqa: SIM115
+    file = tempfile.TemporaryFile(dir=ON_DISK)  # noqa: SIM115
     _FILES.append(file)
     file.truncate(free)
     buffer = bytearray(_CHUNK)

@@ -20,6 +20,7 @@ async def decommission(
     Raises BROKER_ID_NOT_REGISTERED; INVALID_REPLICA_ASSIGNMENT where nobody is left to take a replica;
     REQUEST_TIMED_OUT.
     """
+    await targets_without(admin, broker_id)  # refused before anything is changed
     await admin.alter_broker_configs(broker_id, {"cordoned.log.dirs": "*"})
     say(f"broker {broker_id} gets no new replicas from now on (cordoned.log.dirs=*)")
     for _ in range(ROUNDS):

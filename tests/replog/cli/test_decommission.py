@@ -61,7 +61,9 @@ async def test_a_broker_that_nobody_can_stand_in_for_stays(cluster: InProcessClu
     async with cluster.admin() as admin:
         with pytest.raises(ReplogError, match="no other active broker") as refused:
             await decommission(admin, 1, TIMEOUT_S, lambda _: None)
+        (broker,) = [each for each in (await admin.describe_cluster()).brokers if each.broker_id == 1]
     assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert broker.state == "active", "it gets new replicas as before"
     assert 1 in cluster.controller.state.image.brokers
 
 
