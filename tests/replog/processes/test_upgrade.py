@@ -18,6 +18,7 @@ from replog.local_cluster.processes import wait_until_stopped
 from replog.release import VERSION
 from tests.replog.processes.last_release import COMMIT
 from tests.replog.processes.load import load_on
+from tests.replog.server.controller.etcds import path_with_etcd
 
 pytestmark = [
     pytest.mark.processes,
@@ -54,10 +55,23 @@ def stop_in_order(cluster: LocalCluster, name: str) -> None:
     assert not wait_until_stopped([process], STOP_S), f"{name} did not stop"
 
 
-def test_no_record_fails_while_each_process_is_replaced_by_this_release(last_release, tmp_path, monkeypatch):
-    """docs/versions.md: the controller first, then one broker after the other."""
+def controllers_of(cluster: LocalCluster) -> list[str]:
+    """Standby ones first."""
+    with SyncAdmin(cluster.bootstrap) as admin:
+        active = admin.describe_cluster().controller
+    return [each.name for each in sorted(cluster.state.controllers, key=lambda each: each.address == active)]
+
+
+@pytest.mark.parametrize("controllers", [1, 3])
+def test_no_record_fails_while_each_process_is_replaced_by_this_release(
+    last_release, tmp_path, monkeypatch, controllers
+):
+    """docs/versions.md: controllers first, then one broker after the other."""
     directory = tmp_path / "cluster"
     up = [sys.executable, "-P", "-m", "replog.cli", "cluster", "up", "--directory", str(directory)]
+    if controllers > 1:
+        monkeypatch.setenv("PATH", path_with_etcd(tmp_path / "bin"))
+        up += ["--controllers", str(controllers)]
     cluster = LocalCluster(directory)
     with ExitStack() as ending:
         ending.callback(cluster.down)
@@ -66,7 +80,7 @@ def test_no_record_fails_while_each_process_is_replaced_by_this_release(last_rel
             there.setenv("PYTHONPATH", str(last_release))
             subprocess.run(up, check=True)
             load = ending.enter_context(load_on(cluster, tmp_path))
-        for name in ("controller", "broker-1", "broker-2", "broker-3"):
+        for name in (*controllers_of(cluster), "broker-1", "broker-2", "broker-3"):
             assert code_of(cluster.state.member(name)) == str(last_release)
             stop_in_order(cluster, name)
             cluster.up()
