@@ -4,15 +4,15 @@ A file's tests stay together, for the cluster that they have in common; so do th
 one Spark at most, and no test stops it: what stops a Spark is tested in a process of its own.
 """
 
-import os
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from replog.local_cluster import ports
 from tests.replog.log.eviction import evicted_is_cold
 
 if TYPE_CHECKING:
@@ -33,15 +33,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
     return _ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def pytest_configure() -> None:
-    """A port that one worker has found free, and not yet used, is none that another one may find."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
-    if worker:
-        share = (ports.LAST - ports.FIRST) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-        ports.FIRST += int(worker) * share
-        ports.LAST = ports.FIRST + share - 1
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     """Who takes `spark` is marked so, and what PySpark itself does is no error of ours."""
@@ -50,6 +41,19 @@ def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"))
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.fixture(autouse=True)
+def logs_as_usual() -> Iterator[None]:
+    """A command that a test runs in this process decides what is logged, and where; not for the tests after it."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.reset_defaults()
+    root.setLevel(level)
+    for handler in root.handlers[:]:
+        if handler not in handlers:
+            root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """Denials are told, and who causes many does not fill the disk."""
 
-import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from replog.rpc.peer import Peer, Role
@@ -10,12 +8,6 @@ from replog.server.audit_log import BURST, LINE_MS, MAX_SHOWN, AuditLog
 
 ANN = Peer("User:ann", Role.CLIENT, "10.0.0.1")
 BOB = Peer("User:bob", Role.CLIENT, "10.0.0.2")
-
-
-@pytest.fixture(autouse=True)
-def everything_is_logged():
-    """An earlier test of this process may have left settings of its own."""
-    structlog.reset_defaults()
 
 
 class Clock:
