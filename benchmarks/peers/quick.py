@@ -25,6 +25,7 @@ MEMORY = Path("/dev/shm")
 
 def main() -> int:
     parser = benchmark_parser(__doc__)
+    parser.add_argument("--stored", type=Path, default=STORED, help="what to compare with")
     parser.add_argument(
         "--store", action="store_true", help="compare with nothing; the next runs are compared with this"
     )
@@ -38,8 +39,8 @@ def main() -> int:
     report, _ = rounds_of({ReplogPeer: GUARDED_ROWS, RawPeer: GUARDED_ROWS}, options.rounds, options.seconds, note)
     now = guarded(report)
     if options.store:
-        options.json = STORED
-    stored = now if options.store else json.loads(STORED.read_text())["ratios"]
+        options.json = options.stored
+    stored = now if options.store else json.loads(options.stored.read_text())["ratios"]
     rows = [[name, f"{stored[name]:.3f}", f"{ratio:.3f}", f"{ratio / stored[name]:.2f}"] for name, ratio in now.items()]
     shown = table(["larger is better", "stored", "now", "now / stored"], rows)
     publish("peers.quick", shown, {"ratios": now, "rounds": report}, options)
