@@ -27,6 +27,7 @@ from replog.errors import DENIALS, ReplogError
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
+from replog.rpc.grpcio.status import ENDED_EARLY
 from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MAX_UNREAD_BYTES, MIB
 from replog.rpc.methods import Controller, Inspection, Log, Method, Replica
 from replog.rpc.transport import Stream
@@ -164,7 +165,6 @@ CLIENTS = {Log["produce"]: b"\x22\x00", Log["fetch"]: b"\x32\x00"}  # the wire's
 FOLLOWERS = {Replica["fetch"]: b"\x32\x00"}
 LEADERS = {Controller["alter_partition"]: b"\x1a\x00"}
 ADMINISTRATORS = {Controller["elect_leaders"]: b"\x1a\x00", Controller["alter_partition_reassignments"]: b"\x0a\x00"}
-_SENT_ON = "the call ended before all was sent"  # of grpc.aio, which says no more then
 
 
 async def ask_for_empty_partitions(address: str, asked: Mapping[Method, bytes], size: int) -> None:
@@ -177,7 +177,7 @@ async def ask_for_empty_partitions(address: str, asked: Mapping[Method, bytes], 
             try:
                 await stream.receive(CALL_S)
             except ReplogError as refused:
-                if "names too much" in str(refused) or refused.code in DENIALS or _SENT_ON in refused.message:
+                if "names too much" in str(refused) or refused.code in DENIALS or ENDED_EARLY in refused.message:
                     continue
                 raise
             raise AssertionError(f"{method.path} with {size // len(partition)} partitions was answered")

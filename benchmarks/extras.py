@@ -185,9 +185,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--scrape", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    note = partial(Console(stderr=True).print, highlight=False)
     if options.scrape:
         scrape(options.scrape)
+    note = partial(Console(stderr=True).print, highlight=False)
     with (
         tempfile.TemporaryDirectory() as directory,
         LocalCluster(Path(directory, "plain"), BROKERS) as plain,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO
 
 _CHUNK = 1 << 20
-ON_DISK = "/var/tmp"  # on a tmpfs holes take no memory
+_ON_DISK = "/var/tmp"  # on a tmpfs holes take no memory
 _FILES: list[IO[bytes]] = []  # until this process ends: pages of a closed one would be free again
 _ENOUGH = 0.1  # of all memory: so much may be free
 
@@ -23,7 +23,7 @@ def fill_page_cache(note: Callable[[str], None]) -> None:
     if free <= _ENOUGH * total:
         return
     note(f"filling the page cache with {free >> 30} GiB")
-    file = tempfile.TemporaryFile(dir=ON_DISK)  # noqa: SIM115
+    file = tempfile.TemporaryFile(dir=_ON_DISK)  # noqa: SIM115
     _FILES.append(file)
     file.truncate(free)
     buffer = bytearray(_CHUNK)

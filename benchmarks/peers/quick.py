@@ -26,13 +26,13 @@ MEMORY = Path("/dev/shm")
 def main() -> int:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--stored", type=Path, default=STORED, help="what to compare with")
-    parser.add_argument(
-        "--store", action="store_true", help="compare with nothing; the next runs are compared with this"
-    )
+    parser.add_argument("--store", action="store_true", help="write the --stored file instead of comparing with it")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0, help="about as long takes each row")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
+    if not options.store and not options.stored.exists():
+        parser.error(f"{options.stored} is not there to compare with: make it with --store, as `make bench` does")
     if MEMORY.is_dir():
         tempfile.tempdir = str(MEMORY)
     note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)

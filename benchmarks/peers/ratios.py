@@ -18,16 +18,21 @@ class NotMeasured(Exception):
     """A system or a row is not in the report."""
 
 
+def _of_rounds(report: Rounds, system: str, row: Row, pick: Pick) -> list[float]:
+    """Never empty. Raises NotMeasured."""
+    of_rounds = values(report.get(system, []), row, pick)
+    if not of_rounds:
+        raise NotMeasured(f"{system}, {row.key}")
+    return of_rounds
+
+
 class Medians:
     def __init__(self, report: Rounds) -> None:
         self._report = report
 
     def of(self, system: str, row: Row, pick: Pick) -> float:
         """Raises NotMeasured."""
-        of_rounds = values(self._report.get(system, []), row, pick)
-        if not of_rounds:
-            raise NotMeasured(f"{system}, {row.key}")
-        return statistics.median(of_rounds)
+        return statistics.median(_of_rounds(self._report, system, row, pick))
 
     def best_rate(self, system: str, record_bytes: int) -> float:
         """With the settings that suit it best."""
@@ -119,18 +124,14 @@ def guarded(report: Rounds) -> dict[str, float]:
     """
     paced = Pace(SLOW, DEFAULTS)
 
-    def of_rounds(system: str, row: Row, pick: Pick) -> list[float]:
-        rounds = values(report.get(system, []), row, pick)
-        if not rounds:
-            raise NotMeasured(f"{system}, {row.key}")
-        return rounds
+    def fastest(system: str) -> float:
+        return max(_of_rounds(report, system, BULK, rate))
 
     def cheaper(row: Row, pick: Pick) -> float:
-        return min(of_rounds(RAW, row, pick)) / min(of_rounds(OURS, row, pick))
+        return min(_of_rounds(report, RAW, row, pick)) / min(_of_rounds(report, OURS, row, pick))
 
     return {
-        "requests of 1 MiB, MB/s: replog / raw sockets": max(of_rounds(OURS, BULK, rate))
-        / max(of_rounds(RAW, BULK, rate)),
+        "requests of 1 MiB, MB/s: replog / raw sockets": fastest(OURS) / fastest(RAW),
         "CPU of a GB in them: raw sockets / replog": cheaper(BULK, cpu_per_gb),
         "p50 at 1,000 records/s: raw sockets / replog": cheaper(paced, p50),
         "CPU of a record then: raw sockets / replog": cheaper(paced, cpu_per_record),

@@ -6,11 +6,9 @@ import time
 from pathlib import Path
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.tls import LOOK_S
+from replog.rpc.tls import LOOK_S, stamps_of
 
 logger = logging.getLogger(__name__)
-
-_Stamp = tuple[int, int, int]
 
 
 class Certificates:
@@ -22,8 +20,8 @@ class Certificates:
     def __init__(self, keystore: Path, truststore: Path) -> None:
         """Raises INVALID_CONFIG naming the file."""
         self._keystore, self._truststore = keystore, truststore
+        self._stamps = stamps_of(self._keystore, self._truststore)
         try:
-            self._stamps = self._stat()
             self._now = self._read()
         except (OSError, ssl.SSLError) as error:
             raise ReplogError(
@@ -33,9 +31,8 @@ class Certificates:
 
     def context(self) -> ssl.SSLContext:
         """For a server: every connection gets the context of its time, before it is shown anything."""
-        first = self._read()
-        first.sni_callback = self._choose
-        return first
+        self._now.sni_callback = self._choose
+        return self._now
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
         self._look()
@@ -46,15 +43,11 @@ class Certificates:
             return
         self._looked = time.monotonic()
         try:
-            if (stamps := self._stat()) != self._stamps:
+            if (stamps := stamps_of(self._keystore, self._truststore)) != self._stamps:
                 self._now, self._stamps = self._read(), stamps
                 logger.info("TLS: new certificates from %s and %s are in use", self._keystore, self._truststore)
         except (OSError, ssl.SSLError) as error:
             logger.warning("TLS: the certificates from before stay in use: %s: %s", self._keystore, error)
-
-    def _stat(self) -> tuple[_Stamp, ...]:
-        stats = [path.stat() for path in (self._keystore, self._truststore)]
-        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
 
     def _read(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -32,7 +32,8 @@ def is_free(port: int) -> bool:
 
 
 def free_port(taken: Iterable[int]) -> int:
-    """A free port that is none of `taken`, kept for its server while this process lives. Raises OSError if none is."""
+    """A free port that is none of `taken`. It is kept for its server until this process ends, or has given out many
+    more. Raises OSError if none is found."""
     chance, excluded = random.SystemRandom(), set(taken)
     for _ in range(_ATTEMPTS):
         port = chance.randint(FIRST, LAST)

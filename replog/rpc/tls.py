@@ -129,7 +129,7 @@ class Tls:
     def look(self) -> None:
         """Read the files if they have changed. It waits for a disk."""
         self._looked = time.monotonic()
-        if _stamps(self.files) == self.material.stamps:
+        if stamps_of(self.files.keystore, self.files.truststore) == self.material.stamps:
             return
         try:
             material = _read(self.files)
@@ -164,7 +164,9 @@ def _check_same(before: Identity | None, now: Identity | None) -> None:
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"ssl.keystore.location says {now.uri}, and before it {before.uri}")
 
 
-def _stamps(files: TlsFiles) -> tuple[object, ...]:
+def stamps_of(*files: Path | None) -> tuple[object, ...]:
+    """Others once a file is another one, or holds something else."""
+
     def stamp(path: Path) -> object:
         try:
             stat = path.stat()
@@ -172,11 +174,11 @@ def _stamps(files: TlsFiles) -> tuple[object, ...]:
             return None
         return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
-    return tuple(stamp(path) for path in (files.keystore, files.truststore) if path is not None)
+    return tuple(stamp(path) for path in files if path is not None)
 
 
 def _read(files: TlsFiles) -> Material:
-    stamps = _stamps(files)
+    stamps = stamps_of(files.keystore, files.truststore)
     roots = _pem("ssl.truststore.location", files.truststore)
     identity, ends, key, chain = None, None, None, None
     if files.keystore is not None:

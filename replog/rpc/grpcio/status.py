@@ -16,13 +16,13 @@ _HINTS = {  # what gRPC says of a connection that TLS is the trouble with
     "Unwrap failed": "it refuses our certificate, or asks for one; look at ssl.keystore.location",
 }
 
-
 _LOST = "Internal error from Core"  # in place of the status, if it arrives while grpc.aio still writes a message
+ENDED_EARLY = "the call ended before all was sent; ask again"
 
 
 def from_rpc_error(error: grpc.RpcError, address: str) -> ReplogError:
     if error.details() == _LOST:
-        return ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address}: the call ended before all was sent; ask again")
+        return ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address}: {ENDED_EARLY}")
     trailers = error.trailing_metadata() if hasattr(error, "trailing_metadata") else None
     details = dict(trailers or ()).get(DETAILS_KEY, b"")
     failure = from_status(CallStatus(error.code().value[0], error.details() or "", details), address)

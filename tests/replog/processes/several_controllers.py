@@ -59,6 +59,12 @@ class Process:
         return (self._home / "log").read_text(errors="replace")
 
 
+async def all_serve(admin, brokers):
+    async with asyncio.timeout(START_S):
+        while sum(not broker.fenced for broker in (await admin.describe_cluster()).brokers) < brokers:
+            await asyncio.sleep(0.1)
+
+
 class World:
     """`async with World(program, directory) as world`. Everything that anybody was told is kept, and compared."""
 
@@ -129,11 +135,7 @@ class World:
             self.brokers[number].start()
         self.bootstrap = ",".join(addresses[3:])
         self.admin = Admin(self.bootstrap, timeout_ms=60_000)
-        async with asyncio.timeout(START_S):
-            while sum(not broker.fenced for broker in (await self.admin.describe_cluster()).brokers) < len(
-                self.brokers
-            ):
-                await asyncio.sleep(0.1)
+        await all_serve(self.admin, len(self.brokers))
         await self.admin.create_topic(TOPIC, partitions=3, replication_factor=3)
         self.tasks = [asyncio.create_task(self._follow(address)) for address in self.controllers]
         self.tasks += [asyncio.create_task(self._produce()), asyncio.create_task(self._decide())]

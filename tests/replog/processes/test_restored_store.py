@@ -10,7 +10,7 @@ import pytest
 from replog.client import Admin, Producer
 from replog.demo.traffic import read_back
 from replog.local_cluster.ports import free_port
-from tests.replog.processes.several_controllers import Process
+from tests.replog.processes.several_controllers import Process, all_serve
 from tests.replog.processes.test_older_store import COUNT, Cluster, count, filled
 from tests.replog.server.controller.etcds import Etcds, etcd_or_skip
 from tests.replog.waiting import until
@@ -115,12 +115,6 @@ def etcd(tmp_path):
         etcds.stop()
 
 
-async def registered(admin: Admin, brokers: int) -> None:
-    async with asyncio.timeout(100):
-        while sum(not broker.fenced for broker in (await admin.describe_cluster()).brokers) < brokers:
-            await asyncio.sleep(0.1)
-
-
 async def in_sync(admin: Admin, topic: str, replicas: int) -> None:
     async with asyncio.timeout(100):
         while len((await admin.describe_topic(topic)).partitions[0].isr) < replicas:
@@ -171,7 +165,7 @@ async def test_a_store_in_etcd_is_made_below_another_prefix_and_every_acknowledg
         await carry_out("format", "controller format", settings)
         running = await up("before")
         async with Admin(bootstrap, timeout_ms=60_000) as admin:
-            await registered(admin, 3)
+            await all_serve(admin, 3)
             await admin.create_topic("t", partitions=1, replication_factor=3)
             await in_sync(admin, "t", 3)
             stale = (await admin.describe_topic("t")).partitions[0].leader
