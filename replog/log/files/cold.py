@@ -8,6 +8,7 @@ import os
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from replog.buffers import unwritten
 from replog.log.files.transfer import read_exactly
 from replog.properties import MAX_LONG
 
@@ -56,7 +57,7 @@ def read(fd: int, position: int, size: int) -> bytes | bytearray:
     waits = _WAITS_FOR.get()
     if waits.position <= position and position + size <= waits.end:
         return read_exactly(fd, position, size)
-    buffer = bytearray(size)
+    buffer = unwritten(size)
     try:
         if os.preadv(fd, [buffer], position, os.RWF_NOWAIT) == size:
             return buffer

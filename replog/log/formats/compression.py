@@ -5,6 +5,7 @@ import struct
 
 import cramjam
 
+from replog.buffers import unwritten
 from replog.log.errors import InvalidRecord
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -55,7 +56,7 @@ def _inflate(codec: int, payload: bytes, limit: int) -> bytes:
     """gzip (any number of members), lz4 frames, zstd frames. Frames need not tell their size, so the buffer grows."""
     size = min(limit, max(_SMALLEST_BUFFER, _GROWTH * len(payload)))
     while True:
-        buffer = bytearray(size)
+        buffer = unwritten(size)
         try:
             written = _STREAMS[codec].decompress_into(payload, buffer)
         except cramjam.DecompressionError as error:

@@ -4,6 +4,7 @@ Once an eighth of a large message has come, there is memory for all of it. What 
 its place, and copied nowhere. Before, a peer could have memory for messages of which it sends hardly anything.
 """
 
+from replog.buffers import unwritten
 from replog.log.offsets import Buffer
 from replog.rpc.http2.frames import HEADER_BYTES
 
@@ -35,7 +36,7 @@ class Partial:
 
     def reserve(self) -> None:
         pieces, self._pieces = self._pieces, []
-        self._whole, self.lacks = memoryview(bytearray(self.size)), self.size
+        self._whole, self.lacks = memoryview(unwritten(self.size)), self.size
         for piece in pieces:
             self.add(piece)
 
