@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from replog.errors import ErrorCode, ReplogError
 
 OTHER_FIELDS = 16  # of one message, besides the entries of its lists: each takes time to pass over
+_LOOK = 64 << 10  # bytes at a time: the first ones say enough of a message that is full of entries
 _UNPACKED = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
 _NOT_LAST = bytes(range(0x80, 0x100))  # of the bytes of a number
 
@@ -26,7 +27,13 @@ class _List(NamedTuple):
         it takes to count."""
         if self.packed:
             return len(data) > self.most
-        return data.count(self.first) + data.count(self.first | 0x80) > self.most
+        left = self.most
+        for begin in range(0, len(data), _LOOK):
+            end = begin + _LOOK
+            left -= data.count(self.first, begin, end) + data.count(self.first | 0x80, begin, end)
+            if left < 0:
+                return True
+        return False
 
 
 class _Field(NamedTuple):
