@@ -101,7 +101,7 @@ def replica_offsets(
     from replog.rpc.v1 import inspection_pb2
 
     offsets: dict[tuple[int, int], dict[str, int | None]] = {}
-    request = inspection_pb2.DescribeReplicasRequest(topic=topic, max_bytes=MAX_ANSWER_BYTES)
+    request = inspection_pb2.DescribeReplicasRequest(topic=topic, max_bytes=MAX_ANSWER_BYTES, without_segments=True)
     tls = client_tls()
     for broker in brokers:
         if broker.fenced:
