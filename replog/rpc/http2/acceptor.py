@@ -19,7 +19,7 @@ RETRY_S = 1.0  # after the machine could give none
 class Acceptor:
     """Of one listener."""
 
-    def __init__(self, listener: socket.socket, new_protocol: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(self, listener: socket.socket, new_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
         """It takes connections from now on."""
         self._listener = listener
         self._new_protocol = new_protocol

@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 
 from replog.rpc import http2, methods
 from replog.rpc.http2.places import Places
 from replog.rpc.http2.server import H2Server
-from replog.rpc.http2.server_wire import ServerWire
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.limits import ConnectionLimits
 from replog.rpc.v1 import log_pb2
