@@ -31,6 +31,9 @@ class Acceptor:
         self._listen()
 
     def close(self) -> None:
+        """Again does nothing."""
+        if self._listener.fileno() < 0:
+            return
         if self._resting is not None:
             self._resting.cancel()
         self._loop.remove_reader(self._listener)

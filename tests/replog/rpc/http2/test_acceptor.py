@@ -8,6 +8,8 @@ import socket
 import struct
 from collections.abc import AsyncIterator
 
+import pytest
+
 from replog.rpc.http2 import acceptor
 from replog.rpc.http2.acceptor import AT_ONCE, REST_S, Acceptor
 
@@ -23,6 +25,7 @@ class Begun:
         self.times: list[float] = []
         self.peers: list[tuple[str, int]] = []
         self.address = ("", 0)
+        self.acceptor: Acceptor
         self._another = asyncio.Event()
 
     async def all_of(self, count: int) -> None:
@@ -55,11 +58,11 @@ async def listening() -> AsyncIterator[Begun]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     begun.address = listener.getsockname()
-    taking = Acceptor(listener, begun.protocol)
+    begun.acceptor = Acceptor(listener, begun.protocol)
     try:
         yield begun
     finally:
-        taking.close()
+        begun.acceptor.close()
         await asyncio.sleep(0)
 
 
@@ -82,6 +85,18 @@ async def test_those_whose_client_has_gone_again_hold_nobody_up():
         with socket.create_connection(begun.address) as client:
             await begun.all_of(1)
             assert begun.peers == [client.getsockname()]
+
+
+async def test_a_closed_one_takes_nothing_and_may_be_closed_again():
+    async with listening() as begun:
+        with socket.create_connection(begun.address):
+            await begun.all_of(1)
+        begun.acceptor.close()
+        begun.acceptor.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(begun.address)
+        await asyncio.sleep(2 * REST_S)
+        assert len(begun.peers) == 1
 
 
 async def test_without_a_descriptor_it_says_so_and_tries_again(monkeypatch, caplog):
