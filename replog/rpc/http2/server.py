@@ -13,7 +13,6 @@ from replog.addresses import parse_address
 from replog.rpc.gate import Gate
 from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health
-from replog.rpc.http2.acceptor import Acceptor
 from replog.rpc.http2.handshakes import Handshakes, Refusals
 from replog.rpc.http2.places import Place, Places
 from replog.rpc.http2.reads import Reads
@@ -26,6 +25,8 @@ from replog.rpc.serving import cannot_listen
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Denied, unheard
 
+BACKLOG = 1024  # connections that wait to be taken
+AT_ONCE = 2  # of them taken in one turn of the loop: more at once would hold up all calls of others
 SWEEP_S = 10.0  # at most, between two looks for connections that are idle, or whose authority is believed no more
 ENDING_S = 5.0  # for handlers that were cancelled
 
@@ -43,7 +44,7 @@ class H2Server:
         self._routes: dict[str, Route] = {}
         self._names: list[str] = []
         self._wires: set[ServerWire] = set()
-        self._listeners: list[Acceptor] = []
+        self._listeners: list[asyncio.Server] = []
         self._reads = Reads()
         self._unread = Unread(self._wires)
         self._drained = asyncio.Event()  # a connection was, or was lost
@@ -68,7 +69,9 @@ class H2Server:
         except (OSError, UnicodeError) as error:
             raise cannot_listen(self._address) from error
         for listener in sockets:
-            self._listeners.append(Acceptor(listener, self._new_wire))
+            loop = asyncio.get_running_loop()
+            self._listeners.append(await loop.create_server(self._new_wire, sock=listener, backlog=AT_ONCE))
+            listener.listen(BACKLOG)  # for the kernel; asyncio has one number for both
         self._sweeping = asyncio.create_task(self._sweep(), name="end idle connections")
         await self.set_serving(False)
         return f"{host}:{sockets[0].getsockname()[1]}"

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 
 from replog.rpc import http2, methods
 from replog.rpc.http2.places import Places
-from replog.rpc.http2.server import H2Server
+from replog.rpc.http2.server import AT_ONCE, H2Server
+from replog.rpc.http2.server_wire import ServerWire
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.limits import ConnectionLimits
 from replog.rpc.v1 import log_pb2
@@ -106,6 +108,28 @@ async def test_a_host_has_so_many_connections_and_no_more():
         readers = [await connected(address, "127.0.0.1") for _ in range(3)]
         assert [await is_closed(reader) for reader in readers] == [False, False, True]
         assert not await is_closed(await connected(address, "127.0.0.2"))
+
+
+async def test_connections_are_taken_some_at_a_time(monkeypatch):
+    """The loop does other things in between."""
+    count, new_wire = 0, H2Server._new_wire
+
+    def counted(server: H2Server) -> ServerWire:
+        nonlocal count
+        count += 1
+        return new_wire(server)
+
+    monkeypatch.setattr(H2Server, "_new_wire", counted)
+    async with served(ConnectionLimits()) as address, asyncio.timeout(S):
+        clients = [socket.create_connection(address) for _ in range(5 * AT_ONCE)]  # the loop does not run meanwhile
+        most = 0
+        while count < len(clients):
+            before = count
+            await asyncio.sleep(0)
+            most = max(most, count - before)
+        for client in clients:
+            client.close()
+    assert most == AT_ONCE
 
 
 async def test_a_connection_without_a_call_for_too_long_is_closed_and_one_with_a_call_is_not():
