@@ -54,6 +54,13 @@ def test_a_list_has_so_many_entries_and_no_more(many, name):
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
+def test_entries_that_lie_far_apart_are_counted_together():
+    far = [log_pb2.FetchPartition(topic="a" * 100_000)] * (MOST + 1)
+    lists = Lists(log_pb2.FetchRequest.DESCRIPTOR, MOST)
+    assert not is_refused(lists, log_pb2.FetchRequest(partitions=far[1:]).SerializeToString())
+    assert is_refused(lists, log_pb2.FetchRequest(partitions=far).SerializeToString())
+
+
 def test_lists_of_one_message_are_counted_apart():
     forgotten = [common_pb2.ForgottenPartition()] * 100
     request = log_pb2.FetchRequest(partitions=[log_pb2.FetchPartition()] * 100, forgotten=forgotten)
