@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -252,6 +253,27 @@ async def _connected(address: str) -> AsyncIterator[GrpcChannel]:
         await channel.close()
 
 
+# -- no attack
+
+
+@contextlib.asynccontextmanager
+async def computing(_address: str) -> AsyncIterator[None]:
+    """What the machine itself makes of a busy process that asks for nothing."""
+    ended = threading.Event()
+
+    def compute() -> None:
+        while not ended.is_set():
+            sum(range(100_000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 # -- all of them
 
 
@@ -268,6 +290,7 @@ UNFINISHED_BUDGET = MAX_UNREAD_BYTES + SLACK
 READERS_BUDGET = LIMITS["Inspection/ReadFile"].calls * COPIES * PIECE_BYTES + SLACK
 
 ATTACKS = {
+    "none": Attack("none: a process that only computes", computing, SLACK),
     "streams": Attack("12 fetch streams that read nothing", lambda at: fetch_streams(at, 12), UNREAD_BUDGET),
     "calls": Attack("24 single fetches that nobody reads", lambda at: single_fetches(at, 24), UNREAD_BUDGET),
     "parked": Attack("64 parked fetches on one stream", lambda at: parked_fetches(at, 64), UNREAD_BUDGET),
@@ -294,10 +317,22 @@ ATTACKS = {
 }
 
 
+CGROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))  # of version 1, and of version 2
+
+
 def _put_last() -> None:
-    """Have the lowest priority. Where Linux schedules sessions against each other, `nice` counts within one only."""
+    """Have only CPU time that nobody wants, where this user may make a cgroup; elsewhere the lowest priority. Where
+    Linux schedules sessions against each other, `nice` counts within one only."""
+    for cgroup in CGROUPS:
+        with contextlib.suppress(OSError):
+            last = cgroup / "replog-attacker"
+            last.mkdir(exist_ok=True)
+            for file, value in (("cpu.idle", 1), ("cgroup.procs", os.getpid())):
+                with (last / file).open("r+") as opened:
+                    opened.write(str(value))
+            return
     os.nice(19)
-    with contextlib.suppress(FileNotFoundError, PermissionError):
+    with contextlib.suppress(OSError):
         os.setsid()
         Path("/proc/self/autogroup").write_text("19")
 

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from replog.errors import ReplogError
 from replog.log.offsets import Buffer
-from replog.rpc.lists import OTHER_FIELDS, Lists, names_too_much, read_varint
+from replog.rpc.lists import OTHER_FIELDS, Lists, NamesTooMuch, read_varint
 
 M = TypeVar("M", bound=Message)
 
@@ -123,7 +123,7 @@ class RecordsDecoder(Generic[M]):
         most = f"{self._max_head} bytes besides its records"
         if fields > self._max_fields:
             most = f"{self._most} entries and {OTHER_FIELDS} other fields"
-        return names_too_much(self._message_type.DESCRIPTOR.name, data, most)
+        return NamesTooMuch(self._message_type.DESCRIPTOR.name, data, most)
 
 
 class LimitedDecoder(Generic[M]):
@@ -137,7 +137,7 @@ class LimitedDecoder(Generic[M]):
 
     def __call__(self, data: bytes) -> M:
         if len(data) > self._max_bytes:
-            raise names_too_much(self._message_type.DESCRIPTOR.name, data, f"{self._max_bytes} bytes")
+            raise NamesTooMuch(self._message_type.DESCRIPTOR.name, data, f"{self._max_bytes} bytes")
         if len(data) > self._uncounted:
             self._lists.check(data)
         return self._message_type.FromString(data)

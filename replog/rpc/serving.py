@@ -1,5 +1,6 @@
 """What a server does with one call, over HTTP/2 of either kind: gate, request, handler, and the error that ends it."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -7,6 +8,7 @@ from typing import Any, Protocol
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.access import ACTION, Imposture
 from replog.rpc.gate import Gate
+from replog.rpc.lists import NamesTooMuch
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer
 from replog.rpc.status import CallStatus, to_status
@@ -15,6 +17,7 @@ from replog.rpc.transport import Denied, ServerStream, send_answers
 logger = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0  # for the one request of a call to arrive
+REFUSED_S = 0.1  # until who names too much hears so, as Kafka's connection.failed.authentication.delay.ms
 
 
 class TimedStream(ServerStream, Protocol):
@@ -35,6 +38,10 @@ async def serve(
                 return
             request = await _only_request(stream)
             await send_answers(handler(request), stream.send)
+    except NamesTooMuch as error:
+        error.__traceback__ = None  # its frames have the request
+        await asyncio.sleep(REFUSED_S)
+        raise
     except Imposture as error:
         denied(asks, ACTION.name, error.resource, method.path, error.rule)
         raise

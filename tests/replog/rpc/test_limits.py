@@ -266,6 +266,32 @@ async def test_a_server_lets_go_of_a_message_that_it_refuses_at_once(transport):
                 assert held < size, name
 
 
+async def test_who_names_too_much_hears_so_late_and_the_message_is_let_go_before(transport, monkeypatch):
+    size, sleep, held = 4 << 20, asyncio.sleep, list[int]()
+
+    async def noted(seconds: float) -> None:
+        if seconds == serving.REFUSED_S:
+            held.append(tracemalloc.get_traced_memory()[0])
+        await sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    message = b"\x22\x00" * (size // 2)
+    async with (
+        handlers.serving(handlers.Handlers(), methods.LOG, transport=transport) as address,
+        handlers.channel_to(address, transport) as channel,
+    ):
+        for name in ("get_metadata", "produce", "fetch"):
+            stream, begun_s = channel.open(raw(methods.Log[name])), asyncio.get_running_loop().time()
+            tracemalloc.start()
+            await stream.send(message)
+            with pytest.raises(ReplogError, match="names too much"):
+                await stream.receive(S)
+            tracemalloc.stop()
+            assert asyncio.get_running_loop().time() - begun_s >= serving.REFUSED_S, name
+    assert len(held) == 3
+    assert max(held) < size, held
+
+
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
     gc.disable()
