@@ -1,7 +1,8 @@
 """Offsets by time: which record is as late as a client says. No client can raise the cost of the search.
 
 Batches are searched in a thread, one at a time on a broker. After each the thread rests for three times as long, so all
-together take a quarter of a core. Each request has `LOOK_UP_S` for all of its batches.
+together take a quarter of a core; after a long one, of a batch that expands to much or on a busy machine, for nine
+times as long. Each request has `LOOK_UP_S` for all of its batches.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from replog.log.timestamps import ClaimingBatch
 from replog.server.threads import in_thread
 
 RESTS = 3  # times the duration of a search
+LONG_S, LONG_RESTS = 0.01, 9  # after one of at least that
 LOOK_UP_S = 10.0  # for all look-ups of one request, with their wait for others
 
 
@@ -54,7 +56,8 @@ class LookUps:
             return await in_thread(batch.find)
         finally:
             ended_s = loop.time()
-            self.rests_until_s = ended_s + RESTS * (ended_s - begun_s)
+            took_s = ended_s - begun_s
+            self.rests_until_s = ended_s + took_s * (RESTS if took_s < LONG_S else LONG_RESTS)
 
     async def _claiming(self, log: Log, timestamp: int, start_offset: int) -> ClaimingBatch | None:
         """`Log.batch_for_timestamp`; a thread brings into memory the bytes that it lacks."""

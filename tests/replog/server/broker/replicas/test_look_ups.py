@@ -1,6 +1,7 @@
 """Offsets by time (FE-22), asked for by clients that mean no good: bounded like a produce."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -11,9 +12,12 @@ from replog.log.formats.batch import parse_header
 from replog.log.timestamps import ClaimingBatch
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
-from replog.server.broker.replicas.look_ups import LookUps
+from replog.server.broker.replicas import look_ups
+from replog.server.broker.replicas.look_ups import LONG_RESTS, RESTS
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch
+
+S = 60.0
 
 
 async def ask(cluster: InProcessCluster, *topics: str) -> Sequence[log_pb2.ListOffsetsPartitionResult]:
@@ -57,14 +61,16 @@ async def test_a_request_that_takes_too_long_is_told_so_partition_by_partition(c
     assert [result.offset for result in await ask(cluster, "t", "u")] == [1, 1]
 
 
-async def test_after_each_look_up_they_rest_for_longer_than_it_took():
-    data, loop, look_ups = packed(8 << 20), asyncio.get_running_loop(), LookUps()
+@pytest.mark.parametrize(("long_s", "rests"), [(S, RESTS), (0.0, LONG_RESTS)], ids=["short", "long"])
+async def test_after_each_look_up_they_rest_for_longer_than_it_took(monkeypatch, long_s, rests):
+    least_s, loop, ours = 0.05, asyncio.get_running_loop(), look_ups.LookUps()
+    monkeypatch.setattr(look_ups, "LONG_S", long_s)
+    monkeypatch.setattr(ClaimingBatch, "find", lambda _: time.sleep(least_s))
+    data = packed(1)
     batch = ClaimingBatch(parse_header(data), data, timestamp=1001, start_offset=0, max_message_bytes=1 << 20)
     begun_s = loop.time()
-    answer = await look_ups.find(batch)
-    took_s, rests_until_s = loop.time() - begun_s, look_ups.rests_until_s
-    assert answer is not None
-    assert answer.offset == 1
-    assert rests_until_s > loop.time() + took_s
-    await look_ups.find(batch)
+    await ours.find(batch)
+    rests_until_s, most_s = ours.rests_until_s, loop.time() - begun_s
+    assert least_s * (1 + rests) <= rests_until_s - begun_s <= most_s * (1 + rests)
+    await ours.find(batch)
     assert loop.time() > rests_until_s
