@@ -13,6 +13,7 @@ from replog.addresses import parse_address
 from replog.rpc.gate import Gate
 from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health
+from replog.rpc.http2.acceptor import Acceptor
 from replog.rpc.http2.handshakes import Handshakes, Refusals
 from replog.rpc.http2.places import Place, Places
 from replog.rpc.http2.reads import Reads
@@ -25,8 +26,6 @@ from replog.rpc.serving import cannot_listen
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Denied, unheard
 
-BACKLOG = 1024  # connections that wait to be taken
-AT_ONCE = 2  # of them taken in one turn of the loop: more at once would hold up all calls of others
 SWEEP_S = 10.0  # at most, between two looks for connections that are idle, or whose authority is believed no more
 ENDING_S = 5.0  # for handlers that were cancelled
 
@@ -44,7 +43,7 @@ class H2Server:
         self._routes: dict[str, Route] = {}
         self._names: list[str] = []
         self._wires: set[ServerWire] = set()
-        self._listeners: list[asyncio.Server] = []
+        self._acceptor: Acceptor | None = None
         self._reads = Reads()
         self._unread = Unread(self._wires)
         self._drained = asyncio.Event()  # a connection was, or was lost
@@ -68,10 +67,7 @@ class H2Server:
             sockets = await _listeners(host, port)
         except (OSError, UnicodeError) as error:
             raise cannot_listen(self._address) from error
-        for listener in sockets:
-            loop = asyncio.get_running_loop()
-            self._listeners.append(await loop.create_server(self._new_wire, sock=listener, backlog=AT_ONCE))
-            listener.listen(BACKLOG)  # for the kernel; asyncio has one number for both
+        self._acceptor = Acceptor(sockets, self._new_wire)
         self._sweeping = asyncio.create_task(self._sweep(), name="end idle connections")
         await self.set_serving(False)
         return f"{host}:{sockets[0].getsockname()[1]}"
@@ -131,8 +127,8 @@ class H2Server:
 
     async def stop(self, grace_s: float) -> None:
         await self.set_serving(False)
-        for listener in self._listeners:
-            listener.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
         wires = list(self._wires)

