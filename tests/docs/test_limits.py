@@ -1,5 +1,6 @@
 """Every limit in the docs is in the code, and a test that is there reaches it; and every limit is in the docs."""
 
+import importlib
 import re
 
 import pytest
@@ -31,6 +32,12 @@ NOBODYS = {  # that no client, broker or operator can reach
     "MAX_BATCHES",  # that are remembered of a producer (PS-1)
 }
 ROWS = re.findall(r"^\| (.+?) \| .+ \| `([\w/.]+)` `(\w+)` \| `([\w/.]+)` `(\w+)` \|$", LIMITS_MD, re.M)
+NUMBERS = re.findall(r"^\| .+? \| (.+) \| `([\w/]+)\.py` `([A-Z]\w+)` \|.*$", LIMITS_MD, re.M)
+UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "ms": 1e-3, "s": 1, "minutes": 60, "hours": 3600}
+IN_OTHER_WORDS = (  # or it is how something is counted
+    *("after 1 s, and 200 a second", "a quarter of the event loop", "seven times", "as many as a cluster has"),
+    "64 MiB | streams of produces",
+)
 RUN = re.findall(r"^\| ([^|]+) \| ([\d.,]+)(?: MiB)? \| [^|]*`([\w/]+\.py)`[^|]* \|$", LIMITS_MD, re.M)
 
 
@@ -44,6 +51,16 @@ def test_every_line_of_the_tables_was_read():
 def test_a_limit_and_its_test_exist(limit, path, name, test_path, test):
     assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), f"{path} does not know {name}: {limit}"
     assert f"def {test}(" in (ROOT / test_path).read_text(), f"{test_path} has no {test}: {limit}"
+
+
+@pytest.mark.parametrize(("said", "module", "name"), NUMBERS, ids=[name for _, _, name in NUMBERS])
+def test_a_limit_that_is_a_constant_has_the_number_that_its_line_says(said, module, name):
+    value = getattr(importlib.import_module(module.replace("/", ".")), name)
+    if not isinstance(value, int | float) or said.startswith(IN_OTHER_WORDS):
+        return
+    seconds = value / 1000 if name.endswith("_MS") else value
+    forms = [f"{value:,}", *(f"{(value if size > 1000 else seconds) / size:,g} {unit}" for unit, size in UNITS.items())]
+    assert any(re.search(rf"(?<![\d.,]){form}(?!,?\d)", said) for form in forms), f"{value} is none of: {said}"
 
 
 def test_no_bound_of_a_broker_or_a_controller_is_without_a_line():
