@@ -15,7 +15,7 @@ from replog.server.slices import in_slices
 T = TypeVar("T")
 
 SERVED_MS = 1000  # so long after the last record somebody counts as being served
-RESTS = 8  # times as long as the slice: with it a producer's p99 stays within 3 times of what it was
+RESTS = 8  # times as long as the slice: docs/performance.md has what half of it did to a producer
 LEAST_REST_S, LONGEST_REST_S = 0.001, 0.1
 
 

@@ -8,9 +8,9 @@ some seconds, so if the oldest went first, in a long storm all would be begun in
 import asyncio
 import logging
 import socket
-from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import chain
+
+from replog.rpc.http2.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class Acceptor:
         self._listeners = listeners
         self._new_protocol = new_protocol
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[str, deque[socket.socket]] = {}  # by host, the one whose turn it is first
+        self._waiting = Turns[socket.socket]()
         self._beginning: set[asyncio.Task[object]] = set()
         self._again_s = 0.0  # the loop's time, when one can be taken
         self._resting: asyncio.TimerHandle | None = None
@@ -44,10 +44,11 @@ class Acceptor:
             self._resting.cancel()
         for task in self._beginning:
             task.cancel()
-        for unused in (*self._listeners, *chain.from_iterable(self._waiting.values())):
-            unused.close()
+        for listener in self._listeners:
+            listener.close()
         self._listeners = ()
-        self._waiting.clear()
+        while self._waiting:
+            self._waiting.newest().close()
 
     def _listen(self) -> None:
         self._resting = None
@@ -70,7 +71,8 @@ class Acceptor:
             except OSError as error:
                 logger.warning("no connection can be taken for %g s: %s", RETRY_S, error)
                 self._again_s = now + RETRY_S
-        self._drop_surplus()
+        for _ in range(len(self._waiting) - MAX_WAITING):
+            self._waiting.surplus().close()
         self._begin_one()
         if self._waiting or are_more:
             self._resting = self._loop.call_later(REST_S, self._look)
@@ -85,21 +87,13 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return False
             taken.setblocking(False)
-            self._waiting.setdefault(place[0], deque()).append(taken)
+            self._waiting.add(place[0], taken)
         return True
-
-    def _drop_surplus(self) -> None:
-        for _ in range(sum(map(len, self._waiting.values())) - MAX_WAITING):
-            max(self._waiting.values(), key=len).popleft().close()
 
     def _begin_one(self) -> None:
         """Whose client is still there; others are passed over, some at a time."""
-        for _ in range(min(TAKEN_AT_ONCE, sum(map(len, self._waiting.values())))):
-            host, waiting = next(iter(self._waiting.items()))
-            del self._waiting[host]
-            newest = waiting.pop()
-            if waiting:
-                self._waiting[host] = waiting  # behind all others
+        for _ in range(min(TAKEN_AT_ONCE, len(self._waiting))):
+            newest = self._waiting.newest()
             if _is_there(newest):
                 self._begin(newest)
                 break

@@ -4,10 +4,10 @@ take; and what its log says of bad ones."""
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from replog.rpc.http2.turns import Turns
 from replog.rpc.limits import HANDSHAKE_S, MAX_HANDSHAKES
 from replog.rpc.peer import Peer
 from replog.rpc.tls import Tls
@@ -56,7 +56,7 @@ class Handshakes:
     def __init__(self, tls: Tls, cpu_s: Callable[[], float] = time.thread_time) -> None:
         self.tls = tls
         self._under_way: dict[Shaking, asyncio.TimerHandle] = {}  # the oldest first
-        self._waiting: dict[str, deque[Shaking]] = {}  # by host, the one whose turn it is first
+        self._waiting = Turns[Shaking]()
         self._cpu_s = cpu_s
         self._left_s, self._as_of = BURST_S, 0.0  # what they may take, at the loop's time
 
@@ -78,7 +78,7 @@ class Handshakes:
             return True
         if not self._waiting:
             self._wait()
-        self._waiting.setdefault(wire.asks.host, deque()).append(wire)
+        self._waiting.add(wire.asks.host, wire)
         return False
 
     def _has_time(self) -> bool:
@@ -97,11 +97,7 @@ class Handshakes:
 
     def _next(self) -> None:
         while self._waiting and self._has_time():
-            host, waiting = next(iter(self._waiting.items()))
-            del self._waiting[host]
-            wire = waiting.popleft()
-            if waiting:
-                self._waiting[host] = waiting  # behind all others
+            wire = self._waiting.oldest()
             if wire in self._under_way:
                 self._step(wire)
         if self._waiting:
