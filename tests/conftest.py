@@ -5,6 +5,7 @@ one Spark at most, and no test stops it: what stops a Spark is tested in a proce
 """
 
 import logging
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import structlog
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
+from tests.cases import load_profile
 from tests.replog.log.eviction import evicted_is_cold
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["evicted_is_cold"]  # for tests of any package
 
 TOGETHER = "tests/interop/"
+
+load_profile()
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # by a shell that started us in the background; children inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _ByFile(LoadFileScheduling):

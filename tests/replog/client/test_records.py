@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from crc32c import crc32c
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replog.client.records import BatchBuilder, codec_id, decode, decode_fetched, encode_batch, largest_batch_of
@@ -42,7 +42,6 @@ def control(data: bytes) -> bytes:
 
 
 @given(RECORDS, st.sampled_from(CODECS))
-@settings(deadline=None)
 def test_records_come_back_as_they_went_in(records, codec):
     decoded = list(decode(encode_batch(records, codec), "t", 3))
     assert [(r.timestamp, r.key, r.value, r.headers) for r in decoded] == [(t, k, v, list(h)) for t, k, v, h in records]
@@ -51,7 +50,6 @@ def test_records_come_back_as_they_went_in(records, codec):
 
 
 @given(RECORDS, st.sampled_from(range(len(CODECS))))
-@settings(deadline=None)
 def test_batches_are_what_kafkas_clients_write_byte_for_byte(records, codec):
     """2.1, 2.2: against another encoder. Compressed ones have the same records, and bytes of another compressor."""
     ours, theirs = BatchBuilder(1 << 20, codec), DefaultRecordBatchBuilder(2, codec, 0, 7, 3, 11, 1 << 20)
@@ -108,7 +106,6 @@ def test_what_is_not_made_of_bytes_is_refused_and_leaves_the_batch_as_it_was():
     assert [record.value for record in decode(b"".join(builder.build()))] == [b"a", b"as it was"]
 
 
-@settings(deadline=None)
 @given(RECORDS)
 def test_no_record_takes_more_than_its_upper_bound(records):
     for record in records:
@@ -172,7 +169,6 @@ VALUES = st.lists(st.none() | st.binary(max_size=20) | st.sampled_from([b"x" * 6
 
 @example([b"no room"], None, 2000, 500, 0)
 @given(VALUES, st.none() | st.binary(max_size=5), st.integers(0, 2000), st.integers(70, 500), st.integers(0, 500))
-@settings(deadline=None)
 def test_many_values_at_once_are_the_records_that_they_would_be_one_by_one(values, key, timestamp, batch_size, most):
     many, each = BatchBuilder(batch_size), BatchBuilder(batch_size)
     for builder in (many, each):

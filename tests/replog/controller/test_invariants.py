@@ -1,20 +1,19 @@
 """Random histories of a cluster, with a model of what each replica's log holds."""
 
-import os
-
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from replog.controller.elections import Election
 from replog.controller.reassignments import Reassignment
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
+from tests.cases import SOAK
 
 T = TopicPartition("t", 0)
 BROKERS = (1, 2, 3, 4, 5)
-EXAMPLES = int(os.environ.get("REPLOG_SOAK", "50"))
+EXAMPLES = SOAK or 50
 some_broker = st.sampled_from(BROKERS)
 
 
@@ -264,9 +263,7 @@ def machine(cluster_class, **topic_settings):
                     self.an_election_is_asked_for(Election.UNCLEAN)
                 assert self.now.leader != -1, "the partition stayed offline with every broker up"
 
-    Histories.TestCase.settings = settings(
-        max_examples=EXAMPLES, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-    )
+    Histories.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=30)
     return Histories
 
 

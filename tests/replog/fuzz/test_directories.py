@@ -2,8 +2,8 @@
 
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.cases import SOAK
 from tests.replog.fuzz.directories import changed, derived_changed, read_everything, what_is_served, whole
-from tests.replog.fuzz.test_parsers import SOAK
 
 
 def test_the_whole_directory_is_read():
@@ -14,8 +14,6 @@ def test_the_whole_directory_is_read():
 
 @settings(
     max_examples=SOAK or 60,
-    deadline=5000,
-    derandomize=not SOAK,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -26,10 +24,7 @@ def test_any_directory_is_loaded_or_refused(changes):
 
 @settings(
     max_examples=SOAK or 60,
-    deadline=5000,
-    derandomize=not SOAK,
     phases=[Phase.generate, Phase.shrink],
-    suppress_health_check=[HealthCheck.too_slow],
 )
 @given(derived_changed())
 def test_damage_to_what_follows_from_the_log_changes_no_answer(changes):

@@ -3,15 +3,14 @@
 `REPLOG_SOAK=<examples>` tries that many for each, by chance (`make fuzz`).
 """
 
-import os
+import time
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given, settings
 
+from tests.cases import SOAK
 from tests.replog.fuzz.mutations import mutated
 from tests.replog.fuzz.targets import TARGETS
-
-SOAK = int(os.environ.get("REPLOG_SOAK") or 0)
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -24,15 +23,11 @@ def test_seeds_are_read(name):
 def test_any_bytes_are_read_or_refused(name):
     target = TARGETS[name]
 
-    @settings(
-        max_examples=SOAK or 150,
-        deadline=2000,
-        derandomize=not SOAK,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=[HealthCheck.too_slow],
-    )
+    @settings(max_examples=SOAK or 150, phases=[Phase.generate, Phase.shrink])
     @given(mutated(target.seeds()))
     def read(data: bytes) -> None:
+        began = time.process_time()
         target.run(data)
+        assert time.process_time() - began < 2  # seconds of CPU: these bytes are few
 
     read()

@@ -119,7 +119,7 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     batches=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 120), st.integers(-1, 3000)), min_size=1, max_size=30),
     steps=st.lists(actions, max_size=15),

@@ -5,7 +5,6 @@ every step the log holds and answers what the model does, and the storage invari
 `REPLOG_SOAK=<histories>` runs that many, each longer, by chance (`make fuzz`).
 """
 
-import os
 import random
 import tempfile
 from pathlib import Path
@@ -22,12 +21,12 @@ from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.log.segment import UNWRITTEN_ENTRIES
 from replog.log.timestamps import offset_for_timestamp
+from tests.cases import SOAK
 from tests.replog.log.batches import changed, client_batch, config, leader_batch, open_log, stamped
 from tests.replog.log.crashes import crash
 from tests.replog.log.log_model import Batch, ModelLog, ModelSegment
 
 MEMORY = Path("/dev/shm")
-SOAK = int(os.environ.get("REPLOG_SOAK") or 0)
 
 times = st.sampled_from([0, 5, 1000]) | st.integers(0, 3000)
 sizes = st.integers(0, 40)
@@ -413,8 +412,6 @@ def spoiled(batch: bytes, fault: str, epoch: int) -> bytes:
 MACHINE_SETTINGS = settings(
     max_examples=SOAK or 60,
     stateful_step_count=100 if SOAK else 50,
-    deadline=None,
-    derandomize=not SOAK,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

@@ -194,10 +194,11 @@ class ProducerHistories(Histories):
         data = bytes(read.records)
         assert data == self.model.read(offset, max_bytes, bound, self.bases, True)
         whole = []
-        for batch in self.model.batches:
-            if batch.last >= offset and len(data) >= len(batch.data):
-                whole.append(batch)
-                data = data[len(batch.data) :]
+        for batch in (b for b in self.model.batches if b.last >= offset):
+            if len(data) < len(batch.data):
+                break  # cut off: a shorter batch that stands behind it is not in the answer
+            whole.append(batch)
+            data = data[len(batch.data) :]
         _, transactions = walk([*self.model.removed, *self.model.batches])
         aborted = [one for one in transactions if one.end is not None and not one.committed]
         void = {batch.base for one in aborted for batch in one.batches}

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from replog.client.records import decode_fetched, encode_batch
@@ -67,7 +67,6 @@ def milliseconds(buffer: bytes) -> list[int]:
     return [micros // 1000 for micros in table["timestamp"].cast(pa.int64()).to_pylist()]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(RECORDS, st.sampled_from(CODECS)), min_size=1, max_size=4), st.data())
 def test_every_record_comes_as_the_client_decodes_it(batches, data):
     log = placed([encode_batch(records, codec) for records, codec in batches], base_offset=7)

@@ -81,7 +81,7 @@ transactions = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(transactions, st.integers(0, 500), st.integers(0, 200), st.integers(0, 600))
 def test_transaction_index_searches_find_what_a_walk_finds(rows, start, length, cut):
     """IX-19."""
@@ -118,7 +118,6 @@ headers = st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_siz
 fields = st.none() | st.binary(max_size=200)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(fields, fields, st.integers(0, 2**62), headers), min_size=1, max_size=10),
     st.integers(0, 2**62),
@@ -146,7 +145,7 @@ def test_batches_of_another_encoder_are_read(rows, base, leader_epoch, codec, pr
     ]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(st.integers(0, 30), st.integers(1, 9)), st.integers(-1, 40), st.integers(0, 300))
 def test_epochs_are_read_back_and_searched_right(epochs, epoch, offset):
     """EP-1, EP-6, EP-7."""
@@ -176,7 +175,7 @@ def test_epochs_are_read_back_and_searched_right(epochs, epoch, offset):
 names = st.text("abcXYZ019._-", min_size=1, max_size=30)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.dictionaries(st.builds(TopicPartition, names, st.integers(0, 2**31 - 1)), st.integers(0, 2**63 - 1)),
     st.binary(min_size=16, max_size=16).filter(any),

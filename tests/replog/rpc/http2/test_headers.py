@@ -15,7 +15,7 @@ VALUES = st.sampled_from(
 LISTS = st.lists(st.lists(st.tuples(NAMES, VALUES), max_size=3), max_size=12)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(LISTS)
 def test_hpack_reads_what_we_write(lists):
     decoder = Decoder()
@@ -23,7 +23,7 @@ def test_hpack_reads_what_we_write(lists):
         assert list(decoder.decode(encode_fields(fields), raw=True)) == list(fields)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(LISTS, st.booleans(), st.integers(0, 4096))
 def test_we_read_what_hpack_writes(lists, huffman, table_size):
     encoder, decoder = Encoder(), HeaderDecoder(BOUNDS)

@@ -1,7 +1,5 @@
 """Random frames and random cuts: nothing raises, the same bytes mean the same, and the memory's sums stay right."""
 
-import os
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,12 +8,12 @@ from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.events import Failed, Message
 from replog.rpc.http2.frames import HEADER_BYTES, PREFACE, frame
 from replog.rpc.http2.headers import encode_fields
+from tests.cases import SOAK
 from tests.replog.rpc.http2.accounts import check_accounts
 from tests.replog.rpc.http2.pairs import ANSWER, OK, REQUEST, Pair
 from tests.replog.rpc.http2.raw import Raw, data, headers, message, number
 from tests.replog.rpc.http2.raw import settings as settings_frame
 
-SOAK = int(os.environ.get("REPLOG_SOAK") or 0)
 SMALL = Bounds(max_message=100_000, memory=300_000, window=65_535, max_frame=16_384, max_streams=5, untaken=50)
 BLOCKS = [encode_fields(fields) for fields in (REQUEST, ANSWER, [*ANSWER, *OK], OK)] + [
     b"",
@@ -95,7 +93,7 @@ def heard_in_pieces(side: str, sent: bytes, cuts: list[int], as_a_wire: bool = F
     return heard
 
 
-@settings(max_examples=SOAK or 60, deadline=None, derandomize=not SOAK)
+@settings(max_examples=SOAK or 60)
 @given(st.data())
 def test_any_cut_of_the_bytes_means_the_same(drawn):
     for side, sent in (("server", FROM_CLIENT), ("client", FROM_SERVER)):
@@ -121,7 +119,7 @@ def test_frame_by_frame_means_the_same():
         assert heard_in_pieces(side, sent, ends, as_a_wire=True) == heard_in_pieces(side, sent, [])
 
 
-@settings(max_examples=SOAK or 300, deadline=None, derandomize=not SOAK)
+@settings(max_examples=SOAK or 300)
 @given(
     st.sampled_from(["client", "server"]),
     st.lists(LIKELY | st.tuples(st.sampled_from(["took", "reset", "answer", "finish", "write"]), STREAMS), max_size=40),
