@@ -163,7 +163,7 @@ class FetchSessionHandler:
         follower = replica.follower
         if follower is None:
             return None
-        if self._is_throttled(replica, follower, now_ms):
+        if self._counts(replica) and self._quota.is_exceeded(now_ms):
             if not self._throttled:
                 self._throttled_until_ms = now_ms + self._config.replica_fetch_backoff_ms
             self._throttled[replica.topic_partition] = None
@@ -183,14 +183,16 @@ class FetchSessionHandler:
         if self._named.pop(tp, None) is not None:
             self._forgotten[tp] = None
 
-    def _is_throttled(self, replica: FetchedReplica, follower: PartitionFollower, now_ms: int) -> bool:
-        """Whether the partition waits: it is listed and not in sync, and enough has been copied of late (FT-6).
+    def _counts(self, replica: FetchedReplica) -> bool:
+        """Whether what is copied of it counts for the quota, and waits for it (FT-6): it is listed and not in sync.
 
-        A replica without lag is in sync (FT-7). So is a member of the ISR that does not know its lag yet, after an
-        election.
+        A replica without lag is in sync (FT-7). So is a member of the ISR, whatever it lacks at the moment (divergence
+        55).
         """
-        in_sync = follower.lag == 0 or (follower.lag is None and self._config.node_id in follower.isr)
-        return not in_sync and replica.follower_throttled and self._quota.is_exceeded(now_ms)
+        follower = replica.follower
+        if follower is None or not replica.follower_throttled:
+            return False
+        return follower.lag != 0 and self._config.node_id not in follower.isr
 
     def _look_at_quota(self, now_ms: int) -> None:
         """While the throttle is exceeded, listed partitions are left out. They are tried again when it is not, and from
@@ -225,7 +227,7 @@ class FetchSessionHandler:
     def _take_row(self, row: SessionRow, now_ms: int) -> None:
         tp, asked, answer = row
         replica, fetch = self.partitions.get(tp), self._named.get(tp)
-        if replica is not None and replica.follower_throttled:  # in sync or not: the bytes have passed (KIP-73)
+        if replica is not None and self._counts(replica):
             self._quota.record(len(answer.records), now_ms)
         if replica is None or replica.follower is None or fetch is None or replica.topic_id != asked.topic_id:
             return

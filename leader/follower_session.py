@@ -130,16 +130,17 @@ class FollowerSession(FetchSession[PartitionLeader]):
     def _is_level(self, reader: PartitionLeader) -> bool:
         return self._asker is not None and reader.is_level(self._asker)
 
+    def _quota(self, tp: TopicPartition, leader: PartitionLeader) -> ReplicationQuota | None:
+        """A follower that is in sync is never throttled (FE-23), and what it takes does not count (divergence 55)."""
+        return None if self._is_in_sync(leader) else self._host.leader_throttle(tp)
+
     def _is_throttled(self, tp: TopicPartition, leader: PartitionLeader, now_ms: int) -> bool:
-        """A follower that is in sync is never throttled (FE-23)."""
-        if self._asker is not None and self._asker.replica_id in leader.state.isr:
-            return False
-        quota = self._host.leader_throttle(tp)
+        quota = self._quota(tp, leader)
         return quota is not None and quota.is_exceeded(now_ms)
 
     def _sent(self, tp: TopicPartition, size: int, now_ms: int) -> None:
-        quota = self._host.leader_throttle(tp)
-        if quota is not None:  # bytes for followers in sync count too (KIP-73)
+        leader = self.reader(tp, self._named[tp].request)
+        if not isinstance(leader, ErrorCode) and (quota := self._quota(tp, leader)) is not None:
             quota.record(size, now_ms)
 
     # When it is answered

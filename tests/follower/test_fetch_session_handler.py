@@ -235,6 +235,21 @@ def test_listed_partitions_are_left_out_while_the_quota_is_exceeded_ft_6(session
     assert session.ask() == ({0: 5}, [])
 
 
+@pytest.mark.parametrize(
+    ("lag", "isr", "counts"), [(5, (1,), True), (None, (1,), True), (0, (1,), False), (5, (1, 2), False)]
+)
+def test_only_copies_of_what_is_not_in_sync_count_and_wait_ft_6(session, lag, isr, counts):
+    """Divergence 55: a member of the ISR neither waits nor uses up what the others may copy."""
+    replica = session.replicas[0]
+    replica.follower_throttled, replica.follower.isr = True, isr
+    session.ask()
+    replica.follower.lag = lag
+    session.answer(0, records=session.records(), high_watermark=100)
+    assert (session.quota._total > 0) is counts
+    session.quota.exceeded, replica.follower.lag = True, lag
+    assert (0 in session.ask()[0]) is not counts
+
+
 def test_a_partition_that_is_listed_no_more_is_copied_within_a_backoff(session):
     session.replicas[0].follower_throttled = True
     session.quota.exceeded = True
