@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from random import Random
 from typing import Any
 
 import pytest
 
 from leader.partition_leader import LeaderAppend, PartitionLeader
+from replog.backoff import Backoff
 from replog.client import DeliveryFailed, Producer
 from replog.client.producing.idempotence import MAX_EPOCH, ProducerId
 from replog.client.records import BatchBuilder, decode
@@ -265,6 +267,7 @@ async def test_a_batch_given_up_before_it_is_appended_leaves_a_hole_and_the_rest
     async with Producer(one_broker, delivery_timeout_ms=6000) as producer:
         await (await producer.send("t", b"first"))
         leaders.refuse = lambda values: ErrorCode.NOT_ENOUGH_REPLICAS if values == [b"a"] else None
+        producer._sender._backoff = Backoff(Random(0), 60_000, 60_000)  # no try is under way when it is given up
         (given_up,) = await five_under_way(producer, b"a")
         await asyncio.sleep(5)
         behind = await five_under_way(producer, b"b", b"c")

@@ -114,7 +114,13 @@ class InProcessCluster:
         await broker.start()
         self.brokers[broker_id] = broker
         await eventually(lambda: not self.controller.state.image.brokers[broker_id].fenced)
+        await eventually(lambda: all(self._knows(other, broker_id) for other in self.brokers.values()))
         return broker
+
+    def _knows(self, other: Broker, broker_id: int) -> bool:
+        """A client may ask any broker, so all must have heard that this one is active."""
+        broker = other.manager.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
 
     async def start_brokers(self, *broker_ids: int, **overrides: object) -> None:
         await asyncio.gather(*(self.start_broker(broker_id, **overrides) for broker_id in broker_ids))
