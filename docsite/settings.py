@@ -16,10 +16,10 @@ from replog.config import (
     ConnectionConfig,
     ControllerConfig,
     ServerSecurity,
-    Settings,
     TopicConfig,
 )
 from replog.properties import MAX_INT, MAX_LONG
+from replog.settings import Settings
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 _SHARED = (ServerSecurity, AuthorizerConfig, ConnectionConfig)

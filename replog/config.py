@@ -4,43 +4,38 @@ A `.properties` file, `--config name=value` flags and a topic's stored overrides
 an unknown name or a bad value is refused with the name, the value and what would be right.
 """
 
-import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from replog.addresses import parse_address
-from replog.errors import ErrorCode, ReplogError
 from replog.listeners import Listener, listeners_of, named_addresses, protocol_map
 from replog.properties import MAX_INT, MAX_LONG
+from replog.settings import Settings
 from replog.topic import MAX_PARTITIONS
 
 MAX_BATCH_BYTES = 14 << 20  # what a message carries beside the largest head of a produce (`replog.rpc.limits`)
 MAX_REPLICA_LIST_LENGTH = 32_767  # characters: Kafka's longest setting
-_LOOKS = 3  # of the wrong names, for which a better one is looked for
 _PREFIX = re.compile(r"/([A-Za-z0-9_.-]{1,64}/){1,8}")
 _REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
 
 
 def _replica_list(value: str) -> str:
+    """Each replica once, its numbers as they are compared with."""
     if len(value) > MAX_REPLICA_LIST_LENGTH:
         raise ValueError(f"longer than {MAX_REPLICA_LIST_LENGTH} characters; use * for all replicas")
     if not _REPLICAS.fullmatch(value):
         raise ValueError("neither * nor a list like 0:101,1:102 of partition:broker")
-    return value
+    if value in ("*", ""):
+        return value
+    replicas = [[int(number) for number in entry.split(":")] for entry in value.split(",")]
+    if any(number > MAX_INT for replica in replicas for number in replica):
+        raise ValueError(f"a partition or a broker is greater than {MAX_INT}")
+    return ",".join(dict.fromkeys(f"{partition}:{broker}" for partition, broker in replicas))
 
 
 MAX_LOG_DIRS = 100
@@ -63,6 +58,11 @@ def _apart(directories: tuple[Path, ...]) -> tuple[Path, ...]:
             if place.is_relative_to(other):
                 raise ValueError(f"{place} {'is there twice' if place == other else f'lies in {other}'}")
     return directories
+
+
+def _policy(value: object) -> object:
+    """Kafka takes both orders."""
+    return "compact,delete" if isinstance(value, str) and value.replace(" ", "") == "delete,compact" else value
 
 
 def _address(value: str) -> str:
@@ -129,48 +129,14 @@ ByteCount = Annotated[int, Field(ge=0, le=MAX_INT)]
 ReplicaList = Annotated[str, AfterValidator(_replica_list)]  # `*`, or partition:broker, separated by commas
 
 
-class Settings(BaseModel):
-    """A frozen set of properties; fields are `dotted_names` with the dots replaced by underscores."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, alias_generator=lambda name: name.replace("_", ".")
-    )
-
-    @classmethod
-    def parse(cls, properties: dict[str, Any], source: str) -> Self:
-        """Check `properties` (from `source`, named in errors). Raises INVALID_CONFIG naming every bad setting."""
-        try:
-            return cls.model_validate(properties)
-        except ValidationError as error:
-            known = sorted(field.alias or name for name, field in cls.model_fields.items())
-            faults: list[str] = []
-            for fault in error.errors():
-                name = ".".join(str(part) for part in fault["loc"])
-                if not fault["loc"]:
-                    faults.append(fault["msg"].removeprefix("Value error, "))
-                elif fault["type"] == "extra_forbidden":
-                    faults.append(
-                        f"{name} is not a setting here" + (_instead(name, known) if len(faults) < _LOOKS else "")
-                    )
-                elif fault["type"] == "missing":
-                    faults.append(f"{name} is missing and has no default")
-                else:
-                    faults.append(f"{name}={fault['input']!r}: {fault['msg'].removeprefix('Value error, ')}")
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{source}: " + "; ".join(faults)) from None
-
-    def properties(self) -> dict[str, Any]:
-        """The settings under Kafka's names."""
-        return self.model_dump(by_alias=True, mode="json")
-
-
-def _instead(name: str, known: Sequence[str]) -> str:
-    """What was probably meant. It takes some milliseconds."""
-    alike = difflib.get_close_matches(name[:100], known, n=2, cutoff=0.7)
-    return f"; did you mean {' or '.join(alike)}?" if alike else f" (known: {', '.join(known)})"
-
-
 class TopicConfig(Settings):
     """One topic's settings: Kafka's names and defaults, with safe replication defaults (divergence 9)."""
+
+    when_unreadable: ClassVar = {  # nothing is deleted by a setting that a later release wrote
+        "cleanup.policy": {"cleanup.policy": "compact", "min.compaction.lag.ms": str(MAX_LONG)},
+        **{name: {name: "-1"} for name in ("retention.ms", "retention.bytes")},
+        **{name: {name: str(MAX_LONG)} for name in ("min.compaction.lag.ms", "delete.retention.ms")},
+    }
 
     segment_bytes: Annotated[int, Field(ge=1024, le=MAX_INT)] = 1 << 30
     segment_ms: Annotated[int, Field(ge=1, le=MAX_LONG)] = 604_800_000
@@ -180,7 +146,7 @@ class TopicConfig(Settings):
     message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
     retention_ms: Annotated[int, Field(ge=-1, le=MAX_LONG)] = 604_800_000
     retention_bytes: Annotated[int, Field(ge=-1, le=MAX_LONG)] = -1
-    cleanup_policy: Literal["delete", "compact", "compact,delete"] = "delete"
+    cleanup_policy: Annotated[Literal["delete", "compact", "compact,delete"], BeforeValidator(_policy)] = "delete"
     min_cleanable_dirty_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
     min_compaction_lag_ms: Milliseconds = 0
     max_compaction_lag_ms: Annotated[int, Field(ge=1, le=MAX_LONG)] = MAX_LONG
@@ -209,13 +175,13 @@ class TopicConfig(Settings):
 
 
 def topic_config(topic: str, configs: Mapping[str, str]) -> TopicConfig:
-    """The settings of a topic that are not the defaults, parsed; all its partitions share them."""
+    """The settings of a topic as far as they can be read; all its partitions share them."""
     return _topic_config(topic, frozenset(configs.items()))
 
 
 @lru_cache(maxsize=1000)
-def _topic_config(topic: str, configs: frozenset[tuple[str, str]]) -> TopicConfig:
-    return TopicConfig.parse(dict(configs), f"topic {topic}")
+def _topic_config(_topic: str, configs: frozenset[tuple[str, str]]) -> TopicConfig:
+    return TopicConfig.readable(TopicConfig.tidied(dict(configs)))
 
 
 RpcTransport = Literal["", "grpcio", "h2"]  # if nothing is said, that of `replog.rpc.transports`
@@ -366,7 +332,9 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
     def dynamic(self, altered: Mapping[str, str]) -> DynamicBrokerConfig:
         """What holds while it runs: the settings `altered` since, else those it was started with."""
         started_with = self.model_dump(by_alias=True, include=set(DynamicBrokerConfig.model_fields))
-        return AlterableBrokerConfig.parse(started_with | dict(altered), f"broker {self.node_id}")
+        return AlterableBrokerConfig.readable(
+            started_with | {name: altered[name] for name in altered.keys() - AlterableBrokerConfig.unreadable(altered)}
+        )
 
 
 class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig, LogConfig):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from replog.config import topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.values import PartitionState, out_of_sync
 from replog.topic import TopicPartition
@@ -74,7 +75,7 @@ class TopicDescription:
 
     def min_insync_replicas(self, partition: PartitionDescription) -> int:
         """How many must be in sync for acks=all: the setting, or all replicas if there are fewer (PR-3)."""
-        return min(int(float(self.configs.get("min.insync.replicas", "1"))), len(partition.replicas))
+        return min(topic_config(self.topic, self.configs).min_insync_replicas, len(partition.replicas))
 
 
 class ElectionType(StrEnum):

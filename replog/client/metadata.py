@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from replog.addresses import parse_address
 from replog.backoff import Backoff
+from replog.config import topic_config
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Log, Method
@@ -55,8 +56,8 @@ class TopicView(NamedTuple):
 
 def _max_batch_bytes(configs: Mapping[str, str]) -> int:
     """What the topic's leaders take (2.6): a batch fits `max.message.bytes`, and a segment."""
-    limits = [configs.get(name, "") for name in ("max.message.bytes", "segment.bytes")]
-    return min([DEFAULT_MAX_MESSAGE_BYTES, *(int(limit) for limit in limits if limit.isdecimal())])
+    config = topic_config("", configs)
+    return min(DEFAULT_MAX_MESSAGE_BYTES, config.max_message_bytes, config.segment_bytes)
 
 
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:

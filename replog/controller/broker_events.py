@@ -6,8 +6,7 @@ There may be thousands of changes: each is made when it is taken, and the image 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
-from pydantic import TypeAdapter
-
+from replog.config import topic_config
 from replog.controller.elections import Situation, elect, remove_from_isr
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
@@ -16,8 +15,6 @@ from replog.topic import TopicPartition
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
-
-_BOOL, _INT = TypeAdapter(bool), TypeAdapter(int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +37,16 @@ def situation(image: MetadataImage, rules: Rules, topic: str, active: frozenset[
 
 def situation_under(configs: Mapping[str, str], rules: Rules, active: frozenset[int]) -> Situation:
     """The situation of a topic with these settings."""
-    allowed = configs.get(UNCLEAN_LEADER_ELECTION)
-    unclean = rules.unclean_leader_election if allowed is None else _BOOL.validate_strings(allowed)
+    said = topic_config("", configs).unclean_leader_election_enable
+    unclean = said if UNCLEAN_LEADER_ELECTION in configs else rules.unclean_leader_election
     return Situation(active, min_insync_replicas(configs, rules), rules.eligible_leader_replicas, unclean)
 
 
 def min_insync_replicas(configs: Mapping[str, str], rules: Rules) -> int:
-    """The number of a setting, in every notation that settings allow: 2.0 is 2."""
-    written = configs.get(MIN_INSYNC_REPLICAS)
-    return rules.min_insync_replicas if written is None else _INT.validate_strings(written)
+    """By which its brokers go, too, whatever is stored."""
+    return (
+        topic_config("", configs).min_insync_replicas if MIN_INSYNC_REPLICAS in configs else rules.min_insync_replicas
+    )
 
 
 def leads_something(image: MetadataImage, broker_id: int) -> bool:

@@ -15,8 +15,8 @@ from replog.config import (
     MAX_REPLICA_LIST_LENGTH,
     AlterableBrokerConfig,
     ClientQuota,
-    Settings,
     TopicConfig,
+    topic_config,
 )
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, Rules, active_brokers, situation_under
 from replog.controller.decision import Decision
@@ -25,6 +25,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import Topic
+from replog.settings import Settings
 from replog.topic import TopicPartition, validate_topic_name
 
 MAX_QUOTAS = 1000  # users with one of their own, at any time
@@ -62,9 +63,8 @@ def alter_topic_configs(
     if topic is None:
         raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
     source = f"topic {name}"
-    before = TopicConfig.parse(dict(topic.configs), source)
     configs = _altered(topic.configs, request, TopicConfig, source)
-    _check_unchangeable(before, TopicConfig.parse(configs, source), source)
+    _check_unchangeable(topic_config(name, topic.configs), topic_config(name, configs), source)
     partitions = image.partitions_of(name)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
     answer = AlteredConfigs(configs, image.version)
@@ -111,8 +111,8 @@ def alter_client_quotas(image: MetadataImage, user: str, request: ConfigChange) 
     return Decision([Change("client_quota", user, configs)] if is_new else [], answer)
 
 
-def check_configs(configs: Mapping[str, str], model: type[Settings], source: str) -> None:
-    """Raises INVALID_CONFIG unless `configs` are settings of `model`. Their size is bounded first."""
+def checked_configs(configs: Mapping[str, str], model: type[Settings], source: str) -> dict[str, str]:
+    """As they are stored. Their size is bounded first. Raises INVALID_CONFIG unless they are settings of `model`."""
     if len(configs) > len(model.model_fields):
         raise ReplogError(
             ErrorCode.INVALID_CONFIG,
@@ -124,13 +124,14 @@ def check_configs(configs: Mapping[str, str], model: type[Settings], source: str
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG, f"{source}: setting {key[:60]!r} is longer than {limit} characters"
             )
-    parsed = model.parse(dict(configs), source)
-    if isinstance(parsed, TopicConfig) and parsed.max_message_bytes > MAX_BATCH_BYTES:
+    canonical = model.canonical(configs, source)
+    if model is TopicConfig and (size := int(canonical.get("max.message.bytes", 0))) > MAX_BATCH_BYTES:
         raise ReplogError(
             ErrorCode.INVALID_CONFIG,
-            f"{source}: max.message.bytes={parsed.max_message_bytes}, and no message carries a batch of more than "
+            f"{source}: max.message.bytes={size}, and no message carries a batch of more than "
             f"{MAX_BATCH_BYTES} bytes; set it to that or less",
         )
+    return canonical
 
 
 def _altered(configs: Mapping[str, str], request: ConfigChange, model: type[Settings], source: str) -> dict[str, str]:
@@ -138,14 +139,11 @@ def _altered(configs: Mapping[str, str], request: ConfigChange, model: type[Sett
         raise ReplogError(
             ErrorCode.INVALID_REQUEST, f"{source}: {twice[0][:60]!r} is both set and deleted; do only one of them"
         )
-    check_configs(request.set, model, source)
-    known = {field.alias for field in model.model_fields.values()}
-    for name in request.delete:
-        if name not in known:
-            shown = ", ".join(sorted(filter(None, known)))
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{source}: {name[:60]} is not a setting here (known: {shown})")
-    kept = {key: value for key, value in configs.items() if key not in request.delete}
-    return kept | dict(request.set)
+    new = checked_configs(request.set, model, source)
+    deleted = {name if name in configs else model.named(name) for name in request.delete}
+    if strange := sorted(deleted - configs.keys() - {model.named(field) for field in model.model_fields}):
+        model.parse({strange[0]: ""}, source)  # raises: this is no setting, and none that is stored
+    return {key: value for key, value in configs.items() if key not in deleted} | new
 
 
 def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from replog.config import ControllerConfig, TopicConfig
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, active_brokers
-from replog.controller.configs import check_configs
+from replog.controller.configs import checked_configs
 from replog.controller.decision import Decision
 from replog.controller.membership import has_joined, placeable
 from replog.controller.placement import Chance, ReplicaPlacer
@@ -74,8 +74,7 @@ def create_topic(
             ErrorCode.INVALID_REQUEST,
             f"topic id {request.topic_id.hex()}: it must be 16 bytes that no topic has; name none, or random ones",
         )
-    configs = dict(request.configs)
-    check_configs(configs, TopicConfig, f"topic {name}")
+    configs = checked_configs(request.configs, TopicConfig, f"topic {name}")
     count, factor, assignment = _assignment(image, config, request, chance)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
     topic_id = request.topic_id[:REQUEST_BYTES] + (image.version + 1).to_bytes(16 - REQUEST_BYTES)

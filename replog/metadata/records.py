@@ -7,6 +7,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from replog.config import AlterableBrokerConfig, ClientQuota, TopicConfig
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import Change, parse_key
 from replog.metadata.lineage import History
@@ -60,10 +61,10 @@ def change_of(record: pb.MetadataRecord) -> Change:
         case "broker":
             name, value = record.broker.broker_id, _broker(record.broker)
         case "broker_config":
-            name, value = record.broker_config.broker_id, dict(record.broker_config.configs)
+            name, value = record.broker_config.broker_id, AlterableBrokerConfig.tidied(record.broker_config.configs)
         case "topic":
             name = record.topic.topic
-            value = Topic(name, record.topic.topic_id, dict(record.topic.configs))
+            value = Topic(name, record.topic.topic_id, TopicConfig.tidied(record.topic.configs))
         case "partition":
             name = TopicPartition(intern(record.partition.topic), record.partition.partition)  # one for a topic
             value, topic_id = partition_from_record(record.partition), record.partition.topic_id
@@ -72,7 +73,7 @@ def change_of(record: pb.MetadataRecord) -> Change:
         case "acl":
             name, value = record.acl.id.hex(), acl_of_binding(record.acl.acl)
         case "client_quota":
-            name, value = record.client_quota.user, dict(record.client_quota.configs)
+            name, value = record.client_quota.user, ClientQuota.tidied(record.client_quota.configs)
         case "collected":
             value = record.collected.version
         case "lineage":

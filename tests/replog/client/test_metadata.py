@@ -44,6 +44,24 @@ def test_a_leader_is_known_with_its_address_and_epoch():
     assert view.leader(TopicPartition("t", 1)) is None
 
 
+@pytest.mark.parametrize(
+    ("configs", "size"),
+    [
+        ({"max.message.bytes": "2000"}, 2000),
+        ({"max.message.bytes": "2000.0"}, 2000),
+        ({"max_message_bytes": "1_000"}, 1000),
+        ({"max.message.bytes": "2000", "segment.bytes": "1024.0"}, 1024),
+        ({"max.message.bytes": "2 kB", "later.setting": "x"}, 1_048_588),
+    ],
+)
+def test_a_batch_fits_the_limits_of_its_topic_in_any_notation_they_are_stored(configs, size):
+    """2.6: who took no notice lost what would have fitted in smaller batches."""
+    view, told = ClusterView(), answer(leader=2, epoch=5)
+    told.topics[0].configs.update(configs)
+    view.apply(told)
+    assert view.topics["t"].max_batch_bytes == size
+
+
 async def test_that_there_are_no_metadata_is_logged_once_until_there_are_some_again(cluster, caplog):
     await cluster.start_broker(1)
     metadata = Metadata(cluster.brokers[1].address, GrpcTransport(), random.Random(1))

@@ -1,11 +1,15 @@
 """Settings of topics and brokers, changed while the cluster runs."""
 
+from dataclasses import replace
+
 import pytest
 
 from replog.config import MAX_BATCH_BYTES, TopicConfig
 from replog.controller import configs
 from replog.controller.configs import ConfigChange
+from replog.controller.decision import Decision
 from replog.errors import ErrorCode
+from replog.metadata.changes import Change
 
 
 def alter(cluster, topic="t", delete=(), validate_only=False, **settings):
@@ -59,6 +63,40 @@ def test_a_minimum_is_understood_however_it_is_written(three, written):
     assert (three.partition().isr, three.partition().elr) == ((11,), (12,)), "a minimum of 2"
     alter(three, min_insync_replicas="1")
     assert three.partition().elr == ()
+
+
+@pytest.mark.parametrize("settings", [{"min_insync_replicas": "1"}, {"retention_ms": "1000"}])
+def test_the_names_of_our_fields_are_no_names_at_the_door(three, refused, settings):
+    """With `min_insync_replicas` the controller once stored both names, and no broker could read them."""
+    with refused(ErrorCode.INVALID_CONFIG, "is not a setting here; did you mean"):
+        three.assigned("new", [11], configs=settings)
+    with refused(ErrorCode.INVALID_CONFIG, "is not a setting here; did you mean"):
+        three.state.alter_topic_configs("t", ConfigChange(settings))
+    with refused(ErrorCode.INVALID_CONFIG, "is not a setting here"):
+        three.state.alter_broker_configs(11, ConfigChange({"cordoned_log_dirs": "*"}))
+
+
+def test_settings_are_stored_as_their_values_are_written_canonically(three):
+    three.assigned("new", [11], configs={"max.message.bytes": "2000.0", "cleanup.policy": "delete,compact"})
+    stored = {"max.message.bytes": "2000", "cleanup.policy": "compact,delete", "min.insync.replicas": "1"}
+    assert three.image.topics["new"].configs == stored
+    assert alter(three, "new", segment_bytes="1_024").configs == stored | {"segment.bytes": "1024"}
+    assert alter_broker(three, leader_replication_throttled_rate="1000.0").configs == {
+        "leader.replication.throttled.rate": "1000"
+    }
+    three.do(three.state.alter_client_quotas("User:ann", ConfigChange({"producer_byte_rate": "1000000.0"})))
+    assert three.image.client_quotas["User:ann"] == {"producer_byte_rate": "1000000"}
+
+
+def test_what_a_later_release_stored_can_be_kept_altered_and_deleted(three, refused):
+    stored = {"later": "x", "min.insync.replicas": "two"}
+    three.do(Decision([Change("topic", "t", replace(three.image.topics["t"], configs=stored))], None))
+    assert alter(three, flush_ms="5").configs == {"later": "x", "min.insync.replicas": "two", "flush.ms": "5"}
+    three.expire(12, 13)
+    assert three.partition().leader == 11, "what cannot be read stops nobody"
+    assert alter(three, delete=["later", "min.insync.replicas", "flush_ms"]).configs == {"min.insync.replicas": "2"}
+    with refused(ErrorCode.INVALID_CONFIG, "later is not a setting here"):
+        alter(three, delete=["later"])
 
 
 @pytest.mark.parametrize(

@@ -93,3 +93,16 @@ def test_a_record_of_a_kind_that_only_a_later_release_knows_is_refused():
     ) as refused:
         change_of(MetadataRecord(version=9, key="delegation-token/7"))
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_settings_are_read_as_if_they_were_stored_today():
+    """0.1.0 stored what was typed, under the names of fields, too."""
+    odd = Topic("t", bytes(16), {"retention_ms": "1_000", "later": "x", "max.message.bytes": "2000.0"})
+    changes = [
+        (Change("topic", "t", odd), {"retention.ms": "1000", "later": "x", "max.message.bytes": "2000"}),
+        (Change("broker_config", 7, {"cordoned_log_dirs": "*"}), {"cordoned.log.dirs": "*"}),
+        (Change("client_quota", "User:a", {"producer_byte_rate": "5.0"}), {"producer_byte_rate": "5"}),
+    ]
+    for change, expected in changes:
+        read = change_of(record_of(change)).value
+        assert (read.configs if isinstance(read, Topic) else read) == expected

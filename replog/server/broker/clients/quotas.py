@@ -34,7 +34,7 @@ class Throttle:
     def rate(self) -> int | None:
         """Bytes a second now; None: any."""
         for user in (self._user, DEFAULT_USER):
-            if (rate := self._quotas.get(user, {}).get(self._kind)) is not None:
+            if (rate := self._quotas.get(user, {}).get(self._kind, "")).isdecimal():  # else nothing that can be read
                 return int(rate)
         return None
 

@@ -44,6 +44,7 @@ from replog.metadata.records import change_of
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.broker.control.newest_metadata import NewestMetadata
+from replog.server.broker.control.odd_settings import in_image, tell_odd_settings
 from replog.server.broker.control.replica_plan import Present, ReplicaPlan, plan_replica
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_partition import HostedPartition
@@ -100,6 +101,7 @@ class RoleChanges:
         """Everything at once, at start."""
         async with self._turn:
             self._set_rates()
+            tell_odd_settings(in_image(self._image))
             await self._known.note(self._image.position)
             self._note_unreachable()
             await self._change([], self._image.partitions, is_all=True)
@@ -183,6 +185,7 @@ class RoleChanges:
             await asyncio.sleep(0)
         self._note_failures(placed, change)
         batch.put()
+        tell_odd_settings(changes)
         await self._commit(changes, placed, slices)
 
     def _position(self, changes: Sequence[Change]) -> Position:

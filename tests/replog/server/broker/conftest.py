@@ -140,6 +140,15 @@ class InProcessCluster:
         """As a killed process leaves it: nothing handed over, flushed or marked. It is fenced at once (CT-21)."""
         await self.brokers.pop(broker_id)._release()
 
+    async def restart_all(self) -> None:
+        """The controller comes back at another port."""
+        ids = list(self.brokers)
+        await asyncio.gather(*map(self.stop_broker, ids))
+        await self.controller.stop()
+        await self._server.stop(0)
+        await self.start_controller()
+        await self.start_brokers(*ids)
+
     async def stop(self) -> None:
         await asyncio.gather(*(self.stop_broker(broker_id) for broker_id in list(self.brokers)))
         for channel in self._channels.values():

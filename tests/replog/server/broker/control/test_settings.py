@@ -1,6 +1,13 @@
 """Settings of topics and brokers that change while everything runs."""
 
+from dataclasses import replace
+
+import structlog
+
+from replog.config import DEFAULT_USER, TopicConfig
+from replog.controller.decision import Decision
 from replog.errors import ErrorCode
+from replog.metadata.changes import Change
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
 
@@ -67,3 +74,35 @@ async def test_a_broker_goes_by_its_altered_rates_at_once_and_after_a_restart(cl
     async with cluster.admin() as admin:
         assert await admin.alter_broker_configs(1, {}, [rate]) == {}
         await eventually(lambda: broker.manager.leader_quota.rate == 5000)
+
+
+ODD = {"min_insync_replicas": "1", "retention.ms": "1h", "later.setting": "x", "max.message.bytes": "2000.0"}
+
+
+async def test_no_setting_that_is_stored_stops_a_broker_while_it_runs_or_when_it_starts(cluster):
+    """As 0.1.0, or a later release, stored them. Each is told, shown, and can be deleted."""
+    await cluster.begin(2)
+    stored = cluster.controller.state.image.topics["t"]
+    odd = replace(stored, configs=ODD | dict(stored.configs))
+    changes = [
+        Change("topic", "t", odd),
+        Change("broker_config", 1, {"leader_replication_throttled_rate": "5000", "follower.rate": "fast"}),
+        Change("client_quota", DEFAULT_USER, {"producer_byte_rate": "10MB", "consumer_byte_rate": "5000000.0"}),
+    ]
+    with structlog.testing.capture_logs() as told:
+        await cluster.controller.decide(lambda _: Decision(changes, None))
+        await eventually(lambda: cluster.brokers[1].manager.leader_quota.rate == 5000)
+        assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
+        await cluster.restart_all()
+        await cluster.led(TP)
+        await eventually(lambda: cluster.isr(TP) == {1, 2})
+        assert await cluster.produce(TP, batch(b"two")) == (ErrorCode.NONE, 1, "")
+    named = {str(row) for each in told if (row := each.get("topic") or each.get("broker_config")) is not None}
+    assert named == {"t", "1"}, told
+    async with cluster.admin() as admin:
+        configs = (await admin.describe_topic("t")).configs
+        assert (configs["later.setting"], configs["max.message.bytes"]) == ("x", "2000")
+        mended = await admin.alter_topic_configs("t", {}, ["later.setting", "retention.ms", "max.message.bytes"])
+        assert mended == {"min.insync.replicas": "2"}
+        assert await admin.alter_broker_configs(1, {}, ["leader_replication_throttled_rate", "follower.rate"]) == {}
+    assert {cluster.log(broker_id, TP).config for broker_id in (1, 2)} == {TopicConfig()}

@@ -1,0 +1,39 @@
+"""Settings in the metadata that this release does not know, or cannot read: they are told to who runs a broker."""
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from replog.config import AlterableBrokerConfig, ClientQuota, TopicConfig
+from replog.metadata.changes import Change, Kind
+from replog.metadata.image import MetadataImage
+from replog.server.logging import tell_each
+from replog.settings import Settings
+
+log = structlog.get_logger()
+
+_MODELS: Mapping[Kind, type[Settings]] = {
+    "topic": TopicConfig,
+    "broker_config": AlterableBrokerConfig,
+    "client_quota": ClientQuota,
+}
+_EVENT = "settings that this release cannot read do not count; --delete-config takes them away"
+
+
+def tell_odd_settings(changes: Iterable[Change]) -> None:
+    """A line for each topic, broker and user that has some."""
+    odd = [
+        {kind: name, "settings": list(unreadable)}
+        for kind, name, value, _, _ in changes
+        if value is not None
+        and (model := _MODELS.get(kind))
+        and (unreadable := model.unreadable(value.configs if kind == "topic" else value))
+    ]
+    tell_each(log.error, _EVENT, odd)
+
+
+def in_image(image: MetadataImage) -> Iterable[Change]:
+    """Everything that has settings."""
+    yield from (Change("topic", name, topic) for name, topic in image.topics.items())
+    yield from (Change("broker_config", broker_id, configs) for broker_id, configs in image.broker_configs.items())
+    yield from (Change("client_quota", user, configs) for user, configs in image.client_quotas.items())
