@@ -144,6 +144,8 @@ class TopicConfig(Settings):
     index_interval_bytes: ByteCount = 4096
     max_message_bytes: ByteCount = 1_048_588
     message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    message_timestamp_before_max_ms: Milliseconds = MAX_LONG
+    message_timestamp_after_max_ms: Milliseconds = 3_600_000
     retention_ms: Annotated[int, Field(ge=-1, le=MAX_LONG)] = 604_800_000
     retention_bytes: Annotated[int, Field(ge=-1, le=MAX_LONG)] = -1
     cleanup_policy: Annotated[Literal["delete", "compact", "compact,delete"], BeforeValidator(_policy)] = "delete"

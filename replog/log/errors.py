@@ -41,7 +41,7 @@ class InvalidRecord(_LogError):
 
 
 class InvalidTimestamp(_LogError):
-    """A batch of the wrong timestamp type (2.7)."""
+    """A batch of the wrong timestamp type, or dated too far from now (2.7)."""
 
     error_code = ErrorCode.INVALID_TIMESTAMP
 

@@ -33,7 +33,14 @@ from replog.log.flushing import FlushTask
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker, end_transaction_marker, marker_or_none
 from replog.log.formats.required_keys import check_keys
-from replog.log.formats.validation import check_leader_batch, check_replicated_batches, epoch_starts, stamp, with_head
+from replog.log.formats.validation import (
+    check_leader_batch,
+    check_replicated_batches,
+    check_times,
+    epoch_starts,
+    stamp,
+    with_head,
+)
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import (
     NO_TIMESTAMP,
@@ -216,6 +223,8 @@ class Log:
                 if duplicate is not None:
                     first, last, timestamp = duplicate.first_offset, duplicate.last_offset, duplicate.timestamp
                     return AppendInfo(first, last, timestamp, timestamp, self.log_start_offset, 0)  # LG-2
+            if origin is AppendOrigin.CLIENT:  # after the search for duplicates: what is in the log was not refused
+                check_times(header, self.config, now_ms)
             append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else None
             stamped, head = stamp(
                 header, records, base_offset=self.log_end_offset, leader_epoch=leader_epoch, append_time=append_time

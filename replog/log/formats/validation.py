@@ -31,7 +31,7 @@ from replog.log.formats.batch import (
     validate_crc,
     with_crc,
 )
-from replog.log.offsets import AppendOrigin, Buffer
+from replog.log.offsets import NO_TIMESTAMP, AppendOrigin, Buffer
 
 
 def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> BatchHeader:
@@ -75,6 +75,28 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
     if config.message_timestamp_type == "CreateTime" and header.attributes & LOG_APPEND_TIME:
         raise InvalidTimestamp("a client may not mark a batch LogAppendTime on a topic with CreateTime")
     return header
+
+
+def check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+    """Raise InvalidTimestamp if a batch is dated too far from now, by its first and its greatest time (D56)."""
+    if config.message_timestamp_type == "LogAppendTime":
+        return
+    first, greatest = header.base_timestamp, header.max_timestamp
+    latest = max(first, greatest)
+    if latest - now_ms > config.message_timestamp_after_max_ms:
+        bound = f"message.timestamp.after.max.ms={config.message_timestamp_after_max_ms}"
+        raise InvalidTimestamp(_dated(latest, f"{latest - now_ms} ms after", bound))
+    earliest = min(first, greatest)
+    if earliest > NO_TIMESTAMP and now_ms - earliest > config.message_timestamp_before_max_ms:
+        bound = f"message.timestamp.before.max.ms={config.message_timestamp_before_max_ms}"
+        raise InvalidTimestamp(_dated(earliest, f"{now_ms - earliest} ms before", bound))
+
+
+def _dated(timestamp: int, how_far: str, bound: str) -> str:
+    return (
+        f"the batch has a record dated {timestamp}, {how_far} the leader's clock, and {bound} is the most; "
+        "send milliseconds since 1970, look at the clocks, or alter that setting of the topic"
+    )
 
 
 def _begins_a_batch(records: Buffer, position: int) -> bool:

@@ -1,5 +1,7 @@
 """What leaders and followers refuse to append, and what stays in the log then (2.7, 2.8)."""
 
+import re
+
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
@@ -44,6 +46,50 @@ def test_a_leader_refuses_a_bad_batch_and_stays_as_it_was(tmp_path, records, cod
     assert caught.value.code is code
     assert files_of(tmp_path) == before
     assert (log.log_end_offset, log.epochs.entries) == (2, ((0, 0),)), "a refused append leaves no epoch behind"
+
+
+HOUR = 3_600_000
+NOW = 1_000 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("times", "settings", "refused"),
+    [
+        ([NOW + HOUR], {}, None),
+        ([NOW + HOUR + 1], {}, "after the leader's clock, and message.timestamp.after.max.ms=3600000"),
+        ([NOW, NOW + HOUR + 1, NOW], {}, f"dated {NOW + HOUR + 1}, {HOUR + 1} ms after"),
+        ([NOW * 1000], {}, "milliseconds since 1970"),
+        ([2**63 - 1], {}, "message.timestamp.after.max.ms"),
+        ([2**63 - 1], {"message_timestamp_after_max_ms": 2**63 - 1}, None),
+        ([NOW + 1], {"message_timestamp_after_max_ms": 0}, "message.timestamp.after.max.ms=0"),
+        ([2**63 - 1], {"message_timestamp_type": "LogAppendTime"}, None),
+        ([0], {}, None),
+        ([NOW - 500], {"message_timestamp_before_max_ms": 500}, None),
+        ([NOW - 501, NOW], {"message_timestamp_before_max_ms": 500}, f"dated {NOW - 501}, 501 ms before"),
+        ([-1], {"message_timestamp_before_max_ms": 500}, None),
+        ([0], {"message_timestamp_before_max_ms": 500, "message_timestamp_type": "LogAppendTime"}, None),
+    ],
+)
+def test_a_leader_takes_records_of_about_now(tmp_path, times, settings, refused):
+    """2.7, divergence 56: by the first and the greatest time in the header. Followers take what leaders took."""
+    log, records = open_log(tmp_path, **settings), client_batch(*[b"x"] * len(times), timestamps=times)
+    if refused is None:
+        append(log, records, now_ms=NOW)
+    else:
+        with pytest.raises(ReplogError, match=re.escape(refused)) as caught:
+            append(log, records, now_ms=NOW)
+        assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
+        log.append_as_follower(leader_batch(0, 0, *[b"x"] * len(times), timestamps=times))
+    assert log.log_end_offset == len(times)
+
+
+def test_a_retry_of_what_is_in_the_log_is_not_too_old(tmp_path):
+    """PS-3: the producer must not hear that it failed."""
+    log = open_log(tmp_path, message_timestamp_before_max_ms=500)
+    records = client_batch(b"x", timestamps=[NOW], producer_id=5, producer_epoch=0, base_sequence=0)
+    first = log.append_as_leader(bytes(records), leader_epoch=0, now_ms=NOW)
+    again = log.append_as_leader(bytes(records), leader_epoch=0, now_ms=NOW + HOUR)
+    assert (first.first_offset, again.first_offset, log.log_end_offset) == (0, 0, 1)
 
 
 def test_nothing_is_appended_for_no_bytes(tmp_path):

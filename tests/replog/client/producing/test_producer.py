@@ -237,3 +237,13 @@ def test_a_bad_setting_is_refused_by_name(bad):
     with pytest.raises(ReplogError) as refused:
         Producer("127.0.0.1:1", **bad)  # type: ignore[arg-type]
     assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+async def test_a_time_in_microseconds_is_refused_at_once_and_the_producer_goes_on(one_broker):
+    async with Producer(one_broker) as producer:
+        micros = time.time_ns() // 1000
+        with pytest.raises(DeliveryFailed, match=rf"t-0: .*{micros}.*message\.timestamp\.after\.max\.ms") as caught:
+            await (await producer.send("t", b"x", timestamp_ms=micros))
+        assert (caught.value.code, caught.value.may_be_appended) == (ErrorCode.INVALID_TIMESTAMP, False)
+        assert (await (await producer.send("t", b"y"))).offset == 0
+        assert producer.metrics()["record-retry-total"] == 0

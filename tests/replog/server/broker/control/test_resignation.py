@@ -4,6 +4,7 @@ import pytest
 
 from replog.client import Producer
 from replog.simulator.network.transport import SimulatedTransport
+from replog.simulator.runtime.clocks import WALL_START_MS
 from replog.topic import TopicPartition
 from tests.replog.server.broker.virtual_pair import VirtualPair
 
@@ -27,7 +28,9 @@ def cut_off(pair: VirtualPair, broker_id: int) -> None:
 def test_its_producers_and_those_of_its_leaders_wait_three_seconds_at_most_ct_22_ct_23(three):
     async def scenario() -> float:
         transport = SimulatedTransport(three.network, three.client)
-        async with Producer(EVERYBODY, transport=transport, rng=three.chance.stream("a producer")) as producer:
+        async with Producer(
+            EVERYBODY, transport=transport, rng=three.chance.stream("a producer"), wall_clock_ms=lambda: WALL_START_MS
+        ) as producer:
             for partition in (0, 1):
                 await (await producer.send("t", b"before", partition=partition))
             cut_off(three, 1)

@@ -5,6 +5,7 @@ import pytest
 from replog.client import Consumer, Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.simulator.network.transport import SimulatedTransport
+from replog.simulator.runtime.clocks import WALL_START_MS
 from tests.replog.server.broker.virtual_pair import TP, VirtualPair
 
 EVERYBODY = "broker-1:9092,broker-2:9092"
@@ -30,7 +31,9 @@ def alone(pair: VirtualPair) -> bool:
 def test_its_readers_find_the_next_leader(pair):
     async def scenario() -> float:
         transport = SimulatedTransport(pair.network, pair.client)
-        producer = Producer(EVERYBODY, transport=transport, rng=pair.chance.stream("a producer"))
+        producer = Producer(
+            EVERYBODY, transport=transport, rng=pair.chance.stream("a producer"), wall_clock_ms=lambda: WALL_START_MS
+        )
         async with consumer(pair) as reader, producer:
             reader.assign([TP])
             await (await producer.send("t", b"before"))
