@@ -220,7 +220,7 @@ def _keystore(path: Path) -> tuple[Identity, datetime, bytes, bytes]:
             raise ValueError(f"its certificate ended on {ends:%Y-%m-%d %H:%M} UTC; issue another")
         if key.public_key() != own.public_key():
             raise ValueError("its first certificate is not that of its private key")
-    except (ValueError, TypeError, x509.ExtensionNotFound) as error:
+    except Exception as error:  # noqa: BLE001 (the library raises several kinds)
         raise _wrong("ssl.keystore.location", path, error) from None
     return (
         identity,

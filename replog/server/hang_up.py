@@ -8,7 +8,6 @@ from collections.abc import Callable
 import structlog
 
 from replog.config import LogConfig
-from replog.errors import ReplogError
 from replog.rpc.tls import Tls
 from replog.server import logging
 
@@ -38,7 +37,7 @@ async def _read_again(read: Callable[[], LogConfig], tls: Tls | None) -> None:
     try:
         config = await asyncio.to_thread(read)
         logging.configure_process(config)
-    except (ReplogError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 (else no later SIGHUP would be answered)
         log.error("SIGHUP: the settings stay as they are", reason=str(error))
     else:
         log.warning("SIGHUP: settings read again", log_level=config.log_level)

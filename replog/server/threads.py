@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -26,14 +27,17 @@ def start_workers() -> None:
 async def in_thread(work: Callable[[], T]) -> T:
     """Do `work`, which waits for the disk, in a thread; its result or its error.
 
-    A cancellation takes effect once the work is done: a thread cannot be stopped, and until it has ended nobody else
-    may write the same files or let go of their lock.
+    A cancellation, and each further one, takes effect once the work is done: a thread cannot be stopped, and until it
+    has ended nobody else may write the same files or let go of their lock.
     """
-    task = asyncio.create_task(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()  # marks it as seen
-        raise
+    working = asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
+    cancelled: asyncio.CancelledError | None = None
+    while not working.done():
+        try:
+            await asyncio.wait([working])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        working.exception()  # marks it as seen
+        raise cancelled
+    return working.result()

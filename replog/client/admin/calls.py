@@ -9,6 +9,7 @@ from replog.backoff import Backoff
 from replog.client.metadata import Metadata
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
+from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Transport
 from replog.rpc.transports import client_transport
 from replog.rpc.v1 import controller_pb2, log_pb2
@@ -77,7 +78,7 @@ class Calls:
     async def _call_controller(self, metadata: log_pb2.GetMetadataResponse, method: Method, request: Any) -> Any:
         if not metadata.controller:
             raise ReplogError(ErrorCode.NOT_CONTROLLER, "the brokers know of no controller; is it running?")
-        calling = asyncio.ensure_future(self._call("the controller", metadata.controller, method, request))
+        calling = may_fail_unheard(self._call("the controller", metadata.controller, method, request))
         try:
             while not calling.done():
                 await asyncio.wait({calling}, timeout=LOOKED_AFTER_S)

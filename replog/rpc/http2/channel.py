@@ -17,6 +17,7 @@ from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.reads import Reads
 from replog.rpc.methods import Method
 from replog.rpc.names import look_up
+from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.tls import Tls
 from replog.rpc.transport import always
 
@@ -43,7 +44,7 @@ class H2Stream:
         if self._exchange is None:
             self._check_open()
             if self._opening is None:
-                self._opening = asyncio.create_task(self._channel.opened(self._method))
+                self._opening = may_fail_unheard(self._channel.opened(self._method))
             try:
                 self._wire, exchange = await asyncio.shield(self._opening)
             except asyncio.CancelledError:
@@ -217,8 +218,7 @@ class H2Channel:
         if self._connecting is None:
             if self._failures and loop.time() < self._again_at:
                 raise ReplogError(ErrorCode.NETWORK_EXCEPTION, self._refused)
-            self._connecting = loop.create_task(self._connect(), name=f"connect to {self.address}")
-            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._connecting = may_fail_unheard(self._connect(), f"connect to {self.address}")
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> ClientWire:

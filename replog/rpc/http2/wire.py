@@ -137,7 +137,7 @@ class Wire(asyncio.BufferedProtocol):
         reads.count += 1
         if self._sealed or self._shield is not None:
             self._unseal(reads.room[:nbytes], int(now * 1000))
-            if nbytes >= reads.much and not self.lost:
+            if nbytes >= reads.much and not (self.lost or self._sealed):  # who shakes hands waits elsewhere
                 reads.brought_much(self._transport)
         else:
             now_ms, data = int(now * 1000), reads.room[:nbytes]

@@ -30,6 +30,7 @@ from replog.metadata.incarnation import INCARNATION_ID_SIZE
 from replog.metadata.records import change_of
 from replog.rpc import methods
 from replog.rpc.peer import Peer
+from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import metadata_pb2
@@ -329,7 +330,7 @@ class Broker:
 
     async def _hand_over(self) -> None:
         """Wait until the controller lets this broker stop, the broker fails, or its id is taken over."""
-        agreed = asyncio.create_task(self._lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S))
+        agreed = may_fail_unheard(self._lifecycle.controlled_shutdown(CONTROLLED_SHUTDOWN_TIMEOUT_S))
         either: set[asyncio.Future[Any]] = {agreed, self._failure}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

@@ -22,6 +22,7 @@ from replog.metadata.changes import Change
 from replog.metadata.incarnation import Claim
 from replog.metadata.records import change_of, position_from_message, published, record_of
 from replog.metadata.values import BrokerRegistration, PartitionState
+from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Transport, always
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
@@ -200,12 +201,12 @@ class ActiveController:
         changed, when it cannot be made durable; NOT_CONTROLLER when this controller is not active.
         """
         await self._deciding.acquire()
-        carried_through: asyncio.Future[None] | None = None
+        carried_through: asyncio.Task[None] | None = None
         try:
             self.check_active()
             decided = decision(self._clock.monotonic_ms())
             if decided.changes:
-                carried_through = asyncio.ensure_future(self._carry_through(decided.changes, why))
+                carried_through = may_fail_unheard(self._carry_through(decided.changes, why))
         finally:
             if carried_through is None:
                 self._deciding.release()
@@ -232,14 +233,16 @@ class ActiveController:
             return
         changed = self._changed_partitions(batch.changes, why)
         unclean, forgotten = self.state.unclean_elections(batch.changes), self.state.forgotten_by(batch.changes)
+        committed = False
         try:
             await self._store.commit(version, records, forgotten)
+            committed = True
             self.state.apply(batch, self._clock.monotonic_ms())
             await asyncio.sleep(0)  # of 10,000 partitions that were there before, this is 40 ms
             gone = self.records.take_over(newer, forgotten)
-        except ReplogError:
-            raise  # nothing was written
         except Exception as error:
+            if isinstance(error, ReplogError) and not committed:
+                raise  # nothing was written
             self._fail(error)
             raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
         log.info("metadata changed", version=records[-1].version, keys=[r.key for r in records[:LOGGED_KEYS]])

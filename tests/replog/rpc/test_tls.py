@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import shutil
 import socket
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.authority import issue
@@ -20,6 +23,7 @@ from replog.rpc import methods, tls
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2 import handshakes
 from replog.rpc.http2 import server as h2_server
+from replog.rpc.http2.reads import LITTLE_BYTES
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.peer import Peer, Role
 from replog.rpc.tls import NAME_LENGTH, Identity, Tls, TlsFiles, identity_of
@@ -299,6 +303,36 @@ async def test_thousands_of_handshakes_that_do_not_end_are_bounded_in_number_and
     await listening.stop(0)
     assert "younger TLS handshakes are under way" in caplog.text
     assert len(caplog.records) < 300, "a flood does not fill the log"
+
+
+async def test_a_handshake_that_waits_for_its_turn_is_not_read_from_whoever_else_brings_much(authority, handlers):
+    """Its next bytes would take the place of those that wait."""
+    listening = H2Transport(authority.tls(Role.BROKER, "1")).listen("127.0.0.1:0")
+    listening.add(methods.LOG, handlers)
+    keystore = authority.directory / "long.pem"
+    keystore.write_bytes(authority.keystore(Role.CLIENT, "ann").read_bytes() + 60 * authority.truststore.read_bytes())
+    spent_s = itertools.count(step=0.05)
+    async with channel_to(await listening.start(), H2Transport(authority.shows(keystore))) as channel:
+        listening._handshakes._cpu_s = lambda: next(spent_s)  # each step takes the time of many
+        listening._reads.much = LITTLE_BYTES  # as after another one has brought much in this turn
+        assert await ask(channel, "a") == ["a"]
+    await listening.stop(0)
+
+
+async def test_certificates_that_the_library_cannot_read_leave_those_of_before_in_use(authority, caplog, monkeypatch):
+    """Each later look finds them again."""
+    keystore = authority.directory / "mine.pem"
+    shutil.copy(authority.keystore(Role.CLIENT, "ann"), keystore)
+    mine, before = authority.shows(keystore), keystore.read_bytes()
+    monkeypatch.setattr(x509, "load_pem_x509_certificates", _unsupported)
+    keystore.write_bytes(before + b"\n")
+    mine.look()
+    assert "certificates from before stay in use" in caplog.text
+    assert "not by this library" in caplog.text
+
+
+def _unsupported(_: bytes) -> None:
+    raise UnsupportedAlgorithm("not by this library")
 
 
 def _is_closed(half: socket.socket) -> bool:

@@ -14,7 +14,8 @@ async def test_the_result_and_the_error_come_back():
         await in_thread(lambda: 1 // 0)
 
 
-async def test_a_cancellation_waits_for_the_end_of_the_work():
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_cancellation_however_often_waits_for_the_end_of_the_work(times):
     begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
@@ -25,7 +26,29 @@ async def test_a_cancellation_waits_for_the_end_of_the_work():
 
     task = asyncio.create_task(in_thread(work))
     await asyncio.to_thread(begun.wait, 60)
-    task.cancel()
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0.05)
+        assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+async def test_work_waits_for_its_end_even_if_every_task_is_cancelled_as_at_the_end_of_a_loop():
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert may_end.wait(60)
+        ended.set()
+
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.to_thread(begun.wait, 60)
+    for each in asyncio.all_tasks() - before:
+        each.cancel()
     await asyncio.sleep(0.05)
     assert not task.done()
     may_end.set()

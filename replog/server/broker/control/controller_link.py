@@ -6,6 +6,7 @@ from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
+from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Channel, Stream, Transport
 
 AVOIDED_S = 5.0  # an address after it did not answer, or has other metadata, as long as there are others
@@ -48,7 +49,7 @@ class ControllerLink:
     async def _call(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
         """No longer than this address is the one to ask."""
         left_it = self._left_it
-        calling = asyncio.ensure_future(self._channels[address].call(method, request, timeout_s))
+        calling = may_fail_unheard(self._channels[address].call(method, request, timeout_s))
         try:
             await asyncio.wait({calling, left_it}, return_when=asyncio.FIRST_COMPLETED)
             if calling.done():

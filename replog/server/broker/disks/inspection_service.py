@@ -205,11 +205,18 @@ def _whole(path: Path, headers: list[bytes]) -> list[bytes]:
 @contextlib.asynccontextmanager
 async def _opened(path: Path) -> AsyncIterator[tuple[int, int]]:
     """Descriptor and size of a file."""
-    file = await _disk(path, partial(open_fd, path, os.O_RDONLY))
+    opened: list[int] = []  # by the thread: a call that is cancelled meanwhile does not hear of it
+
+    def size_of_opened() -> int:
+        opened.append(open_fd(path, os.O_RDONLY))
+        return os.fstat(opened[0]).st_size
+
     try:
-        yield file, (await _disk(path, lambda: os.fstat(file))).st_size
+        size = await _disk(path, size_of_opened)
+        yield opened[0], size
     finally:
-        os.close(file)
+        for file in opened:
+            await in_thread(partial(os.close, file))  # the last name of it may be gone: then its blocks are freed
 
 
 T = TypeVar("T")

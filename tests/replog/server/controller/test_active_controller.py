@@ -1,6 +1,7 @@
 """The controller on a real store: commit, apply, publish, answer."""
 
 import asyncio
+import gc
 import random
 import sqlite3
 import threading
@@ -10,13 +11,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from replog.controller.cluster_state import new_cluster_id
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.records import record_of
 from replog.release import MAX_VERSION_LENGTH
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller import watchers
-from replog.server.controller.store import VersionConflictError
+from replog.server.controller.store import LeadershipLostError, VersionConflictError
 
 
 async def until(condition, timeout_s=60.0):
@@ -253,6 +254,41 @@ async def test_a_decision_is_carried_through_though_its_caller_has_gone(running)
         await until(lambda: 1 in r.image.brokers)
         assert await r.register(3) == 4
         assert sorted(r.image.brokers) == [1, 3]
+
+
+async def test_a_decision_whose_commit_fails_after_its_caller_has_gone_is_no_unheard_error(running):
+    """As at the end of a term, whose lease is lost while a commit is under way."""
+    unheard = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context["message"]))
+
+    def lost(*_):
+        raise LeadershipLostError("the lease is over")
+
+    async with running() as r:
+        r.store.commit = lost
+        async with standing_still(r.store) as entered:
+            call = asyncio.ensure_future(r.register(1))
+            await asyncio.to_thread(entered.wait, 60)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        await until(r.controller.failure.done)
+    gc.collect()
+    assert not unheard
+
+
+async def test_what_is_refused_after_the_commit_ends_the_controller_since_the_store_has_it(running, refused):
+    """Else it would go on with an image that lacks what the next one finds in the store."""
+    async with running() as r:
+
+        def refuse(*_):
+            raise ReplogError(ErrorCode.INVALID_REQUEST, "a defect that speaks as a refusal does")
+
+        r.controller.state.apply = refuse
+        with refused(ErrorCode.NOT_CONTROLLER, "must stop", "a defect"):
+            await r.register(1)
+        assert r.controller.failure.done()
+        assert [record.key for record in r.store.load()][-1] == "broker/1"
 
 
 async def test_concurrent_calls_are_decided_one_after_another(running):
