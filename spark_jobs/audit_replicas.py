@@ -69,9 +69,9 @@ verdicts and exit codes
   CONSISTENT    0  All committed offsets that replicas share are equal, and
                    every file that was read tells the truth.
   DIVERGED      1  At least one finding: COMMITTED_LOSS, VALUE_MISMATCH,
-                   EPOCH_MISMATCH, BIT_ROT, INDEX_LIE, EPOCH_CACHE_LIE or GAP.
-                   Each says where, which replica is most likely wrong and
-                   why, and the remedy.
+                   EPOCH_MISMATCH, BIT_ROT, INDEX_LIE, EPOCH_CACHE_LIE, GAP
+                   or OTHER_TOPIC. Each says where, which replica is most
+                   likely wrong and why, and the remedy.
   INCONCLUSIVE  3  Nothing wrong was seen, but something could not be read or
                    changed each time that it was read, there was nothing to
                    compare, or the audit itself failed; also CONSISTENT, if a

@@ -8,6 +8,7 @@
 | the comparison of compacted parts, record by record | `cleaned.py` |
 | classes of faults, findings, the verdict | `findings.py` |
 | from raw faults and differences to findings: one for each cause | `resolve.py` |
+| which replicas are wrong where they disagree | `votes.py` |
 | results for machines: the summary (JSON), the findings (Parquet) | `results.py` |
 | results for people: the page (HTML) | `report.py`, `templates/` |
 | the state of each replica, and the page's map | `overview.py` |

@@ -13,6 +13,7 @@ LEVELS = ("digest", "index", "batches", "deep")  # each sees all that the levels
 VALUE_MISMATCH = "VALUE_MISMATCH"
 EPOCH_MISMATCH = "EPOCH_MISMATCH"
 COMMITTED_LOSS = "COMMITTED_LOSS"
+OTHER_TOPIC = "OTHER_TOPIC"
 
 CONSISTENT, DIVERGED, INCONCLUSIVE = "CONSISTENT", "DIVERGED", "INCONCLUSIVE"
 EXIT_CODES = {CONSISTENT: 0, DIVERGED: 1, INCONCLUSIVE: 3}
@@ -25,14 +26,16 @@ MEANINGS = {
     INDEX_LIE: "An index says something of its own log that is not so.",
     EPOCH_CACHE_LIE: "A leader epoch checkpoint disagrees with the batches of its own log.",
     GAP: "Offsets are missing, and no other replica can fill them; or they come twice, or out of order.",
+    OTHER_TOPIC: "Replicas of one partition belong, by their topic ids, to different topics of one name.",
     UNREADABLE: "Something could not be read, so nothing can be said of it.",
 }
 TOLD_AS = {REPEATED: GAP, NO_DIGESTS: UNREADABLE}
 """Classes of faults that have no class of findings of their own."""
 
 _COPY = (
-    "Stop broker {replica}, move {directory} aside and start the broker: it copies the partition from the leader "
-    "again. Until it is back in the ISR, do not elect it."
+    "Let a replica that no finding blames lead the partition. Then stop broker {replica}, move {directory} aside and "
+    "start the broker: it copies the partition from the leader again. Keep what you moved until an audit is "
+    "CONSISTENT, and do not elect this broker before it is back in the ISR."
 )
 REMEDIES = {
     COMMITTED_LOSS: _COPY,
@@ -41,16 +44,20 @@ REMEDIES = {
     BIT_ROT: "Check the disk of broker {replica} (SMART, kernel log). " + _COPY,
     GAP: "If another copy or a backup has these offsets, restore it; if not they are lost: seek consumers past them.",
     REPEATED: _COPY,
-    EPOCH_CACHE_LIE: "Stop broker {replica}, remove {directory}/leader-epoch-checkpoint and start the broker: "
-    "the checkpoint is rebuilt from the batches. On Apache Kafka, move {directory} aside instead.",
-    INDEX_LIE: "Stop broker {replica}, remove {file} and start the broker: indexes are rebuilt from the log.",
+    EPOCH_CACHE_LIE: "Stop broker {replica}, move {directory}/leader-epoch-checkpoint aside and start the broker: the "
+    "checkpoint is rebuilt from the batches. On Apache Kafka, move the whole of {directory} aside instead: the broker "
+    "copies the partition again.",
+    INDEX_LIE: "Stop broker {replica}, move {file} aside and start the broker: indexes are rebuilt from the log.",
+    OTHER_TOPIC: "Stop the broker, move its directory of this partition aside and start the broker: it copies the "
+    "partition from the leader. Keep what you moved until you know whose it is: another topic's data under a wrong "
+    "name, or what is left of a topic that was made again while the broker was down.",
     UNREADABLE: "Make {file} readable (permissions, mount, disk), then audit again.",
     NO_DIGESTS: "Audit with --level index, or deep: these need no digest indexes, which brokers of Apache Kafka do not "
     "write.",
 }
 UNDECIDED = (
-    "The replicas contradict each other and nothing tells which is right: compare with a backup or with the producer, "
-    "then let the wrong replica copy the partition again."
+    "The replicas contradict each other and nothing tells which is right. Keep a copy of each of them, compare with a "
+    "backup or with the producer, then let the wrong replica copy the partition again."
 )
 
 
@@ -210,19 +217,25 @@ def unsettled(topic: str, partition: int, why: str) -> AuditFinding:
 
 
 def strangers(replicas: Iterable[Replica]) -> list[AuditFinding]:
-    """Findings for partitions whose replicas belong to different topics of one name: nothing can be compared."""
+    """Findings for partitions whose replicas belong to different topics of one name: nothing is compared there. Who is
+    outvoted is wrong."""
     held: dict[TopicPartition, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for replica in replicas:
         if replica.topic_id is not None:
             held[replica.key][replica.topic_id].append(replica.replica)
     findings = []
     for key, topics in sorted(held.items()):
-        if len(topics) > 1:
-            owners = "; ".join(f"{replica_names(numbers)} of topic id {name}" for name, numbers in topics.items())
-            why = f"the replicas belong to different topics of this name: {owners}"
-            remedy = "Start all brokers: they delete what is left of a topic that was deleted. Then audit again."
-            concerned = tuple(sorted(number for numbers in topics.values() for number in numbers))
-            findings.append(AuditFinding(UNREADABLE, *key, concerned, None, None, None, why, remedy))
+        first, *others = sorted(topics.values(), key=len, reverse=True)
+        if not others:
+            continue
+        owners = "; ".join(f"{replica_names(numbers)} of topic id {name}" for name, numbers in topics.items())
+        why = f"the replicas belong to different topics of this name: {owners}"
+        concerned = tuple(sorted(itertools.chain(first, *others)))
+        outvoted = sorted(itertools.chain(*others)) if len(first) > len(others[0]) else [None]
+        findings += [
+            AuditFinding(OTHER_TOPIC, *key, concerned, None, None, wrong, why, REMEDIES[OTHER_TOPIC])
+            for wrong in outvoted
+        ]
     return findings
 
 

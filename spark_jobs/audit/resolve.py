@@ -23,9 +23,9 @@ from spark_jobs.audit.findings import (
     Mismatch,
     Replica,
     ReplicaFault,
-    View,
     replica_names,
 )
+from spark_jobs.audit.votes import blame
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
 TAIL = -1  # instead of a segment: offsets are missing behind the last one
@@ -89,18 +89,23 @@ class _Resolver:
             *map(self._hole, self._holes),
             *map(self._own, self._above_log_start(self._of(REPEATED))),
             *map(self._own, self._rot),
-            *(self._mismatch(m) for m in _divergences(self._given.mismatches) if not self._is_rot(m)),
         ]
-        findings += [
-            self._own(lie)
+        for mismatch in _divergences(self._given.mismatches):
+            findings += [] if self._is_rot(mismatch) else self._mismatch(mismatch)
+        lies = [
+            lie
             for lie in self._lies()
             if not any(_explains(finding, lie) for finding in findings)
             and not any(_makes_lie(cause, lie) for cause in [*self._gaps, *self._of(REPEATED), *self._rot])
         ]
-        yield from findings
+        findings += map(self._own, self._by_file(lies))
         for interval in self._given.intervals:
             if not any(_leads_to(finding, interval) for finding in findings):
-                yield self._unexplained(interval)
+                findings.append(self._unexplained(interval))
+        end = max((max(r.log_end, r.mark) for r in self._given.replicas if r.readable), default=0)
+        for finding in findings:  # a damaged header may name any offset
+            beyond = finding.first is not None and finding.last is not None and finding.first < end < finding.last
+            yield replace(finding, last=end - 1) if beyond else finding
 
     def _of(self, kind: str) -> list[ReplicaFault]:
         return [fault for fault in self._given.faults if fault.kind == kind]
@@ -222,6 +227,24 @@ class _Resolver:
         yield from _merge(self._of(EPOCH_CACHE_LIE))
         yield from self._of(INDEX_LIE)
 
+    def _by_file(self, lies: list[ReplicaFault]) -> Iterator[ReplicaFault]:
+        """Those of one index as one, with offsets of its segment: what a wrong entry names may be anything."""
+        files: dict[tuple[str, int, int, str], list[ReplicaFault]] = defaultdict(list)
+        ends = {replica.replica: replica.log_end for replica in self._given.replicas}
+        for lie in lies:
+            if not lie.segment <= lie.first < ends.get(lie.replica, lie.first + 1) and lie.kind == INDEX_LIE:
+                lie = replace(lie, first=lie.segment, last=lie.segment)
+            files[lie.kind, lie.replica, lie.segment, lie.file].append(lie)
+        for (kind, *_), of in files.items():
+            if kind != INDEX_LIE or len(of) == 1:
+                yield from of
+                continue
+            count = sum(lie.count for lie in of)
+            detail = f"{of[0].detail} (the first of {count} such faults in this file)"
+            yield replace(
+                of[0], first=min(f.first for f in of), last=max(f.last for f in of), count=count, detail=detail
+            )
+
     def _own(self, fault: ReplicaFault) -> AuditFinding:
         return self._finding(fault, fault.detail)
 
@@ -246,9 +269,8 @@ class _Resolver:
 
     # -- what replicas show of each other
 
-    def _mismatch(self, mismatch: Mismatch) -> AuditFinding:
-        wrong, why = self._culprit(mismatch)
-        why += "; compared by records, as replicas were cleaned there" if mismatch.of_records else ""
+    def _mismatch(self, mismatch: Mismatch) -> Iterator[AuditFinding]:
+        """One finding for each replica that is wrong."""
         checksum = "hash" if mismatch.of_records else "CRC"
         evidence = tuple(
             Evidence(
@@ -261,64 +283,42 @@ class _Resolver:
             )
             for view in mismatch.views
         )
-        remedy = UNDECIDED
-        if wrong is not None:
-            remedy = REMEDIES[mismatch.kind].format(replica=wrong, directory=self._directory(wrong), file="")
-        return AuditFinding(
-            mismatch.kind,
-            self._topic,
-            self._partition,
-            tuple(view.replica for view in mismatch.views),
-            mismatch.first,
-            mismatch.last,
-            wrong,
-            why,
-            remedy,
-            evidence,
-            mismatch.count,
-        )
+        for wrong, why in blame(mismatch, self._contradicted(mismatch)):
+            remedy = UNDECIDED
+            if wrong is not None:
+                remedy = REMEDIES[mismatch.kind].format(replica=wrong, directory=self._directory(wrong), file="")
+            yield AuditFinding(
+                mismatch.kind,
+                self._topic,
+                self._partition,
+                tuple(view.replica for view in mismatch.views),
+                mismatch.first,
+                mismatch.last,
+                wrong,
+                why + ("; compared by records, as replicas were cleaned there" if mismatch.of_records else ""),
+                remedy,
+                evidence,
+                mismatch.count,
+            )
 
-    def _culprit(self, mismatch: Mismatch) -> tuple[int | None, str]:
-        """The wrong replica: one that contradicts itself, else an outvoted one, else the one with the older epoch."""
-        parties = {replica for pair in mismatch.pairs for replica in pair}
-        contradicted = self._contradicted(mismatch, parties)
-        if len(contradicted) == 1:
-            wrong = contradicted.pop()
-            return wrong, f"replica {wrong}'s own digest index or epoch checkpoint contradicts its batches"
-        views = [view for view in mismatch.views if view.replica in parties]
-        agreeing, *alone = _by_content(views)
-        if len(agreeing) > len(alone[0]):
-            outvoted = sorted(view.replica for group in alone for view in group)
-            minority = f"{replica_names(outvoted)} {'is' if len(outvoted) == 1 else 'are'} alone"
-            return outvoted[0], f"{replica_names(view.replica for view in agreeing)} agree, {minority}"
-        common = set.intersection(*map(set, mismatch.pairs))
-        others = parties - common
-        if len(others) > 1 and len(_by_content(view for view in views if view.replica in others)) == 1:
-            return min(common), f"{replica_names(others)} agree, {replica_names(common)} is alone"  # further on
-        epochs = {view.epoch for view in views}
-        oldest = [view.replica for view in views if view.epoch == min(epochs)]
-        if len(epochs) > 1 and len(oldest) == 1:
-            return oldest[0], f"replica {oldest[0]} holds the older leader epoch: it kept what a newer leader replaced"
-        return None, "the replicas are evenly split and none contradicts itself"
-
-    def _contradicted(self, mismatch: Mismatch, parties: set[int]) -> set[int]:
-        """Replicas whose other files say that their batches were different."""
+    def _contradicted(self, mismatch: Mismatch) -> set[int]:
+        """Replicas whose other files say that their first batch there was a different one."""
         lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in self._of(INDEX_LIE) if lie.file == DIGEST_SUFFIX)]
-        return {
-            lie.replica
-            for lie in lies
-            if lie.replica in parties and lie.first <= mismatch.last and lie.last >= mismatch.first
-        }
+        ends = {view.replica: view.last_offset for view in mismatch.views}
+        return {lie.replica for lie in lies if lie.first <= ends.get(lie.replica, -1) and lie.last >= mismatch.first}
 
     def _unexplained(self, interval: Interval) -> AuditFinding:
-        r1, r2 = interval.replicas
+        (r1, r2), first = interval.replicas, min(interval.first, interval.last)
         what = "bytes" if interval.kind == "bytes" else "digest"
         why = (
-            f"{what} over offsets {interval.first} to {interval.last}: {interval.values[0]} in replica {r1}, "
+            f"{what} over offsets {first} to {interval.last}: {interval.values[0]} in replica {r1}, "
             f"{interval.values[1]} in replica {r2}, yet their batches agree: one of the indexes is wrong"
         )
-        remedy = f"Rebuild the indexes of this partition on brokers {r1} and {r2} (remove them, start the broker)."
-        place = (self._topic, self._partition, (r1, r2), interval.first, interval.last)
+        remedy = (
+            f"Let brokers {r1} and {r2} rebuild the indexes of this partition, one after the other: stop it, move them "
+            "aside, start it."
+        )
+        place = (self._topic, self._partition, (r1, r2), first, interval.last)
         return AuditFinding(INDEX_LIE, *place, None, why, remedy)
 
     def _directory(self, replica: int) -> Path:
@@ -358,14 +358,6 @@ def _merge(faults: Iterable[ReplicaFault]) -> list[ReplicaFault]:
         else:
             merged.append(fault)
     return merged
-
-
-def _by_content(views: Iterable[View]) -> list[list[View]]:
-    """Groups of replicas with the same batch, the largest first."""
-    groups: dict[tuple[int, int, int, int], list[View]] = defaultdict(list)
-    for view in views:
-        groups[view.last_offset, view.epoch, view.crc, view.size].append(view)
-    return sorted(groups.values(), key=len, reverse=True)
 
 
 def _overlap(one: ReplicaFault, other: ReplicaFault) -> bool:

@@ -169,6 +169,7 @@ class _Sound:
         self._indexes = {suffix: SoundIndex(segment, suffix) for suffix in INDEX_LAYOUTS}
         self._checkpoint = EpochCheckpoint()
         self._expected = segment.base
+        self._end = 0  # position behind the batches so far
         self._appended = -1  # the offset of the offset entry before
         self._digest = np.uint64(0)
         self._max_timestamp = -1
@@ -178,7 +179,7 @@ class _Sound:
         with segment.open(LOG_SUFFIX) as log:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
             self._checkpoint = segment.epochs()
-            first = self._first(log)
+            self._end = first = self._first(log)
             indexed = self._indexes[INDEX_SUFFIX].entries["position"]
             check_beside(*(self._indexes[suffix].entries["offset"] for suffix in (INDEX_SUFFIX, DIGEST_SUFFIX)))
             for chunk in _batches(log, first) if self._crc else _headers(log, first, indexed):
@@ -187,6 +188,7 @@ class _Sound:
         require(self._indexes[INDEX_SUFFIX].seen_positions == len(self._indexes[INDEX_SUFFIX].entries))
         next_base = self._expected if segment.next_base is None else segment.next_base
         require(missing_from(segment, self._expected, next_base) == next_base)
+        require(segment.next_base is None or self._end == log.size)
         return self._sums.blocks
 
     def _first(self, log: SegmentFile) -> int:
@@ -231,7 +233,7 @@ class _Sound:
         expected = np.concatenate([[self._expected], lasts[:-1] + 1])
         require(((bases == expected) | ((bases > expected) & (bases <= self._segment.cleaned_to))).all())
         require(bases.min() >= 0 and bases.max() < MAX_BASE_OFFSET)
-        self._expected = int(lasts[-1]) + 1
+        self._expected, self._end = int(lasts[-1]) + 1, int(ends[-1])
         self._check_offsets(ends - sizes, bases, lasts)
         self._check_times(headers["max_timestamp"].astype(np.int64), bases, lasts)
         self._check_digests(digests, lasts)

@@ -19,6 +19,7 @@ CLASSES = {  # of what the judge says; audits pass over the rest, as the torn en
     Kind.BATCH_HEADER: BIT_ROT,
     Kind.BATCH_CRC: BIT_ROT,
     Kind.BASE_OFFSET: BIT_ROT,
+    Kind.SURPLUS: BIT_ROT,
     Kind.HOLE: GAP,
     Kind.OFFSET_BACK: REPEATED,
     Kind.INDEX_SHAPE: INDEX_LIE,

@@ -199,7 +199,7 @@ class _Sound:
         expected = None
         for item in log.walk(start):
             if isinstance(item, Break):
-                require(item.cut_short)
+                require(item.cut_short and self._segment.next_base is None)
                 break
             require(expected is None or item[1].base_offset == expected)
             self._check_epoch(item[1])

@@ -19,7 +19,7 @@ from replog.log.indexes.entries import Rows
 from replog.log.indexes.rules import ends_batch, times_batch
 from replog.log.tools.judge.findings import Fault, Kind
 from replog.log.tools.judge.indexes import lie, read_indexes
-from replog.log.tools.judge.segment import epoch_faults, gap_behind, missing_from
+from replog.log.tools.judge.segment import epoch_faults, gap_behind, missing_from, surplus
 from replog.properties import MAX_LONG
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
@@ -246,8 +246,10 @@ class _IndexCheck:
         digest = self._digest_at(indexed)
         for item in log.walk(start):
             if isinstance(item, Break):
-                if not item.cut_short:
-                    first = self._segment.base if header is None else header.next_offset
+                first = self._segment.base if header is None else header.next_offset
+                if (fault := surplus(self._segment, first, item)) is not None:
+                    yield fault
+                elif not item.cut_short:
                     until = first if self._segment.next_base is None else max(first, self._segment.next_base - 1)
                     yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, item.position, first, until, -1, item.reason)
                     last = until

@@ -17,7 +17,7 @@ from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, LEVELS
 from spark_jobs.audit.overview import states
 from spark_jobs.audit.report import html_report
 from spark_jobs.audit.results import summary, write_findings
-from tests.damage.vocabulary import index_entries, set_index_entry
+from tests.damage.vocabulary import index_entries, seal, set_index_entry
 from tests.replog.log.batches import append, open_log
 from tests.spark_jobs.log_directories import BATCHES, END, SETTINGS, Cluster, batch, epoch_of
 
@@ -25,6 +25,8 @@ VALUE = [("VALUE_MISMATCH", 3, 20, 21)]
 LOST = [("COMMITTED_LOSS", 3, 0, 59)]
 OUT_OF_STEP = [("VALUE_MISMATCH", 2, 23, 24)]
 ROT = [("BIT_ROT", 2, 24, 25)]  # its digest was right when it was written
+TWO_CHANGED = [("VALUE_MISMATCH", 1, 20, 21), ("VALUE_MISMATCH", 2, 20, 21)]  # their digests say so, and 3 has them
+SURPLUS = [("BIT_ROT", 3, 22, 22)]  # at the end of the first segment
 EXPECTED = {  # by topic: class, the replica that is wrong, first and last offset, at each level
     "healthy": ([], [], [], []),
     "alone": ([], [], [], []),
@@ -33,6 +35,8 @@ EXPECTED = {  # by topic: class, the replica that is wrong, first and last offse
     "lost": (LOST, LOST, LOST, LOST),
     "out-of-step": (OUT_OF_STEP, OUT_OF_STEP, OUT_OF_STEP, OUT_OF_STEP),
     "bit-rot": ([], [], [], ROT),
+    "two-changed": ([], [], TWO_CHANGED, TWO_CHANGED),  # digests are as they were
+    "surplus": (SURPLUS, SURPLUS, SURPLUS, SURPLUS),
 }
 
 LIES = {"index": 2, "timeindex": 3, "digest": 1}  # an index of which replica lies
@@ -41,7 +45,7 @@ LIES = {"index": 2, "timeindex": 3, "digest": 1}  # an index of which replica li
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     cluster = Cluster(tmp_path_factory.mktemp("brokers"))
-    for topic in ("healthy", "lost", "bit-rot", "unreadable", *LIES):
+    for topic in ("healthy", "lost", "bit-rot", "unreadable", "two-changed", "surplus", *LIES):
         cluster.add(topic)
     cluster.add("alone", (1,))
     for replica in (1, 2, 3):
@@ -50,6 +54,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
         cluster.build(replica, "lag", batches=BATCHES if replica == 1 else 25, mark=END if replica == 1 else 48)
     _build_out_of_step(cluster)
     cluster.patch(2, "bit-rot", 24, HEADER_SIZE + 5, b"\xff")
+    for replica in (1, 2):
+        cluster.patch(replica, "two-changed", 20, HEADER_SIZE + 5, b"\xff")
+        seal(cluster.locate(replica, "two-changed", 20)[0])
+    with min(cluster.path(3, "surplus").glob("*.log")).open("ab") as file:
+        file.write(b"\xff" * 50)
     shutil.rmtree(cluster.path(3, "lost"))
     for kind, replica in LIES.items():
         path = sorted(cluster.path(replica, kind).glob(f"*.{kind}"))[1]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from spark_jobs.audit.findings import (
     CONSISTENT,
+    DIVERGED,
     INCONCLUSIVE,
     LEVELS,
     Replica,
@@ -54,8 +55,12 @@ def test_replicas_of_different_topics_of_one_name_are_not_compared():
     )
     assert strangers([new, replace(new, replica=3), unread]) == []
     (finding,) = strangers([new, old, replace(new, replica=3), unread])
-    assert (finding.kind, finding.replicas) == ("UNREADABLE", (1, 2, 3))
+    assert (finding.kind, finding.wrong, finding.replicas) == ("OTHER_TOPIC", 2, (1, 2, 3))
+    assert verdict([finding], compared=1) == DIVERGED
     assert "replicas 1 and 3 of topic id NEW; replica 2 of topic id OLD" in finding.why
+    assert [finding.wrong for finding in strangers([new, old])] == [None]
+    third = replace(unread, topic_id="THIRD")
+    assert [finding.wrong for finding in strangers([new, old, replace(new, replica=3), third])] == [2, 4]
     assert change_of(old, replace(old, topic_id="NEW")) == "it belonged to topic id OLD, then to NEW"
     gone = Replica(2, "t", 0, 0, None, 0, 0, 0, "UNREADABLE", "broker 2", "the broker does not answer")
     assert change_of(old, gone) == "it was in order, then the broker does not answer"

@@ -79,7 +79,7 @@ def test_what_is_left_of_a_topic_that_was_made_anew_is_not_compared(spark, clust
     for level in ("digest", "deep"):
         result = audit(spark, cluster.directories, ["again"], level)
         (finding,) = result.findings
-        assert result.verdict == INCONCLUSIVE
+        assert (result.verdict, finding.kind, finding.wrong) == (DIVERGED, "OTHER_TOPIC", 2)
         assert "the replicas belong to different topics of this name: replicas 1 and 3 of topic id" in finding.why
 
 

@@ -1,5 +1,6 @@
 """Blame, causes and consequences, without Spark."""
 
+import re
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -7,10 +8,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from spark_jobs.audit.findings import AuditFinding, Interval, Mismatch, Replica, ReplicaFault, View
+from spark_jobs.audit.findings import (
+    REMEDIES,
+    UNDECIDED,
+    AuditFinding,
+    Interval,
+    Mismatch,
+    Replica,
+    ReplicaFault,
+    View,
+)
 from spark_jobs.audit.resolve import resolve
 
-DIRECTORIES = {replica: (Path(f"/data/{replica}"),) for replica in (1, 2, 3)}
+DIRECTORIES = {replica: (Path(f"/data/{replica}"),) for replica in (1, 2, 3, 4)}
 
 
 def replica(number: int, *, end: int = 100, mark: int = 100, start: int = 0, **more: Any) -> Replica:
@@ -83,6 +93,24 @@ ROWS = [
         [differ((1, 1, 7), (2, 1, 8), last=90),
          differ((1, 1, 7), (2, 1, 8), (3, 1, 9), first=50, last=90, pairs=((1, 3), (2, 3)))],
         "VALUE_MISMATCH None 10-90; VALUE_MISMATCH None 50-90"),
+    Row("two that contradict themselves do not outvote the only sound one", [],
+        [*(lie(8, 15, ".digest", of=of) for of in (1, 2)), differ((1, 1, 7), (2, 1, 7), (3, 1, 8))],
+        "VALUE_MISMATCH 1 10-11; VALUE_MISMATCH 2 10-11"),
+    Row("nor do they if they differ from each other, or the epoch checkpoint says so", [],
+        [lie(8, 15, ".digest", of=1), wrong_epochs(10, 11), differ((1, 1, 7), (2, 1, 9), (3, 1, 8))],
+        "VALUE_MISMATCH 1 10-11; VALUE_MISMATCH 2 10-11"),
+    Row("who contradicts itself has no vote against one that does not, nor for it", [],
+        [lie(8, 15, ".digest", of=1), differ((1, 1, 7), (2, 1, 7), (3, 1, 8))], "VALUE_MISMATCH None 10-11"),
+    Row("whose batch two others have is not wrong there: its digest is", [ONE, TWO, replica(3), replica(4)],
+        [lie(8, 15, ".digest", of=1), differ((1, 1, 7), (2, 1, 7), (3, 1, 7), (4, 1, 8))],
+        "INDEX_LIE 1 8-15; VALUE_MISMATCH 4 10-11"),
+    Row("if all contradict themselves nobody is blamed", [],
+        [*(lie(8, 15, ".digest", of=of) for of in (1, 2)), PARTED], "VALUE_MISMATCH None 10-11"),
+    Row("a digest that is wrong far behind says nothing of where replicas part", [],
+        [lie(70, 75, ".digest", of=1), differ((1, 1, 7), (2, 1, 7), (3, 1, 8), last=90)],
+        "VALUE_MISMATCH 3 10-90; INDEX_LIE 1 70-75"),
+    Row("all that are outvoted are named", [], [differ((1, 1, 7), (2, 1, 8), (3, 1, 7), (4, 1, 9))],
+        "VALUE_MISMATCH 2 10-11; VALUE_MISMATCH 4 10-11"),
     # -- holes
     Row("a hole that another replica fills is a loss up to what is committed",
         [replica(1, mark=50), replica(2, mark=45)], [gap(40, 60)], "COMMITTED_LOSS 2 40-49"),
@@ -121,6 +149,16 @@ ROWS = [
         [TWICE, Interval("t", 0, "bytes", 30, 39, (1, 2), (800, 890))], "GAP 2 40-41"),
     Row("indexes that disagree while batches agree are reported", [ONE, TWO],
         [Interval("t", 0, "bytes", 10, 19, (1, 2), (800, 790))], "INDEX_LIE None 10-19"),
+    Row("indexes that disagree at one offset have no interval that ends before it begins", [ONE, TWO],
+        [Interval("t", 0, "bytes", 20, 19, (1, 2), (0, -50))], "INDEX_LIE None 19-19"),
+    Row("the entries of one damaged file are one finding", [ONE, TWO],
+        [lie(70, 70), lie(40, 40), lie(80, 80), lie(80, 80, segment=80), lie(80, 80, ".timeindex"), lie(80, 80, of=1)],
+        "INDEX_LIE 2 40-80; INDEX_LIE 2 80-80; INDEX_LIE 2 80-80; INDEX_LIE 1 80-80"),
+    Row("what an entry names beyond its log is told where its segment begins", [ONE, TWO],
+        [lie(1 << 30, 1 << 30, segment=60), lie(-7, -7, ".timeindex", segment=60)],
+        "INDEX_LIE 2 60-60; INDEX_LIE 2 60-60"),
+    Row("a batch that claims offsets without end ends with the partition", [ONE, TWO, replica(3)],
+        [differ((1, 1, 7), (2, 1, 8), (3, 1, 7), last=1 << 31)], "VALUE_MISMATCH 2 10-99"),
     # -- rot, and what cannot be read
     Row("a torn write behind the log end of a replica that lags is no rot", [ONE, LAGS], [TORN], ""),
     Row("but it is below what was committed", [ONE, replica(2, end=80, mark=90)], [TORN], "BIT_ROT 2 80-80"),
@@ -158,6 +196,8 @@ def test_each_cause_is_one_finding(row):
         (PARTED, "", "nothing tells which is right"),
         (differ((1, 2, 7), (2, 1, 8)), "older leader epoch", ""),
         (TWICE, "", "copies the partition"),
+        (wrong_epochs(10, 11), "", "aside"),
+        (lie(8, 15), "", "aside"),
         (fault("NO_DIGESTS", 0, 99), "", "--level index"),
     ],
 )
@@ -167,6 +207,15 @@ def test_a_finding_says_why_and_what_to_do(seen, why, remedy):
     assert remedy in finding.remedy
 
 
-def test_what_adjoins_is_counted():
+def test_a_remedy_destroys_nothing():
+    """What is wrong by a vote may be all that is left of what was acknowledged."""
+    for kind, remedy in [*REMEDIES.items(), ("UNDECIDED", UNDECIDED)]:
+        assert not re.search(r"\b(remove|delete|overwrite)", remedy), kind
+        assert "copies the partition" not in remedy or "aside" in remedy, kind
+
+
+def test_what_adjoins_or_is_in_one_index_is_counted():
+    (finding,) = findings_of([ONE, TWO], [lie(40, 40), lie(70, 70), lie(80, 80)])
+    assert (finding.batches, finding.why) == (3, "the detail (the first of 3 such faults in this file)")
     findings = findings_of([ONE, TWO], [rot(10, 10), rot(11, 11), rot(12, 12), gap(40, 41), gap(42, 49), gap(60, 61)])
     assert [finding.batches for finding in findings] == [3, 2, 1]

@@ -71,6 +71,10 @@ class Kind(Enum):
     TORN_TAIL = Severity.FAULT, f"the end of the log is torn although the last stop was clean; {_REPLACE}"
     UNCLEAN_TAIL = Severity.NOTE, _RECOVER
     TORN_SEGMENT = Severity.FAULT, f"only the newest segment may end in a torn batch; {_LOST}"
+    SURPLUS = (
+        Severity.FAULT,
+        f"no offset is missing, but who reads on behind the last batch, as a cleaner does, stops here; {_REPLACE}",
+    )
 
     INDEX_SHAPE = Severity.FAULT, f"part of an entry: the file was cut, or written by something else; {_REBUILD}"
     INDEX_ORDER = Severity.FAULT, f"entries must rise (IX-10, IX-15); {_REBUILD}"

@@ -122,8 +122,8 @@ def _read(index: IndexFile, size: int, suffix: str, base: int) -> IndexEntries:
             rows.append((slot, *entry))
         elif left:
             left -= 1
-            why = "cannot come first" if before is None else f"cannot come behind {before}"
-            fault = lie(suffix, slot, entry[at], f"{entry} {why}: out of order", Kind.INDEX_ORDER)
+            why = "cannot be in this segment" if before is None else f"cannot come behind {before}: out of order"
+            fault = lie(suffix, slot, entry[at], f"{entry} {why}", Kind.INDEX_ORDER)
             disordered.setdefault(rows[-1][0] if rows else -1, []).append(fault)
     return IndexEntries(rows, shape_faults(index, size, suffix, base), True, disordered)
 

@@ -194,6 +194,9 @@ class SegmentJudge:
             next_offset = log.header(damage.resume).base_offset
         else:
             self._ticks.lost(MAX_LONG, MAX_LONG)  # the rest of the segment
+            if not rotten and (fault := surplus(self._segment, first, damage)) is not None:
+                yield fault
+                return
         if damage.resume is None and damage.cut_short and not rotten:
             # What is missing shows as a gap too, or as the log end offset.
             yield Fault(Kind.TORN_SEGMENT, LOG_SUFFIX, damage.position, first, first, -1, damage.reason)
@@ -233,6 +236,15 @@ def epoch_faults(runs: Iterator[EpochRun]) -> Iterator[Fault]:
 def missing_from(segment: Segment, first: int, end: int) -> int:
     """Of offsets from `first` to `end` that are not there, the first that no compaction explains; `end` if none."""
     return max(first, min(segment.cleaned_to, end))
+
+
+def surplus(segment: Segment, expected: int, damage: Break) -> Fault | None:
+    """What is wrong with bytes that are no batch, behind batches up to offset `expected`, if no offset is missing."""
+    next_base = segment.next_base
+    if next_base is None or missing_from(segment, expected, next_base) < next_base:
+        return None
+    detail = f"no batch is behind the segment's last one, and the file goes on: {damage.reason}"
+    return Fault(Kind.SURPLUS, LOG_SUFFIX, damage.position, expected, expected, -1, detail)
 
 
 def gap_behind(segment: Segment, size: int, expected: int) -> Fault | None:

@@ -121,7 +121,7 @@ class _SegmentCheck:
         kind, active, unclean = fault.kind, self._segment.next_base is None, self._progress.unclean
         if kind is Kind.BATCH_HEADER and self._log.only_zeros(fault.position):
             kind = Kind.TORN_SEGMENT
-        if fault.file == LOG_SUFFIX and not (kind is Kind.TORN_SEGMENT and active):
+        if fault.file == LOG_SUFFIX and kind is not Kind.SURPLUS and not (kind is Kind.TORN_SEGMENT and active):
             self._unknown, self._progress.producers.complete = True, False
         if kind is Kind.TORN_SEGMENT and active:
             kind = Kind.UNCLEAN_TAIL if unclean else Kind.TORN_TAIL

@@ -55,8 +55,11 @@ def test_a_torn_end_is_normal_after_an_unclean_stop_alone(data, flights, tail):
 def test_only_the_newest_segment_may_be_torn(data, flights):
     (data / CLEAN_SHUTDOWN).unlink()
     log = file(flights, 22, "log")
-    log.write_bytes(log.read_bytes() + bytes(100))
-    assert faults(data) == [("TORN_SEGMENT", LOG_22, 636, 34)]
+    whole = log.read_bytes()
+    log.write_bytes(whole + bytes(100))
+    assert faults(data) == [("SURPLUS", LOG_22, 636, 34)]
+    log.write_bytes(whole[:556] + bytes(80))
+    assert faults(data) == [("TORN_SEGMENT", LOG_22, 556, 32)]
 
 
 def test_unknown_attributes_are_noted(data, flights):
