@@ -123,7 +123,7 @@ class PartitionFollower:
             max_bytes=max_bytes,
             current_leader_epoch=self.leader_epoch,
             last_fetched_epoch=self.log.epochs.latest_epoch,
-            log_start_offset=self.log.log_start_offset,
+            log_start_offset=self.log.kept_start_offset,
             topic_id=topic_id,
             unflushed=self.log.log_end_offset - self.log.promised_offset,
         )

@@ -440,8 +440,8 @@ class PartitionLeader:
             )
 
     def low_watermark(self) -> int:
-        """The least log start among this and every live replica (FT-23); -1 while one is not known."""
-        log_starts = [self.log.log_start_offset]
+        """The least log start that this and every live replica keep through a crash (FT-23); -1 if one is not known."""
+        log_starts = [self.log.kept_start_offset]
         for replica_id, follower in self.replicas.items():
             broker = self._brokers.broker(replica_id)
             if broker is not None and not broker.fenced:

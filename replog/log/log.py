@@ -77,8 +77,11 @@ class Log:
         self.lost_data = loaded.lost_data  # opening found batches missing, or dropped unsound ones
         self.log_end_offset = loaded.segments.active.next_offset
         self.log_start_offset = loaded.log_start_offset
+        self._kept_start = self.log_start_offset
         self.recovery_point = 0
         self.on_truncated: Callable[[], None] = lambda: None
+        # or have it saved soon, and then told to `log_start_saved`
+        self.on_log_start_raised: Callable[[], None] = lambda: self.log_start_saved(self.log_start_offset)
         self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable, and the log start
         self.deleted = loaded.segments.deleted  # files that wait for `file.delete.delay.ms` (LG-15)
         self._segments = loaded.segments
@@ -127,6 +130,11 @@ class Log:
         return log
 
     # -- what it holds
+
+    @property
+    def kept_start_offset(self) -> int:
+        """The log start that a crash cannot take back: the one that was saved last, or the first segment's base."""
+        return min(max(self._kept_start, self._segments.first.base_offset), self.log_start_offset)
 
     @property
     def last_stable_offset(self) -> int:
@@ -393,7 +401,13 @@ class Log:
         with self._working:
             self.epochs.truncate_from_start(offset)
             self.log_start_offset = offset
+        if offset > self.kept_start_offset:
+            self.on_log_start_raised()
         return True
+
+    def log_start_saved(self, offset: int) -> None:
+        """A checkpoint has it. What a truncation has lowered since does not count."""
+        self._kept_start = min(offset, self.log_start_offset)
 
     # -- truncation, rolling, retention
 
@@ -419,6 +433,7 @@ class Log:
         self._ended_at(self._segments.active.next_offset)
         cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
+        self._kept_start = min(self._kept_start, self.log_start_offset)
         producers, bounds = self.producers.cut_to(self.log_end_offset), (self.log_start_offset, self.log_end_offset)
         cut = partial(cut_back, producers, self._snapshots, self._segments.all(), *bounds)
         self._cut(partial(cut, none_known=self.producers.empty))
@@ -442,6 +457,9 @@ class Log:
             with self._working.renames():
                 self._segments.replace_all(offset)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self._kept_start = offset
+        if self.log_start_offset > offset:
+            self.on_log_start_raised()
         self._ended_at(offset)
         self.high_watermark = offset
         self.epochs.clear()

@@ -90,8 +90,9 @@ class LogDirectory:
         self._futures: dict[TopicPartition, FutureLog] = {}
         self._randbytes = randbytes
         self._log_dirs = log_dirs
-        self.on_unsaved: Callable[[], None] = lambda: None  # there is something for `save_epochs`
+        self.on_unsaved: Callable[[], None] = lambda: None  # there is something for `save_epochs` or `save_log_starts`
         self._unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
+        self._raised: dict[Log, TopicPartition] = {}  # their starts are higher than the checkpoint says
         self._gone: dict[TopicPartition, None] = {}  # deleted, but perhaps still in the checkpoints
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._strays = 0
@@ -279,9 +280,14 @@ class LogDirectory:
         log.on_recovery_point_lowered = partial(self.checkpoint_truncated, {tp: log})
         log.on_flush_due = lambda: self.on_flush_due(tp, log)
         log.epochs.on_unsaved = partial(self._note_unsaved, log)
+        log.on_log_start_raised = partial(self._note_raised, tp, log)
 
     def _note_unsaved(self, log: Log) -> None:
         self._unsaved[log] = None
+        self.on_unsaved()
+
+    def _note_raised(self, tp: TopicPartition, log: Log) -> None:
+        self._raised[log] = tp
         self.on_unsaved()
 
     def checkpoint_truncated(self, logs: Mapping[TopicPartition, Log]) -> None:
@@ -423,6 +429,20 @@ class LogDirectory:
         for log in failed:
             if log.epochs.path == logs[log] and log in self._all().values():
                 raise failures[log.epochs]
+
+    def save_log_starts(self) -> list[tuple[TopicPartition, Log, int]]:
+        """Make raised log starts durable, in any thread. Returns what `Log.log_start_saved` is to be told."""
+        raised = dict(self._raised)
+        for log in raised:
+            self._raised.pop(log, None)
+        starts = [(tp, log, log.log_start_offset) for log, tp in raised.items()]
+        if starts:
+            try:
+                self.checkpoint_log_starts()
+            except BaseException:
+                self._raised.update(raised)
+                raise
+        return starts
 
     def checkpoint_recovery_points(self) -> None:
         self._checkpoint(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._all().items()})

@@ -343,6 +343,9 @@ class LogManager:
         for directory in self.working:
             directory.save_epochs()
 
+    def save_log_starts(self) -> list[tuple[TopicPartition, Log, int]]:
+        return [saved for directory in self.working for saved in directory.save_log_starts()]
+
     def checkpoint_recovery_points(self) -> None:
         for directory in self.working:
             directory.checkpoint_recovery_points()

@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 FILES_INTERVAL_MS = 1000
 REMOVED = 10  # deleted replicas and files at a time: some milliseconds of work
-EPOCHS_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
+UNSAVED_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
 
 Chore = Callable[[], Awaitable[None]]
 
@@ -58,7 +58,7 @@ class Housekeeping:
             (config.log_flush_offset_checkpoint_interval_ms, [self._checkpoint_log_offsets]),
             (config.log_retention_check_interval_ms, [self._enforce_retention]),
             (config.producer_id_expiration_check_interval_ms, [self._expire_producers]),
-            (EPOCHS_INTERVAL_MS, [self._save_epochs]),
+            (UNSAVED_INTERVAL_MS, [self._save]),
             (FILES_INTERVAL_MS, [self._flush, self._sync_files]),
             (FILES_INTERVAL_MS, [self._delete_expired]),
         ]
@@ -131,16 +131,23 @@ class Housekeeping:
             self._manager.clock.monotonic_ms(), self._manager.config.producer_id_expiration_ms
         )
 
-    async def _save_epochs(self) -> None:
-        """EP-9. Where there is no room they are left for the next time: until then the batches tell them."""
+    async def _save(self) -> None:
+        """Epochs (EP-9), and log starts, which are told once they are durable (FT-23). Where there is no room they are
+        left for the next time: until then the batches tell the epochs, and a deletion of records is not answered."""
         await self._unsaved.wait()
         self._unsaved.clear()
         try:
             await in_thread(self._logs.save_epochs)
+            starts = await in_thread(self._logs.save_log_starts)
         except ReplogError as error:
             if not isinstance(error, Passing):
                 raise
             self._unsaved.set()
+            return
+        for tp, saved, start in starts:
+            saved.log_start_saved(start)
+            if self._logs.get(tp) is saved:
+                self._manager.log_start_moved(tp)
 
     async def _flush(self) -> None:
         """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and all that

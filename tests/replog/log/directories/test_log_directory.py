@@ -353,3 +353,45 @@ def test_an_empty_replica_is_deleted_rather_than_kept(manager):
     change = manager.change()
     manager.plan_deletion(TP, change, keep=True)
     assert change.doomed[0].renamed.name.endswith("-delete")
+
+
+def test_a_raised_log_start_is_told_once_a_crash_cannot_take_it_back_ft_23(manager, log):
+    told = []
+    manager.on_unsaved = lambda: told.append(log.kept_start_offset)
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(3)
+    log.maybe_increment_log_start_offset(5)
+    assert (log.log_start_offset, log.kept_start_offset) == (5, 0)
+    assert told, "somebody is asked to save it"
+    (saved,) = manager.save_log_starts()
+    assert saved == (TP, log, 5)
+    log.log_start_saved(5)
+    assert log.kept_start_offset == 5
+    assert manager.save_log_starts() == []
+    manager.abandon()
+    again = open_directory(manager.path)
+    assert again.logs[TP].kept_start_offset == 5
+    again.abandon()
+
+
+def test_a_log_start_that_a_truncation_lowered_is_kept_no_higher(manager, log):
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(7)
+    (saved,) = manager.save_log_starts()
+    log.truncate_to(4)
+    log.log_start_saved(saved[2])
+    assert log.kept_start_offset == log.log_start_offset == 4
+    append(log, PAIR)
+    log.update_high_watermark(6)
+    log.maybe_increment_log_start_offset(6)
+    assert log.kept_start_offset == 4
+
+
+def test_a_log_start_that_could_not_be_saved_is_saved_the_next_time(manager, log, monkeypatch):
+    log.update_high_watermark(8)
+    log.maybe_increment_log_start_offset(3)
+    with monkeypatch.context() as broken:
+        broken.setattr(manager, "checkpoint_log_starts", lambda: manager.path.joinpath("no", "room").unlink())
+        with pytest.raises(FileNotFoundError):
+            manager.save_log_starts()
+    assert manager.save_log_starts() == [(TP, log, 3)]
