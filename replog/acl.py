@@ -6,8 +6,9 @@ An ACL: a principal, from a host, is allowed or denied an operation on the resou
 import re
 from collections.abc import Mapping
 from enum import IntEnum
-from ipaddress import ip_address
-from typing import NamedTuple
+from functools import lru_cache
+from ipaddress import IPv6Network, ip_address, ip_network
+from typing import NamedTuple, Self
 
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import MAX_TOPIC_NAME_LENGTH
@@ -17,24 +18,36 @@ ANYBODY = "User:*"
 CLUSTER_NAME = "kafka-cluster"  # of the one resource of its type
 MAX_PRINCIPAL_LENGTH = 256  # characters
 
-_PRINCIPAL = re.compile(r"[A-Za-z]+:[^\x00-\x1f\x7f]+")
+_PRINCIPAL = re.compile(r"(User|Broker|Controller):(?! )[^\x00-\x1f\x7f]+(?<! )")  # as connections have them
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-class ResourceType(IntEnum):
+class _Word(IntEnum):
+    """A number of a later release is a word, too: it can be stored, shown and removed, and applies to nothing here."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, int):
+            return None
+        word = int.__new__(cls, value)
+        word._name_, word._value_ = f"UNKNOWN_{value}", value
+        return word
+
+
+class ResourceType(_Word):
     ANY = 1  # of filters
     TOPIC = 2
     CLUSTER = 4
 
 
-class PatternType(IntEnum):
+class PatternType(_Word):
     ANY = 1  # of filters
     MATCH = 2  # of filters: every pattern that applies to the resource of this name
     LITERAL = 3
     PREFIXED = 4
 
 
-class Operation(IntEnum):
+class Operation(_Word):
     ANY = 1  # of filters
     ALL = 2
     READ = 3
@@ -49,7 +62,7 @@ class Operation(IntEnum):
     IDEMPOTENT_WRITE = 12
 
 
-class Permission(IntEnum):
+class Permission(_Word):
     ANY = 1  # of filters
     DENY = 2
     ALLOW = 3
@@ -91,6 +104,10 @@ _IMPLIED = {
 """Which operations, where they are allowed, allow this one, too. To deny them does not deny it."""
 
 
+_PERMISSIONS = (Permission.ALLOW, Permission.DENY)
+_PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
+
+
 class Acl(NamedTuple):
     resource_type: ResourceType
     resource_name: str
@@ -102,7 +119,9 @@ class Acl(NamedTuple):
 
     def speaks_of(self, host: str, operation: Operation) -> bool:
         """Whether it allows or denies its principal this operation, from there."""
-        if self.host not in (WILDCARD, host):
+        if self.permission not in _PERMISSIONS or self.pattern_type not in _PATTERNS:
+            return False
+        if not (self.host in (WILDCARD, host) or _in_range(self.host, host)):
             return False
         if self.operation in (Operation.ALL, operation):
             return True
@@ -169,38 +188,56 @@ def checked(acl: Acl) -> Acl:
 
 
 def as_connected(host: str) -> str:
-    """An address as a connection of it has it; what is none stays as it is."""
+    """An address as a connection of it has it, a range as it is compared with; what is neither stays as it is."""
     try:
+        if "/" in host:
+            return str(ip_network(host, strict=False))
         address = ip_address(host.partition("%")[0])  # without the interface of an IPv6 link
     except ValueError:
         return host
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
+@lru_cache(maxsize=10_000)
+def _in_range(network: str, host: str) -> bool:
+    """Whether a range of addresses has this one (KIP-1276)."""
+    try:
+        return "/" in network and ip_address(host) in ip_network(network)
+    except ValueError:
+        return False
+
+
+def is_principal(name: str) -> bool:
+    """Whether a connection could be somebody's of this name, or of any, with `User:*`."""
+    return len(name) <= MAX_PRINCIPAL_LENGTH and _PRINCIPAL.fullmatch(name) is not None
+
+
 def check_principal(name: str) -> None:
     """Raises INVALID_REQUEST unless it could be somebody's."""
-    if len(name) > MAX_PRINCIPAL_LENGTH or not _PRINCIPAL.fullmatch(name) or "/" in name:
+    if not is_principal(name) or name == ANYBODY or "/" in name:
         raise ReplogError(
             ErrorCode.INVALID_REQUEST,
-            f"{name[:60]!r} names no principal: write User:NAME, of at most {MAX_PRINCIPAL_LENGTH} characters, no /",
+            f"{name[:60]!r} names nobody: write User:NAME, of at most {MAX_PRINCIPAL_LENGTH} characters, no /; "
+            "for each user without one of its own name none",
         )
 
 
 def _fault(acl: Acl) -> str:
     if acl.resource_type not in OPERATIONS:
         return f"names a {acl.resource_type.name} resource; name a TOPIC or the CLUSTER"
-    if acl.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+    if acl.pattern_type not in _PATTERNS:
         return f"has a pattern of type {acl.pattern_type.name}; it is LITERAL or PREFIXED"
     if acl.operation not in OPERATIONS[acl.resource_type]:
         known = ", ".join(sorted(operation.name for operation in OPERATIONS[acl.resource_type]))
         return f"is for {acl.operation.name}; to a {acl.resource_type.name} one can do {known}"
-    if acl.permission is Permission.ANY:
+    if acl.permission not in _PERMISSIONS:
         return "neither allows nor denies; say ALLOW or DENY"
     if fault := _name_fault(acl):
         return fault
-    if len(acl.principal) > MAX_PRINCIPAL_LENGTH or not _PRINCIPAL.fullmatch(acl.principal):
+    if not is_principal(acl.principal):
         return (
-            f"names no principal: write User:NAME, or User:* for anybody, of at most {MAX_PRINCIPAL_LENGTH} characters"
+            "names no principal: write User:NAME (or Broker:ID, Controller:NAME), or User:* for anybody, of at most "
+            f"{MAX_PRINCIPAL_LENGTH} characters, without spaces around it"
         )
     return _host_fault(acl.host)
 
@@ -223,7 +260,12 @@ def _name_fault(acl: Acl) -> str:
 def _host_fault(host: str) -> str:
     if host != WILDCARD:
         try:
-            ip_address(host)
+            range_ = ip_network(host, strict=False) if "/" in host else ip_address(host)
         except ValueError:
-            return "names no host: write an address such as 10.0.0.7, or * for all; names are not looked up"
+            return (
+                "names no host: write an address such as 10.0.0.7, a range such as 10.0.0.0/8, or * for all; names are "
+                "not looked up"
+            )
+        if isinstance(range_, IPv6Network) and range_.network_address.ipv4_mapped:
+            return "names a range of IPv6 that stands for one of IPv4; write that, such as 10.0.0.0/8"
     return ""

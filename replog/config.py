@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
+from replog.acl import ANYBODY, is_principal
 from replog.addresses import parse_address
 from replog.listeners import Listener, listeners_of, named_addresses, protocol_map
 from replog.properties import MAX_INT, MAX_LONG
@@ -75,8 +76,7 @@ def _split_principals(value: Any) -> Any:
 
 
 def _principal(value: str) -> str:
-    kind, colon, name = value.partition(":")
-    if not (kind and colon and name) or name == "*":
+    if not is_principal(value) or value == ANYBODY:
         raise ValueError(f"{value!r} is no principal such as User:admin")
     return value
 

@@ -25,7 +25,7 @@ def read_properties(path: Path) -> dict[str, str]:
     with path.open("rb") as file:
         raw = file.read(MAX_PROPERTIES_BYTES + 1)
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8-sig")  # editors of Windows begin a file with a mark
     except UnicodeDecodeError as error:
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from None
     if len(raw) > MAX_PROPERTIES_BYTES:

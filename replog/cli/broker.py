@@ -17,6 +17,7 @@ from replog.cli.options import (
 )
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT, MAX_LONG
 
 app = typer.Typer(rich_markup_mode="markdown")
 
@@ -49,7 +50,7 @@ def broker(context: typer.Context, config: ConfigFile = None, override: Override
 
 @app.command()
 def forget(
-    broker: Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.")],
+    broker: Annotated[int, typer.Argument(metavar="ID", min=0, max=MAX_INT, help="The broker's id.")],
     bootstrap: BootstrapServer = None,
 ) -> None:
     """Have the cluster forget a broker that will not come back: one that is stopped and has no replicas.
@@ -64,12 +65,13 @@ def forget(
 
 @app.command()
 def decommission(
-    broker: Annotated[int, typer.Argument(metavar="ID", min=0, help="The broker's id.")],
+    broker: Annotated[int, typer.Argument(metavar="ID", min=0, max=MAX_INT, help="The broker's id.")],
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait for the next step, such as a partition.")
     ] = 600.0,
     throttle: Annotated[
-        int | None, typer.Option(metavar="BYTES", min=1, help="Copy at most so many bytes a second to a broker.")
+        int | None,
+        typer.Option(metavar="BYTES", min=1, max=MAX_LONG, help="Copy at most so many bytes a second to a broker."),
     ] = None,
     bootstrap: BootstrapServer = None,
 ) -> None:
@@ -92,7 +94,7 @@ def decommission(
 
 
 def broker_config(
-    broker: Annotated[int, typer.Option(metavar="ID", min=0, help="The broker's id.")],
+    broker: Annotated[int, typer.Option(metavar="ID", min=0, max=MAX_INT, help="The broker's id.")],
     bootstrap: BootstrapServer = None,
     config: Configs = None,
     delete_config: DeleteConfigs = None,

@@ -10,6 +10,7 @@ from replog.cli.cluster_description import describe
 from replog.cli.options import ClusterDirectory, OutputFormat
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
+from replog.properties import MAX_INT
 
 if TYPE_CHECKING:
     from replog.local_cluster.local_cluster import LocalCluster
@@ -37,12 +38,15 @@ def _cluster(directory: Path) -> "LocalCluster":
 def up(
     directory: ClusterDirectory,
     brokers: Annotated[
-        int | None, typer.Option(metavar="N", help="How many brokers; as many as the directory has, else 3.")
+        int | None,
+        typer.Option(metavar="N", max=MAX_INT, help="How many brokers; as many as the directory has, else 3."),
     ] = None,
     controllers: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="How many controllers; as many as the directory has, else 1. Several need etcd."
+            metavar="N",
+            max=MAX_INT,
+            help="How many controllers; as many as the directory has, else 1. Several need etcd.",
         ),
     ] = None,
     timeout: Annotated[

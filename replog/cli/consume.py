@@ -9,6 +9,7 @@ from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server
 from replog.cli.record_lines import parse_printed, printed, to_json
 from replog.command.output import note
+from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition, validate_topic_name
 
 if TYPE_CHECKING:
@@ -22,13 +23,15 @@ RecordFormat = Literal["lines", "key:value", "json"]
 def consume(
     topic: Annotated[str, typer.Option(help="What to read.")],
     bootstrap: BootstrapServer = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="Read only this partition.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, max=MAX_INT, help="Read only this partition.")] = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start at the first record there is.")] = (
         False
     ),
-    offset: Annotated[int | None, typer.Option(min=0, help="Start here; needs --partition.")] = None,
-    max_messages: Annotated[int | None, typer.Option(min=1, help="Stop after so many records.")] = None,
-    timeout_ms: Annotated[int | None, typer.Option(min=1, help="Stop after this time without a record.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, max=MAX_LONG, help="Start here; needs --partition.")] = None,
+    max_messages: Annotated[int | None, typer.Option(min=1, max=MAX_LONG, help="Stop after so many records.")] = None,
+    timeout_ms: Annotated[
+        int | None, typer.Option(min=1, max=MAX_INT, help="Stop after this time without a record.")
+    ] = None,
     isolation_level: Annotated[
         Literal["read_uncommitted", "read_committed"],
         typer.Option(

@@ -9,6 +9,7 @@ import typer
 from replog.cli.options import ConfigFile, Overrides, settings
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT
 
 if TYPE_CHECKING:
     from replog.config import ControllerConfig
@@ -164,7 +165,7 @@ def restore(
     override: Overrides = None,
     without: Annotated[
         list[int] | None,
-        typer.Option("--without-broker", metavar="ID", help="A broker of the copy whose disks are lost."),
+        typer.Option("--without-broker", metavar="ID", max=MAX_INT, help="A broker of the copy whose disks are lost."),
     ] = None,
     dry_run: DryRun = False,
 ) -> None:

@@ -12,6 +12,7 @@ from replog.cli.options import BootstrapServer, OutputFormat
 from replog.cli.reassignment_plan import is_number
 from replog.command.output import Format, print_rows
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ TIMES = {"latest": -1, "earliest": -2, "-1": -1, "-2": -2}
 END = -1
 
 Partitions = Annotated[
-    list[int] | None, typer.Option("--partition", metavar="N", min=0, help="Only this one; may be repeated.")
+    list[int] | None,
+    typer.Option("--partition", metavar="N", min=0, max=MAX_INT, help="Only this one; may be repeated."),
 ]
 
 
@@ -44,7 +46,7 @@ def get(
     Examples: `replog offsets get --topic flights`, `replog offsets get --topic flights --time 1700000000000`
     """
     when = TIMES.get(time)
-    if when is None and not (time.isascii() and time.isdecimal()):
+    if when is None and not _is_offset(time):
         raise ReplogError(
             ErrorCode.INVALID_REQUEST, f"--time {time[:60]!r} is no time; use latest, earliest or 1700000000000"
         )
@@ -81,9 +83,12 @@ def delete(
     """
     if (file is None) == (topic is None or before is None):
         raise ReplogError(ErrorCode.INVALID_REQUEST, "use --topic with --before, or --offset-json-file")
-    end = END if before in ("end", "-1") else None
-    if before is not None and end is None and not (before.isascii() and before.isdecimal()):
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"--before {before[:60]!r} is no offset; use a number or end")
+    end = END if before == "end" else None
+    if before is not None and end is None and not _is_offset(before):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"--before {before[:60]!r} is no offset; use a number from 0 to {MAX_LONG}, or end for all there is",
+        )
 
     async def deleted(admin: Any) -> dict[TopicPartition, int]:
         if file is not None:
@@ -95,6 +100,11 @@ def delete(
 
     rows = [{**tp._asdict(), "log_start": start} for tp, start in sorted(ask(bootstrap, deleted).items())]
     print_rows(rows, {"topic": "topic", "partition": "partition", "log_start": "log start"}, output)
+
+
+def _is_offset(text: str) -> bool:
+    """A number that is computed wrongly, such as -1, deletes nothing."""
+    return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MAX_LONG
 
 
 async def named_partitions(admin: "Admin", topic: str | None, numbers: Sequence[int] | None) -> list[TopicPartition]:

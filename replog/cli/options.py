@@ -71,6 +71,8 @@ def name_values(settings: list[str], option: str) -> dict[str, str]:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"{option} {setting!r} is not name=value")
+        if name.strip() in parsed:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{option} sets {name.strip()} twice")
         parsed[name.strip()] = value.strip()
     return parsed
 

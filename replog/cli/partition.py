@@ -14,6 +14,7 @@ from replog.cli.reassign import reassign
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT
 from replog.topic import TopicPartition
 
 app = typer.Typer(
@@ -32,7 +33,8 @@ def elect(
     ],
     topic: SomeTopic = None,
     partition: Annotated[
-        list[int] | None, typer.Option(metavar="N", min=0, help="One partition of it; may be repeated. Default: all.")
+        list[int] | None,
+        typer.Option(metavar="N", min=0, max=MAX_INT, help="One partition of it; may be repeated. Default: all."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all-topic-partitions", help="All partitions of all topics.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before an unclean election.")] = False,
@@ -146,8 +148,8 @@ def list_reassignments(
 @app.command()
 def move(
     topic: TopicName,
-    partition: Annotated[int, typer.Option(metavar="N", min=0, help="Which of its partitions.")],
-    broker: Annotated[int, typer.Option(metavar="ID", min=0, help="The broker whose replica moves.")],
+    partition: Annotated[int, typer.Option(metavar="N", min=0, max=MAX_INT, help="Which of its partitions.")],
+    broker: Annotated[int, typer.Option(metavar="ID", min=0, max=MAX_INT, help="The broker whose replica moves.")],
     log_dir: Annotated[str, typer.Option(metavar="PATH", help="The target: one of that broker's log.dirs.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is there.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait.")] = 600.0,
@@ -190,7 +192,7 @@ def move(
 @app.command()
 def log_dirs(
     broker: Annotated[
-        list[int] | None, typer.Option(metavar="ID", min=0, help="Only this broker; may be repeated.")
+        list[int] | None, typer.Option(metavar="ID", min=0, max=MAX_INT, help="Only this broker; may be repeated.")
     ] = None,
     topic: Annotated[
         list[str] | None,

@@ -11,7 +11,7 @@ from replog.cli.reassignment_plan import Assignment, Planner, assignment_of, fro
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT
+from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def reassign(
         typer.Option(metavar="ID,ID,…", help="The brokers it moves to; the first one is preferred leader."),
     ] = None,
     from_broker: Annotated[
-        int | None, typer.Option(metavar="ID", min=0, help="Move every replica away from this broker.")
+        int | None, typer.Option(metavar="ID", min=0, max=MAX_INT, help="Move every replica away from this broker.")
     ] = None,
     plan: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Move what the plan names: JSON, as Kafka's tools write it.")
@@ -44,7 +44,9 @@ def reassign(
     ] = 600.0,
     throttle: Annotated[
         int | None,
-        typer.Option(metavar="BYTES", min=1, help="Copy at most so many bytes a second to a broker; needs --wait."),
+        typer.Option(
+            metavar="BYTES", min=1, max=MAX_LONG, help="Copy at most so many bytes a second to a broker; needs --wait."
+        ),
     ] = None,
     bootstrap: BootstrapServer = None,
 ) -> None:

@@ -16,6 +16,7 @@ import typer
 from replog.cli.options import OutputFormat
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
+from replog.properties import MAX_LONG
 from replog.simulator.profiles import PROFILES, profile_named
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ SWARM = ProfileName("swarm")
 
 @app.command()
 def run(
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many.")] = 100,
-    first_seed: Annotated[int, typer.Option("--first-seed", min=0, help="The others follow it.")] = 1,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_LONG, help="How many.")] = 100,
+    first_seed: Annotated[int, typer.Option("--first-seed", min=0, max=MAX_LONG, help="The others follow it.")] = 1,
     profile: ProfileOption = SWARM,
     jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="How many at a time.")] = 2,
     keep: Annotated[
@@ -66,7 +67,7 @@ def run(
 
 @app.command()
 def replay(
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed.")],
+    seed: Annotated[int, typer.Option("--seed", min=0, max=MAX_LONG, help="The seed.")],
     profile: ProfileOption = SWARM,
     messages: Annotated[bool, typer.Option("--messages", help="Print every message between processes too.")] = False,
     keep: Annotated[Path | None, typer.Option("--keep", help="A directory for its disks at the end.")] = None,

@@ -10,6 +10,7 @@ from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replic
 from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, OutputFormat, name_values, settings_line
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
+from replog.properties import MAX_INT
 
 if TYPE_CHECKING:
     from replog.client import PartitionDescription, TopicDescription
@@ -27,8 +28,8 @@ TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters
 def create(
     topic: TopicName,
     bootstrap: BootstrapServer = None,
-    partitions: Annotated[int, typer.Option(min=0, help="0: the controller's default.")] = 0,
-    replication_factor: Annotated[int, typer.Option(min=0, help="0: the controller's default.")] = 0,
+    partitions: Annotated[int, typer.Option(min=0, max=MAX_INT, help="0: the controller's default.")] = 0,
+    replication_factor: Annotated[int, typer.Option(min=0, max=MAX_INT, help="0: the controller's default.")] = 0,
     config: Configs = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Leave a topic of this name as it is, and exit with 0.")
@@ -164,7 +165,8 @@ def alter(
     topic: TopicName,
     bootstrap: BootstrapServer = None,
     partitions: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Have so many partitions, which must be more than now.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=MAX_INT, help="Have so many partitions, which must be more than now."),
     ] = None,
     config: Configs = None,
     delete_config: DeleteConfigs = None,

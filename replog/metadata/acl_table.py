@@ -3,7 +3,7 @@
 A look-up costs what applies to the resource and the principal, however many ACLs there are.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class AclTable:
         self.ids: dict[Acl, str] = {}
         self._patterns: dict[Pattern, dict[str, dict[Acl, None]]] = {}  # by pattern and principal
         self._of_principal: dict[str, dict[Acl, None]] = {}  # those that allow something
-        self._lengths: dict[ResourceType, Counter[int]] = {kind: Counter() for kind in ResourceType}  # of prefixes
+        self._lengths: defaultdict[ResourceType, Counter[int]] = defaultdict(Counter)  # of prefixes
 
     def put(self, acl_id: str, acl: Acl | None) -> None:
         """None: it is deleted."""

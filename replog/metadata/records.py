@@ -6,8 +6,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType, as_connected
 from replog.config import AlterableBrokerConfig, ClientQuota, TopicConfig
+from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import Change, parse_key
 from replog.metadata.lineage import History
@@ -199,7 +200,7 @@ def acl_to_binding(acl: Acl) -> pb.AclBinding:
 
 
 def acl_of_binding(binding: pb.AclBinding) -> Acl:
-    """Raises ValueError for a word that is none here."""
+    """A word of a later release is kept."""
     return Acl(
         ResourceType(binding.resource_type),
         binding.resource_name,
@@ -216,13 +217,15 @@ def acl_filter_to_message(wanted: AclFilter) -> controller_pb2.AclBindingFilter:
 
 
 def acl_filter_of(message: controller_pb2.AclBindingFilter) -> AclFilter:
-    """Raises as `acl_of_binding`."""
+    """As `acl_of_binding`. Raises INVALID_REQUEST for one that leaves a word out: it may be meant to fit less."""
+    if 0 in (message.resource_type, message.pattern_type, message.operation, message.permission_type):
+        raise ReplogError(ErrorCode.INVALID_REQUEST, "a filter that is not understood: it leaves a word out; say ANY")
     return AclFilter(
         ResourceType(message.resource_type),
         message.resource_name if message.HasField("resource_name") else None,
         PatternType(message.pattern_type),
         message.principal if message.HasField("principal") else None,
-        message.host if message.HasField("host") else None,
+        as_connected(message.host) if message.HasField("host") else None,
         Operation(message.operation),
         Permission(message.permission_type),
     )

@@ -27,6 +27,8 @@ SOUND = Acl(
         {"pattern_type": PatternType.PREFIXED, "resource_name": "f."},
         {"principal": "User:*", "host": "*"},
         {"principal": "User:CN=ann, O=x"},
+        {"principal": "Broker:1", "host": "10.0.0.0/8"},
+        {"principal": "Controller:main", "host": "2001:db8::/32"},
         {
             "resource_type": ResourceType.CLUSTER,
             "resource_name": "kafka-cluster",
@@ -43,6 +45,25 @@ def test_an_address_is_written_as_connections_have_it():
     assert checked(SOUND._replace(host="2001:DB8:0::1")).host == "2001:db8::1"
     assert checked(SOUND._replace(host="::ffff:10.0.0.7")).host == "10.0.0.7"
     assert checked(SOUND._replace(host="fe80::1%eth0")).host == "fe80::1"
+    assert checked(SOUND._replace(host="10.1.2.3/8")).host == "10.0.0.0/8"
+
+
+@pytest.mark.parametrize(
+    ("host", "asks", "applies"),
+    [
+        ("10.0.0.0/8", "10.255.0.1", True),
+        ("10.0.0.0/8", "11.0.0.1", False),
+        ("0.0.0.0/0", "2001:db8::1", False),
+        ("2001:db8::/32", "2001:db8:7::1", True),
+        ("2001:db8::/32", "2001:db9::1", False),
+        ("10.0.0.7", "10.0.0.7", True),
+        ("10.0.0.0/8", "somewhere", False),
+    ],
+)
+@pytest.mark.parametrize("permission", [Permission.ALLOW, Permission.DENY])
+def test_a_range_of_addresses_applies_to_those_in_it(host, asks, applies, permission):
+    """KIP-1276."""
+    assert SOUND._replace(host=host, permission=permission).speaks_of(asks, Operation.READ) is applies
 
 
 @pytest.mark.parametrize(
@@ -63,7 +84,13 @@ def test_an_address_is_written_as_connections_have_it():
         ({"principal": "User:a\nb"}, "write User:NAME"),
         ({"principal": "User:" + "a" * 300}, "at most 256"),
         ({"host": "example.org"}, "names are not looked up"),
-        ({"host": "10.0.0.0/8"}, "names no host"),
+        ({"host": "10.0.0.0/33"}, "names no host"),
+        ({"host": "::ffff:10.0.0.0/104"}, "stands for one of IPv4"),
+        ({"principal": "user:bob", "permission": Permission.DENY}, "write User:NAME"),
+        ({"principal": "Group:x"}, "write User:NAME"),
+        ({"principal": "User:bob "}, "without spaces around it"),
+        ({"operation": Operation(99)}, "is for UNKNOWN_99"),
+        ({"permission": Permission(99)}, "say ALLOW or DENY"),
         ({"host": ""}, "names no host"),
     ],
 )

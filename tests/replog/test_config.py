@@ -126,3 +126,15 @@ def test_a_setting_that_is_spelt_wrong_is_told_with_the_right_one_and_many_wrong
     with pytest.raises(ReplogError) as many:
         TopicConfig.parse({f"unheard.of.{number}": 1 for number in range(10_000)}, "test")
     assert len(many.value.message) < 1 << 19
+
+
+def test_a_file_of_an_editor_that_marks_its_beginning_is_read(tmp_path):
+    file = tmp_path / "broker.properties"
+    file.write_bytes(b"\xef\xbb\xbfnode.id=1\r\nlog.dirs=/d\r\n")
+    assert load_properties(file) == {"node.id": "1", "log.dirs": "/d"}
+
+
+@pytest.mark.parametrize("principal", ["user:admin", "Group:x", "User:*", "User:", "admin"])
+def test_a_super_user_that_nobody_can_be_is_refused(principal):
+    with pytest.raises(ReplogError, match="is no principal such as User:admin"):
+        BrokerConfig.parse({"node.id": 1, "log.dirs": "/d", "super.users": f"User:a;{principal}"}, "test")

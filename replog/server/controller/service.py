@@ -257,17 +257,17 @@ class ControllerService:
         )
 
     async def create_acls(self, request: pb.CreateAclsRequest) -> pb.CreateAclsResponse:
-        acls = [_known(acl_of_binding, binding) for binding in request.acls]
+        acls = [acl_of_binding(binding) for binding in request.acls]
         created = await self._controller.decide(lambda _: self._controller.state.create_acls(acls))
         return pb.CreateAclsResponse(created=created.altered, metadata_version=created.metadata_version)
 
     async def delete_acls(self, request: pb.DeleteAclsRequest) -> pb.DeleteAclsResponse:
-        filters = [_known(acl_filter_of, each) for each in request.filters]
+        filters = [acl_filter_of(each) for each in request.filters]
         deleted = await self._controller.decide(lambda _: self._controller.state.delete_acls(filters))
         return pb.DeleteAclsResponse(deleted=deleted.altered, metadata_version=deleted.metadata_version)
 
     async def describe_acls(self, request: pb.DescribeAclsRequest) -> pb.DescribeAclsResponse:
-        wanted, state = _known(acl_filter_of, request.filter), self._controller.state
+        wanted, state = acl_filter_of(request.filter), self._controller.state
         acls = await self._controller.decide(lambda _: Decision([], state.describe_acls(wanted)))
         answer = pb.DescribeAclsResponse(acls=map(acl_to_binding, acls))
         check_fits(answer.ByteSize(), request.max_bytes)
@@ -308,14 +308,6 @@ class ControllerService:
         self, lot: Sequence[A], decide: Callable[[Sequence[A], int], Decision[list[B]]], why: str
     ) -> list[B]:
         return await self._controller.decide(lambda now_ms: decide(lot, now_ms), why)
-
-
-def _known(parse: Callable[[A], B], message: A) -> B:
-    """Raises INVALID_REQUEST for a word that is none here."""
-    try:
-        return parse(message)
-    except ValueError as error:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"an ACL, or a filter, that is not understood: {error}") from None
 
 
 def _asked() -> str:

@@ -1,14 +1,19 @@
 """Help reads like documentation, and comes at once."""
 
+import re
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 from click import Command, Group
+from typer import Typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from replog.cli.main import app
+from replog.properties import MAX_LONG
 
 
 def _commands(command: Command, name: str = "") -> list[str]:
@@ -49,6 +54,26 @@ def test_help_loads_neither_grpc_nor_the_log():
         "assert not loaded, loaded"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def _functions(group: Typer) -> list[Callable[..., Any]]:
+    below = [
+        each for inner in group.registered_groups if inner.typer_instance for each in _functions(inner.typer_instance)
+    ]
+    return [info.callback for info in group.registered_commands if info.callback is not None] + below
+
+
+def test_no_command_takes_a_number_that_does_not_fit_its_message():
+    """The error would be a traceback."""
+    bounds = {
+        f"{function.__name__} {name}": option.max
+        for function in _functions(app)
+        for name, hint in get_type_hints(function, include_extras=True).items()
+        if get_origin(hint) is Annotated and re.search(r"\bint\b", str(get_args(hint)[0]))
+        for option in hint.__metadata__
+    }
+    assert len(bounds) > 20
+    assert not {name: most for name, most in bounds.items() if most is None or most > MAX_LONG}
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,21 @@ async def run(cluster: InProcessCluster) -> Run:
     return run
 
 
+@pytest.mark.parametrize("before", ["-1", "-2", "9" * 19, "9" * 30, "0x1", "1.0"])
+def test_records_before_what_is_no_offset_are_not_deleted(before):
+    """-1 is what a script computes by mistake, and once deleted everything."""
+    done = CliRunner().invoke(app, ["records", "delete", "--topic", "t", "--before", before])
+    assert isinstance(done.exception, ReplogError), done.output
+    assert "use a number from 0 to 9223372036854775807, or end for all there is" in done.exception.message
+
+
+@pytest.mark.parametrize("time", ["9" * 30, "-3"])
+def test_offsets_of_what_is_no_time_are_not_looked_up(time):
+    done = CliRunner().invoke(app, ["offsets", "get", "--topic", "t", "--time", time])
+    assert isinstance(done.exception, ReplogError), done.output
+    assert "is no time" in done.exception.message
+
+
 async def offsets(run: Run, *words: str) -> list[int | None]:
     rows = json.loads(await run("offsets", "get", "--format", "json", *words))
     assert {row["topic"] for row in rows} == {"t"}

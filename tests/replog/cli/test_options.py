@@ -13,6 +13,11 @@ def test_a_setting_without_a_value_is_refused():
         name_values(["a"], "--config")
 
 
+def test_a_setting_that_is_set_twice_is_refused_as_in_a_file():
+    with pytest.raises(ReplogError, match="--config sets a twice"):
+        name_values(["a=1", "b=1", " a =2"], "--config")
+
+
 @pytest.fixture
 def stopped(monkeypatch, tmp_path):
     """A local cluster whose processes are gone."""

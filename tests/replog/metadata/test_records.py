@@ -6,8 +6,9 @@ import pytest
 
 from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change, parse_key
-from replog.metadata.records import change_of, record_of
+from replog.metadata.records import acl_to_binding, change_of, record_of
 from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
@@ -106,3 +107,21 @@ def test_settings_are_read_as_if_they_were_stored_today():
     for change, expected in changes:
         read = change_of(record_of(change)).value
         assert (read.configs if isinstance(read, Topic) else read) == expected
+
+
+def test_an_acl_in_words_of_a_later_release_is_kept_and_applies_to_nothing():
+    """Nobody who follows the metadata fails because of it, and it can be listed and removed."""
+    table = AclTable()
+    for place, word in enumerate(("resource_type", "pattern_type", "operation", "permission_type")):
+        record = record_of(Change("acl", f"{place:032}", ACL._replace(permission=Permission.ALLOW), version=place + 1))
+        setattr(record.acl.acl, word, 77)
+        acl = change_of(record).value
+        table.put(f"{place:032}", acl)
+        assert acl_to_binding(acl) == record.acl.acl
+        assert "UNKNOWN_77" in str(acl)
+    ask = (ACL.principal, "10.0.0.7", ACL.operation, ACL.resource_type)
+    assert not table.verdict(*ask, ACL.resource_name).allowed
+    assert not table.allows_any(*ask)
+    for acl_id in list(table.by_id):
+        table.put(acl_id, None)
+    assert not table.ids
