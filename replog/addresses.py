@@ -1,6 +1,9 @@
 """Addresses as settings and messages have them: `host:port`."""
 
-from ipaddress import ip_address
+import re
+from ipaddress import IPv6Address, ip_address
+
+_NAME = re.compile(r"(?=.{1,254}:)([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?:")  # or IPv4
 
 
 def parse_address(value: str) -> tuple[str, int]:
@@ -11,6 +14,19 @@ def parse_address(value: str) -> tuple[str, int]:
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{value!r}: port {port!r} is not a number from 0 to 65535")
     return host, int(port)
+
+
+def check_address(value: str) -> tuple[str, int]:
+    """As `parse_address`, of what somebody is to connect to or listen on: its host must be able to be one."""
+    host, port = parse_address(value)
+    if host.startswith("[") and host.endswith("]"):
+        IPv6Address(host[1:-1])  # raises ValueError
+    elif not _NAME.fullmatch(f"{host}:"):
+        raise ValueError(
+            f"{value[:100]!r} has no host that can be: write a name of letters, digits, '.', '-' and '_', or an "
+            "address, of IPv6 in brackets"
+        )
+    return host, port
 
 
 def is_loopback(host: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from replog.acl import ANYBODY, is_principal
-from replog.addresses import parse_address
+from replog.addresses import check_address
 from replog.listeners import Listener, listeners_of, named_addresses, protocol_map
 from replog.properties import MAX_INT, MAX_LONG
 from replog.settings import Settings
@@ -67,7 +67,13 @@ def _policy(value: object) -> object:
 
 
 def _address(value: str) -> str:
-    parse_address(value)
+    check_address(value)
+    return value
+
+
+def _named(value: object) -> object:
+    if value == "":
+        raise ValueError("a directory has no name")
     return value
 
 
@@ -124,6 +130,7 @@ LogDirs = Annotated[
     AfterValidator(_apart),
     PlainSerializer(lambda directories: ",".join(map(str, directories)), when_used="json"),
 ]
+OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_LONG)]
 ByteCount = Annotated[int, Field(ge=0, le=MAX_INT)]
 ReplicaList = Annotated[str, AfterValidator(_replica_list)]  # `*`, or partition:broker, separated by commas
@@ -194,7 +201,7 @@ class LogConfig(Settings):
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["", "console", "json"] = ""  # console on a terminal, else json
-    log_file: Path | None = None  # instead of stderr; renamed when it is large, and the oldest of them removed
+    log_file: OptionalPath = None  # instead of stderr; renamed when it is large, and the oldest of them removed
 
 
 class MetricsConfig(Settings):
@@ -223,9 +230,9 @@ class ClientSecurity(Settings):
 
     security_protocol: Literal["PLAINTEXT", "SSL"] = "PLAINTEXT"
     ssl_keystore_type: Literal["PEM"] = "PEM"
-    ssl_keystore_location: Path | None = None  # a private key and its certificates, in one file
+    ssl_keystore_location: OptionalPath = None  # a private key and its certificates, in one file
     ssl_truststore_type: Literal["PEM"] = "PEM"
-    ssl_truststore_location: Path | None = None  # the authorities whose certificates are believed
+    ssl_truststore_location: OptionalPath = None  # the authorities whose certificates are believed
 
 
 class ServerSecurity(ClientSecurity):
@@ -293,7 +300,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
     log_cleaner_dedupe_buffer_size: Annotated[int, Field(ge=1 << 16, le=MAX_INT)] = 128 << 20
     producer_id_expiration_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 86_400_000
     producer_id_expiration_check_interval_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 600_000
-    fetch_max_bytes: Annotated[int, Field(ge=0, le=MAX_BATCH_BYTES)] = 1 << 20  # one message (measured best)
+    fetch_max_bytes: Annotated[int, Field(ge=1, le=MAX_BATCH_BYTES)] = 1 << 20  # one message (measured best)
     request_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
     queued_max_request_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # of produces that wait
     queued_max_response_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # to consumers, not yet taken
@@ -331,6 +338,16 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
             )
         return self
 
+    @model_validator(mode="after")
+    def _waits_fit(self) -> Self:
+        """A follower that is answered after the lag that counts would never be in sync."""
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise ValueError(
+                f"replica.fetch.wait.max.ms={self.replica_fetch_wait_max_ms} is more than replica.lag.time.max.ms="
+                f"{self.replica_lag_time_max_ms}, after which a follower is out of sync; set it to that or less"
+            )
+        return self
+
     def dynamic(self, altered: Mapping[str, str]) -> DynamicBrokerConfig:
         """What holds while it runs: the settings `altered` since, else those it was started with."""
         started_with = self.model_dump(by_alias=True, include=set(DynamicBrokerConfig.model_fields))
@@ -345,13 +362,13 @@ class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, Metri
     listeners: Address = "127.0.0.1:9093"
     rpc_transport: RpcTransport = ""
     metadata_store: Literal["sqlite", "etcd"] = "sqlite"
-    metadata_log_dir: Path = Path()  # of SQLite
+    metadata_log_dir: Annotated[Path, BeforeValidator(_named)] = Path()  # of SQLite
     metadata_etcd_endpoints: Addresses | Literal[""] = ""  # of every member of one etcd cluster
     metadata_etcd_prefix: Annotated[str, AfterValidator(_prefix)] = "/replog/"  # of this cluster alone
-    metadata_etcd_ssl_keystore_location: Path | None = None  # of an authority that is for etcd alone
-    metadata_etcd_ssl_truststore_location: Path | None = None
+    metadata_etcd_ssl_keystore_location: OptionalPath = None  # of an authority that is for etcd alone
+    metadata_etcd_ssl_truststore_location: OptionalPath = None
     metadata_etcd_lease_seconds: Annotated[int, Field(ge=2, le=60)] = 5  # how long a lost controller is missed
-    advertised_listeners: str = ""  # where brokers find this controller; its listener when empty
+    advertised_listeners: Address | Literal[""] = ""  # where brokers find this controller; its listener when empty
     broker_session_timeout_ms: Annotated[int, Field(ge=200, le=MAX_INT)] = 9000
     default_replication_factor: Annotated[int, Field(ge=1, le=MAX_INT)] = 3
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2

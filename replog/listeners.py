@@ -6,7 +6,7 @@ One of them is for brokers among themselves. A broker answers clients with the a
 import re
 from dataclasses import dataclass
 
-from replog.addresses import parse_address
+from replog.addresses import check_address, parse_address
 
 MAX_LISTENERS = 16
 MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
@@ -38,7 +38,7 @@ def named_addresses(value: str) -> dict[str, str]:
             raise ValueError(f"{part!r} has no name; with several, each is NAME://host:port")
         if name in named:
             raise ValueError(f"{name} is there twice")
-        parse_address(address)
+        check_address(address)
         named[name] = address
     return named
 

@@ -179,7 +179,10 @@ async def _audit(admin: "Admin", faults: list[str]) -> dict[str, Any] | None:
 
 
 def _moment(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):
+        return f"{at_ms} ms after 1970"
 
 
 async def _controllers(cluster: "ClusterDescription") -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from replog.addresses import parse_address
+from replog.addresses import check_address
 from replog.backoff import Backoff
 from replog.config import topic_config
 from replog.errors import DENIALS, ErrorCode, ReplogError
@@ -68,7 +68,7 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
         raise ReplogError(ErrorCode.INVALID_CONFIG, "no bootstrap address is given; name at least one host:port")
     for address in addresses:
         try:
-            parse_address(address)
+            check_address(address)
         except ValueError as error:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"bootstrap address {error}") from None
     return tuple(dict.fromkeys(addresses))

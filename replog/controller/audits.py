@@ -8,6 +8,7 @@ from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.standing_audit import MAX_DIVERGED, VERDICTS, StandingAudit
 
+LAST_MS = 253_402_300_799_999  # of the year 9999, beyond which hardly anybody can write dates
 MAX_TEXT_LENGTH = 300  # a name of a topic, a partition's number
 
 
@@ -15,8 +16,15 @@ def report_audit(image: MetadataImage, audit: StandingAudit) -> Decision[None]:
     """A verdict that is not CONSISTENT keeps the time of the last one that was. Raises INVALID_REQUEST."""
     if audit.verdict not in VERDICTS:
         raise _invalid(f"verdict {audit.verdict[:40]!r} is none of {', '.join(VERDICTS)}")
-    if audit.at_ms <= 0:
+    if not 0 < audit.at_ms <= LAST_MS:
         raise _invalid(f"it was made {audit.at_ms} ms after 1970")
+    if (
+        min(
+            audit.partitions, audit.diverged_partitions, *(n for tp, end in audit.verified for n in (tp.partition, end))
+        )
+        < 0
+    ):
+        raise _invalid("it has a negative number")
     if len(audit.diverged) > MAX_DIVERGED:
         raise _invalid(f"{len(audit.diverged)} diverged partitions, and at most {MAX_DIVERGED} are kept by name")
     texts = [audit.level, *audit.diverged, *(tp.topic for tp, _ in audit.verified)]

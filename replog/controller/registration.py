@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from replog.addresses import parse_address
+from replog.addresses import check_address
 from replog.controller.broker_events import Rules, restart
 from replog.controller.decision import Decision
 from replog.controller.membership import never_joined
@@ -132,7 +132,7 @@ def _validate_address(request: Registration, address: str) -> None:
     if len(address) > MAX_ADDRESS_LENGTH:
         raise _invalid(request, f"its address has {len(address)} characters, more than {MAX_ADDRESS_LENGTH}")
     try:
-        _, port = parse_address(address)
+        _, port = check_address(address)
     except ValueError as error:
         raise _invalid(request, f"its address {error}; set advertised.listeners") from None
     if port == 0:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.docs.tree import PACKAGES, ROOT
 
-DOCUMENTED = {"_", "_replace", "_asdict", "_make", "_fields", "_value_"}  # named tuples' and enums'
+DOCUMENTED = {"_", "_replace", "_asdict", "_make", "_fields", "_name_", "_value_"}  # named tuples' and enums'
 FOREIGN = {  # CPython's and PySpark's, which offer no other way
     "replog/server/slow_steps.py": "_run _callback",
     "replog/simulator/runner.py": "_exit",

@@ -138,3 +138,57 @@ def test_a_file_of_an_editor_that_marks_its_beginning_is_read(tmp_path):
 def test_a_super_user_that_nobody_can_be_is_refused(principal):
     with pytest.raises(ReplogError, match="is no principal such as User:admin"):
         BrokerConfig.parse({"node.id": 1, "log.dirs": "/d", "super.users": f"User:a;{principal}"}, "test")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "a..b:9",
+        "a b:9",
+        "[::1:29881",
+        "::1:29881",
+        "http//127.0.0.1:29881",
+        "a\x00b:1",
+        "a\nb:1",
+        "a\u202eb:1",
+        ".:1",
+        "a" * 64 + ".b:1",
+        "[127.0.0.1]:1",
+        "[]:1",
+        "-ü:1",
+    ],
+)
+def test_an_address_that_nobody_can_connect_to_is_refused(address):
+    """Its broker would be elected, and could not be written to."""
+    for name in ("listeners", "advertised.listeners"):
+        with pytest.raises(ReplogError, match=name):
+            BrokerConfig.parse({"node.id": 1, "log.dirs": "/d", name: address}, "test")
+    with pytest.raises(ReplogError, match=r"advertised\.listeners"):
+        ControllerConfig.parse({"metadata.log.dir": "/d", "advertised.listeners": address}, "test")
+
+
+@pytest.mark.parametrize("address", ["broker_1.example.net.:9092", "127.0.0.1:0", "[::1]:9092", "a-b:1", "7:1"])
+def test_an_address_that_may_be_one_is_taken(address):
+    assert BrokerConfig.parse({"node.id": 1, "log.dirs": "/d", "listeners": address}, "test").listeners == address
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"fetch.max.bytes": "0"}, "fetch.max.bytes='0': give a whole number from 1 to"),
+        (
+            {"replica.fetch.wait.max.ms": "30001"},
+            "replica.fetch.wait.max.ms=30001 is more than replica.lag.time.max.ms=30000",
+        ),
+    ],
+)
+def test_a_broker_that_could_not_serve_or_stay_in_sync_is_refused(settings, words):
+    with pytest.raises(ReplogError, match=words):
+        BrokerConfig.parse({"node.id": 1, "log.dirs": "/d"} | settings, "test")
+
+
+def test_a_directory_without_a_name_is_refused_and_a_file_without_one_is_none():
+    with pytest.raises(ReplogError, match=r"metadata\.log\.dir='': a directory has no name"):
+        ControllerConfig.parse({"metadata.log.dir": ""}, "test")
+    config = ControllerConfig.parse({"metadata.log.dir": "/d", "log.file": "", "ssl.keystore.location": ""}, "test")
+    assert (config.log_file, config.ssl_keystore_location) == (None, None)

@@ -70,6 +70,8 @@ class Producer:
                 ErrorCode.INVALID_CONFIG,
                 f"max_request_bytes={max_request_bytes}: a request carries {MAX_BATCH_BYTES} bytes of records at most",
             )
+        if linger_ms < 0:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"linger_ms={linger_ms}: 0 or more")
         if min(max_request_bytes, buffer_memory, max_block_ms, delivery_timeout_ms, request_timeout_ms) <= 0:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a producer are greater than 0")
         rng = rng or random.Random()

@@ -13,6 +13,7 @@ from replog.client.producing.produce_stream import ProduceStream
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
+from replog.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -329,13 +330,19 @@ class Sender:
             for batch in batches:
                 if now - batch.created < self._delivery_timeout_s:
                     break
-                reason = f"; last error: {batch.last_error}" if batch.last_error else ""
+                reason = (
+                    f"; last error: {batch.last_error}" if batch.last_error else self._why_not_sent(queue.partition)
+                )
                 message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
                 self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
         if queue.retrying and waiting is not None and waiting.settled:
             self._retrying[queue][0].cancel()  # the backoff was for the batch that was given up
             self._retry(queue)
         self.accumulator.go_on(queue)
+
+    def _why_not_sent(self, tp: TopicPartition) -> str:
+        is_led = tp.topic not in self.metadata.view.topics or self.metadata.view.leader(tp) is not None
+        return "" if is_led else "; it has no leader: none of its replicas that are in sync is up"
 
 
 def _report_defect(task: "asyncio.Task[None]") -> None:

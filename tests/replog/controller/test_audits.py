@@ -27,6 +27,9 @@ def test_the_last_report_counts_and_when_replicas_were_last_equal_is_kept(cluste
     [
         ({"verdict": "FINE"}, "verdict 'FINE' is none of CONSISTENT, DIVERGED"),
         ({"at_ms": 0}, "0 ms after 1970"),
+        ({"at_ms": 1_700_000_000_000_000}, "1700000000000000 ms after 1970"),
+        ({"partitions": -1}, "negative"),
+        ({"verified": ((TopicPartition("t", 0), -7),)}, "negative"),
         ({"diverged": ("t-0",) * (MAX_DIVERGED + 1)}, f"{MAX_DIVERGED + 1} diverged partitions"),
         ({"level": "\n"}, "printable"),
         ({"diverged": ("t" * 301,)}, "300 printable"),

@@ -91,6 +91,8 @@ def test_inconsistent_cluster_id(cluster, refused):
         ({"address": "nohost"}, "not host:port"),
         ({"address": "h:70000"}, "65535"),
         ({"address": "h:0"}, "port 0"),
+        ({"address": "a..b:9"}, "no host that can be"),
+        ({"address": "h\x00:1"}, "no host that can be"),
         ({"address": "h" * 300 + ":1"}, "302 characters"),
         ({"rack": "r" * 256}, "255 printable"),
         ({"rack": "a\nb"}, "printable"),

@@ -22,7 +22,7 @@ class BrokerStanding:
     def __init__(self, heartbeat_interval_ms: int) -> None:
         self.state = BrokerState.STARTING
         self.fenced = True
-        self._interval_ms = heartbeat_interval_ms
+        self.interval_ms = heartbeat_interval_ms  # between two heartbeats
 
     @property
     def want_fence(self) -> bool:
@@ -41,4 +41,4 @@ class BrokerStanding:
             return CONTROLLED_SHUTDOWN_RETRY_MS
         if is_fenced and is_caught_up and self.state is BrokerState.RUNNING:
             return CAUGHT_UP_RETRY_MS  # the next answer unfences it
-        return self._interval_ms
+        return self.interval_ms

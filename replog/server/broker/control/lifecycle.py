@@ -26,6 +26,7 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 
+HEARTBEATS_A_SESSION = 3  # at least: one may be lost, and one late
 TAKEN_AFTER = 10  # refusals, half a second apart: longer than it takes to find that a process is gone (CT-21)
 REFUSED_S = 0.5
 
@@ -108,6 +109,13 @@ class BrokerLifecycle:
         self._backoff.reset()
         self._identity.broker_epoch = response.broker_epoch
         self.session_timeout_ms = response.session_timeout_ms
+        if 0 < (most_ms := self.session_timeout_ms // HEARTBEATS_A_SESSION) < self.standing.interval_ms:
+            log.warning(
+                "heartbeats are sent more often than broker.heartbeat.interval.ms says: the session is short",
+                interval_ms=most_ms,
+                session_ms=self.session_timeout_ms,
+            )
+            self.standing.interval_ms = most_ms
         return self._identity.broker_epoch
 
     def become(self, state: BrokerState) -> None:
@@ -136,7 +144,7 @@ class BrokerLifecycle:
         request = self._heartbeat_request(
             want_fence=self.standing.want_fence, want_shutdown=self.standing.want_shutdown
         )
-        interval_s = self._config.broker_heartbeat_interval_ms / 1000
+        interval_s = self.standing.interval_ms / 1000
         try:
             response = await self._channel.call(methods.Controller["heartbeat"], request, interval_s * 2)
         except ReplogError as error:

@@ -11,6 +11,7 @@ from replog.client.producing.partitioner import partition_for_key
 from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 from tests.replog.client.conftest import TP, bootstrap, read
+from tests.replog.server.broker.conftest import eventually
 
 
 async def read_all(address: str) -> list[bytes | None]:
@@ -76,6 +77,21 @@ async def test_a_record_that_stays_undelivered_fails_at_its_deadline_with_the_re
             await (await producer.send("t", b"x"))
     assert failed.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert not failed.value.may_be_appended  # PR-12: NOT_ENOUGH_REPLICAS is a definite failure
+
+
+def test_a_producer_cannot_linger_for_less_than_no_time():
+    with pytest.raises(ReplogError, match="linger_ms=-1"):
+        Producer("localhost:1", linger_ms=-1)
+
+
+async def test_a_record_for_a_partition_without_a_leader_fails_with_that_reason(cluster):
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=1)
+    await cluster.crash_broker(cluster.leader(TP))
+    await eventually(lambda: cluster.leader(TP) == -1)
+    async with Producer(bootstrap(cluster), delivery_timeout_ms=2500) as producer:
+        with pytest.raises(DeliveryFailed, match=r"not delivered in 2\.5 s; it has no leader"):
+            await (await producer.send("t", b"x"))
 
 
 async def test_a_cluster_that_is_away_fails_the_record_as_possibly_appended(cluster, one_broker):

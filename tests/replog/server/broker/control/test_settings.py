@@ -9,7 +9,7 @@ from replog.controller.decision import Decision
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch, eventually
+from tests.replog.server.broker.conftest import SESSION_MS, batch, eventually
 
 TP = TopicPartition("t", 0)
 
@@ -106,3 +106,11 @@ async def test_no_setting_that_is_stored_stops_a_broker_while_it_runs_or_when_it
         assert mended == {"min.insync.replicas": "2"}
         assert await admin.alter_broker_configs(1, {}, ["leader_replication_throttled_rate", "follower.rate"]) == {}
     assert {cluster.log(broker_id, TP).config for broker_id in (1, 2)} == {TopicConfig()}
+
+
+async def test_a_broker_beats_often_enough_for_a_short_session(cluster):
+    """With the controller's session shorter than `broker.heartbeat.interval.ms` it was fenced again and again."""
+    with structlog.testing.capture_logs() as told:
+        broker = await cluster.start_broker(1, broker_heartbeat_interval_ms=60_000)
+    assert broker._lifecycle.standing.interval_ms == SESSION_MS // 3
+    assert [each["session_ms"] for each in told if "session is short" in each["event"]] == [SESSION_MS]
