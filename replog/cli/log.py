@@ -131,3 +131,26 @@ def rebuild_index(
 
     if rebuild_paths(paths, interval, digest=digest, dry_run=dry_run, as_json=output is Format.JSON):
         raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command("set-topic-id")
+def set_topic_id(
+    directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Partition directories of one topic.")],
+    topic_id: Annotated[
+        str,
+        typer.Option("--topic-id", help="As `replog topic describe` shows it, or in base64."),
+    ],
+) -> None:
+    """Write a lost or damaged `partition.metadata` again: which topic the replica belongs to.
+
+    A file that names another topic is left alone. The broker may run: it tries the replica again within a minute.
+
+    Example: `replog log set-topic-id --topic-id 5d41402abc4b2a76b9719d911017c592 data/flights-0`
+    """
+    from replog.command.output import note
+    from replog.log.tools.topic_id import parse_topic_id, restore_topic_id
+
+    wanted = parse_topic_id(topic_id)
+    for directory in directories:
+        restore_topic_id(directory, wanted)
+        note(f"{directory} belongs to topic {wanted.hex()}")

@@ -11,6 +11,17 @@ from replog.errors import ErrorCode, ReplogError
 
 OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})  # by the process's limit, by the system's
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})  # on the disk, or for this user
+REMEDIES = {
+    errno.EACCES: "look to its owner and its permissions",
+    errno.EPERM: "look to its owner and its permissions",
+    errno.ENOTDIR: "a file has the name of a directory; move it away",
+    errno.EISDIR: "a directory has the name of a file; move it away",
+    errno.EFBIG: "this process may write no larger files; raise that limit (ulimit -f, LimitFSIZE)",
+}
+# What a device, its driver, a file system or a mount says of itself: no other file there is any safer. Everything else
+# (ENOTDIR, EACCES, ELOOP, EFBIG, a number nobody knows, none) is about one name, which somebody can put right.
+_OF_THE_DISK = "EIO EROFS ENODEV ENXIO ESTALE EUCLEAN EBADMSG ENODATA EREMOTEIO ENOLINK ENOMEDIUM ETIMEDOUT ENOTCONN "
+OF_THE_DISK = frozenset(getattr(errno, name) for name in (_OF_THE_DISK + "ESHUTDOWN EHOSTDOWN").split())
 
 
 class _LogError(ReplogError):
@@ -116,18 +127,20 @@ class LogUncleanable(_LogError):
 
 
 class LogStorageError(_LogError):
-    """The disk failed: the log takes nothing more until it is opened again. `path` lies on it, if it is known."""
+    """A log's files failed: it takes nothing more until it is opened again. `path` is one of them, if it is known."""
 
     error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
-    def __init__(self, message: str, path: Path | None = None) -> None:
+    def __init__(self, message: str, path: Path | None = None, *, of_the_disk: bool = False) -> None:
         super().__init__(message)
         self.path = path
+        self.of_the_disk = of_the_disk
 
 
-def is_of_the_disk(error: ReplogError) -> TypeGuard[LogStorageError]:
-    """Whether the disk itself failed, not what lies on it or who else uses it."""
-    return isinstance(error, LogStorageError) and isinstance(error.__cause__, OSError)
+def is_of_the_disk(error: BaseException) -> TypeGuard[LogStorageError]:
+    """Whether the disk itself failed: its whole directory goes offline then (CT-27). Any other failure is of one
+    replica or file, which is tried again (D57)."""
+    return isinstance(error, LogStorageError) and error.of_the_disk
 
 
 class Passing(_LogError):
@@ -185,12 +198,11 @@ class DiskWork:
         try:
             yield
         except OSError as error:
-            raise self._half_changed(str(error)) from error
+            raise self._half_changed(str(error), of_the_disk=error.errno in OF_THE_DISK) from error
 
-    def _half_changed(self, why: str) -> LogStorageError:
-        return LogStorageError(
-            f"{self.directory} was left half changed: {why}; then restart the broker", self.directory
-        )
+    def _half_changed(self, why: str, *, of_the_disk: bool = False) -> LogStorageError:
+        message = f"{self.directory} was left half changed: {why}"
+        return LogStorageError(message, self.directory, of_the_disk=of_the_disk)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None:
@@ -215,13 +227,13 @@ def storage_error(path: Path, error: OSError) -> LogStorageError | Passing:
             f"{path} cannot be opened: {error.strerror}; raise the limit of descriptors (ulimit -n, LimitNOFILE) or "
             "let fewer clients connect"
         )
-    if isinstance(error, PermissionError):
-        return LogStorageError(
-            f"{error.filename or path}: {error.strerror}; look to its owner and its permissions", path
-        )
     if error.errno in NO_ROOM:
         free = "no"
         with suppress(OSError):
             free = str(shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free)
         return NoRoom(f"{path}: {error.strerror}; {free} bytes are free there; make room, and it goes on by itself")
-    return LogStorageError(f"{path}: {error}; the disk needs attention, then restart the broker", path)
+    if error.errno in OF_THE_DISK:
+        trouble = f"{path}: {error}; the disk needs attention, then restart the broker"
+        return LogStorageError(trouble, path, of_the_disk=True)
+    remedy = REMEDIES.get(error.errno or 0, "see what is there, and put it right")
+    return LogStorageError(f"{error.filename or path}: {error.strerror or error}; {remedy}", path)

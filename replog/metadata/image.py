@@ -29,6 +29,7 @@ class MetadataImage:
         self.brokers: dict[int, BrokerRegistration] = {}
         self.broker_configs: dict[int, dict[str, str]] = {}  # other settings than those that brokers started with
         self.topics: dict[str, Topic] = {}
+        self.topic_versions: dict[str, int] = {}  # of the record of each
         self.partitions: dict[TopicPartition, PartitionState] = {}
         self.index = PartitionIndex()  # of `partitions`
         self.acls = AclTable()
@@ -63,6 +64,7 @@ class MetadataImage:
             case "topic":
                 self._leave(change.name, change.value.topic_id if change.value is not None else None)
                 _set(self.topics, change.name, change.value)
+                _set(self.topic_versions, change.name, change.version if change.value is not None else None)
             case "partition" if change.value is not None:
                 self._leave(change.name.topic, change.topic_id)
                 self.index.put(change.name, change.topic_id, change.value)
@@ -83,6 +85,7 @@ class MetadataImage:
     def take_over(self, newer: "MetadataImage") -> None:
         """The topics of another image, none of which are known here."""
         self.topics |= newer.topics
+        self.topic_versions |= newer.topic_versions
         self.partitions |= newer.partitions
         self.index.take_over(newer.index)
         self.version = max(self.version, newer.version)

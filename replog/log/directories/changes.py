@@ -8,6 +8,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from replog.config import TopicConfig
 from replog.errors import ReplogError
 from replog.log.directories.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.log.epochs import save_all
-from replog.log.errors import LogStorageError, Passing, storage_errors
+from replog.log.errors import LogStorageError, Passing, is_of_the_disk, storage_errors
 from replog.log.files.names import base_offset_of
 from replog.log.files.opening import has_records
 from replog.log.files.replacing import fsync_directory, fsync_path
@@ -40,9 +41,12 @@ class NewReplica(NamedTuple):
 
 
 class Doomed(NamedTuple):
-    """A replica's log, the name of its directory from now on, and how long that stays; None: for good."""
+    """A replica, the name of its directory from now on, and how long that stays; None: for good."""
 
-    log: Log
+    tp: TopicPartition
+    topic_id: bytes
+    log: Log | None  # None of one that could not be loaded
+    directory: Path
     renamed: Path
     delay_ms: int | None
 
@@ -59,21 +63,23 @@ class DirectoryChange:
     new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
     leading: dict[TopicPartition, Log] = field(default_factory=dict)  # whose new epoch is to be made durable
     logs: dict[TopicPartition, Log] = field(default_factory=dict)  # of new replicas that were created
-    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # why one cannot be created, or lead
+    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # why one cannot be created, or lead,
+    kept: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # or be deleted: it is there as it was
 
     def steps(self) -> Iterator[None]:
-        """Raises LogStorageError if a deletion fails. `failures` has the replicas that cannot be created or cannot
-        lead."""
-        yield from self._take_away()
+        """Raises LogStorageError if the directory takes no change. `failures` has the replicas that cannot be created,
+        cannot lead or cannot be deleted."""
         try:
+            yield from self._take_away()
             self.forget_gone()
             if self.new:
                 yield from self._create()
         except ReplogError as error:
-            if not isinstance(error, Passing):
+            if is_of_the_disk(error):
                 raise
             self.abandon()
             self.failures = dict.fromkeys(self.new, error)
+        self.failures |= self.kept
         unsaved = save_all((log.epochs for log in self.leading.values()), self.fd)
         self.failures |= {tp: unsaved[log.epochs] for tp, log in self.leading.items() if log.epochs in unsaved}
 
@@ -82,16 +88,19 @@ class DirectoryChange:
         deque(self._take_away(), maxlen=0)
 
     def _take_away(self) -> Iterator[None]:
-        with storage_errors(self.directory):
-            for number, doomed in enumerate(self.doomed, 1):
-                doomed.log.epochs.close()
-                doomed.log.directory.rename(doomed.renamed)
-                doomed.log.renamed(doomed.renamed)  # a late flush must not touch a new replica of the old name
-                if number % STEP == 0:
-                    yield
-            if self.doomed:
-                os.fsync(self.fd)
+        for number, doomed in enumerate(self.doomed, 1):
+            try:
+                _set_aside(doomed)
+            except (LogStorageError, Passing) as error:
+                if is_of_the_disk(error):
+                    raise
+                self.kept[doomed.tp] = error
+            if number % STEP == 0:
                 yield
+        if self.doomed:
+            with storage_errors(self.directory):
+                os.fsync(self.fd)
+            yield
 
     def _create(self) -> Iterator[None]:
         """Write all files before the first fsync, which then makes most of them durable."""
@@ -156,6 +165,16 @@ class LogChange:
             change.abandon()
 
 
+def _set_aside(doomed: Doomed) -> None:
+    with storage_errors(doomed.directory):
+        if doomed.log is not None:
+            doomed.log.epochs.close()
+        with suppress(FileNotFoundError):  # somebody was faster
+            doomed.directory.rename(doomed.renamed)
+        if doomed.log is not None:
+            doomed.log.renamed(doomed.renamed)  # a late flush must not touch a new replica of the old name
+
+
 def begin_log(path: Path, replica: NewReplica) -> Log:
     """Write the files of an empty log, without waiting for the disk. They get their final names at once.
 
@@ -179,8 +198,10 @@ def _make_directory(path: Path) -> None:
     try:
         path.mkdir()
     except FileExistsError:
+        if path.is_symlink() or not path.is_dir():
+            raise LogStorageError(f"{path} is in the way, and is no directory; move it away", path) from None
         if has_records(path):
-            raise LogStorageError(f"{path} is in the way, with records in it; move it away") from None
+            raise LogStorageError(f"{path} is in the way, with records in it; move it away", path) from None
         shutil.rmtree(path)
         path.mkdir()
 

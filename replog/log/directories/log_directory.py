@@ -5,10 +5,9 @@ and closed like a log, and nobody reads it.
 """
 
 import os
-import shutil
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -22,10 +21,12 @@ from replog.log.directories.clean_shutdown import CleanStop, take_marker, write_
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.lock import lock
 from replog.log.directories.meta_properties import verify_or_create
-from replog.log.directories.partition_metadata import DamagedTopicId, read_topic_id
+from replog.log.directories.metadata_position import read_position
+from replog.log.directories.replica import Offsets, Placed, open_replica
 from replog.log.epochs import save_all
-from replog.log.errors import LogStorageError, is_of_the_disk, storage_errors
-from replog.log.files.opening import has_records, open_fd
+from replog.log.errors import LogStorageError, Passing, is_of_the_disk, storage_errors
+from replog.log.files.deletion import remove
+from replog.log.files.opening import open_fd
 from replog.log.files.replacing import fsync_directory
 from replog.log.files.together import Together
 from replog.log.formats.checkpoint import (
@@ -67,6 +68,8 @@ class FutureLog(NamedTuple):
 
 
 Opened = Callable[[Path, TopicPartition], FutureLog | None]
+# What the metadata place here, where a directory that knew them up to this version cannot belong to another topic.
+PlacedHere = Callable[[TopicPartition, int], Placed | None]
 
 
 class LogDirectory:
@@ -100,6 +103,8 @@ class LogDirectory:
         self._recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
         self._log_starts = OffsetCheckpoint(path / LOG_START_CHECKPOINT)
         self._high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
+        self._checkpoints = (self._recovery_points, self._log_starts, self._high_watermarks)
+        self._known = 0  # the newest version of the metadata that was known here before
         self._writing = threading.Lock()  # a checkpoint: the last writer has the newest offsets
         self._forgetting = threading.Lock()  # who comes second waits until it is done
         self._held = ExitStack()  # descriptors, until the end
@@ -125,7 +130,7 @@ class LogDirectory:
     def _lose(self, error: ReplogError) -> None:
         """One of several whose disk failed is offline from the start; anything else ends the start."""
         self.abandon()
-        if self._log_dirs == 1 or not is_of_the_disk(error):
+        if self._log_dirs == 1 or not isinstance(error, LogStorageError) or not isinstance(error.__cause__, OSError):
             raise error
         for lost in (self._logs, self._topic_ids, self._futures, self.failed):
             lost.clear()
@@ -154,24 +159,28 @@ class LogDirectory:
         return UUID(bytes=self._randbytes(16), version=4)
 
     def load(
-        self, configs: Callable[[TopicPartition], TopicConfig], on_progress: Report | None = None
+        self,
+        configs: Callable[[TopicPartition], TopicConfig],
+        on_progress: Report | None = None,
+        placed: PlacedHere = lambda _tp, _version: None,
     ) -> dict[TopicPartition, Log]:
         """Open the log of every partition directory, recovering what an unclean stop may have torn. Nothing if it is
         `offline`, or is from now on because its disk fails.
 
-        A directory that cannot be loaded is reported, kept in `failed`, and left as it is. One that is missing makes
+        A directory that cannot be loaded is reported, kept in `failed`, and left as it is, for `reopen`. One that is
+        missing makes
         the last stop count as unclean for the controller (`previous_stop`). An unreadable checkpoint of
         recovery points or log starts counts as empty; one of high watermarks raises DamagedCheckpoint (1.3).
         """
         report = on_progress or (lambda _: None)
         if self.offline is None:
             try:
-                self._load(configs, report)
+                self._load(configs, placed, report)
             except ReplogError as error:
                 self._lose(error)
         return dict(self._logs)
 
-    def _load(self, configs: Callable[[TopicPartition], TopicConfig], report: Report) -> None:
+    def _load(self, configs: Callable[[TopicPartition], TopicConfig], placed: PlacedHere, report: Report) -> None:
         try:
             high_watermarks = self._high_watermarks.read()
         except DamagedCheckpoint as damage:
@@ -186,30 +195,14 @@ class LogDirectory:
         except DamagedCheckpoint as damage:
             report(f"{damage.message}; taking it as empty: compacted logs are cleaned from their beginning")
         with storage_errors(self.path):
-            directories = sorted(path for path in self.path.iterdir() if path.is_dir())
+            directories = sorted(path for path in self.path.iterdir() if path.is_dir() or path.is_symlink())
+
+        with suppress(ReplogError):
+            self._known = read_position(self.path).version
 
         def opened(path: Path, tp: TopicPartition) -> FutureLog | None:
-            try:
-                topic_id = read_topic_id(path)
-            except DamagedTopicId:
-                if has_records(path):
-                    raise
-                topic_id = None
-            if topic_id is None:
-                if has_records(path):
-                    raise LogStorageError(f"{path} has records and no partition.metadata; move it away")
-                return None  # a creation that a crash interrupted
-            log = Log.open(
-                path,
-                configs(tp),
-                clean=self.clean,
-                cleaned=self.cleaned_offsets.get(tp) is not None,
-                recovery_point=recovery_points.get(tp, 0),
-                log_start_offset=log_starts.get(tp, 0),
-                high_watermark=high_watermarks.get(tp, 0),
-                on_progress=report,
-            )
-            return FutureLog(log, topic_id)
+            offsets = Offsets(recovery_points.get(tp, 0), log_starts.get(tp, 0), high_watermarks.get(tp, 0))
+            return self._open(path, tp, configs(tp), offsets, placed, report, clean=self.clean)
 
         for number, path in enumerate(directories, 1):
             self._load_directory(path, opened, report)
@@ -230,6 +223,28 @@ class LogDirectory:
         for tp, log in self._logs.items():
             self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # what comes there next is dirty
 
+    def _open(
+        self,
+        path: Path,
+        tp: TopicPartition,
+        config: TopicConfig,
+        offsets: Offsets,
+        placed: PlacedHere,
+        report: Report,
+        *,
+        clean: bool = False,
+    ) -> FutureLog | None:
+        opened = open_replica(
+            path,
+            config,
+            offsets,
+            clean=clean,
+            cleaned=self.cleaned_offsets.get(tp) is not None,
+            placed=lambda: placed(tp, self._known),
+            report=report,
+        )
+        return FutureLog(*opened) if opened is not None else None
+
     def _load_directory(self, path: Path, opened: Opened, report: Report) -> None:
         """One subdirectory: a log, a future log, the rest of a deletion, or something else."""
         set_aside = SET_ASIDE.fullmatch(path.name)
@@ -239,7 +254,7 @@ class LogDirectory:
             self._strays += not doomed
             report(f"{'removing' if doomed else 'passing over'} {path}, which was set aside")
             if doomed:
-                shutil.rmtree(path, ignore_errors=True)
+                self._discard(path)
             return
         try:
             tp = parse_directory_name(set_aside["replica"] if set_aside is not None else path.name)
@@ -249,7 +264,7 @@ class LogDirectory:
         try:
             loaded, reason = opened(path, tp), "it was never begun"
         except ReplogError as error:
-            if self._log_dirs > 1 and is_of_the_disk(error):
+            if is_of_the_disk(error):
                 raise
             loaded, reason = None, error.message
             if not is_future:
@@ -261,10 +276,16 @@ class LogDirectory:
             self._add(tp, loaded.topic_id, loaded.log)
         elif not is_future and tp not in self.failed and is_begun(path):
             report(f"removing {path}: its creation was interrupted")
-            shutil.rmtree(path, ignore_errors=True)
+            self._discard(path)
         elif is_future:  # the replica itself is elsewhere
             report(f"removing {path}, a copy in the making: {reason}")
-            shutil.rmtree(path, ignore_errors=True)
+            self._discard(path)
+
+    def _discard(self, path: Path) -> None:
+        with suppress(Passing):
+            remove([path])
+        if os.path.lexists(path):
+            self._doomed.append((path, 0, 0))
 
     def _add(self, tp: TopicPartition, topic_id: bytes, log: Log) -> None:
         self._attend(tp, log)
@@ -312,15 +333,17 @@ class LogDirectory:
         Raises LogStorageError where there are too many strays.
         """
         future = self._futures.pop(tp, None)
-        if future is None:
-            del self._topic_ids[tp]
-        log = self._logs.pop(tp) if future is None else future.log
-        log.abandon()
+        log = future.log if future is not None else self._logs.pop(tp, None)
+        topic_id = future.topic_id if future is not None else self._topic_ids.pop(tp, bytes(16))
+        if log is not None:
+            log.abandon()
+        self.failed.pop(tp, None)
         self._gone[tp] = None
-        is_stray = keep and future is None and log.log_end_offset > log.log_start_offset
+        holds_any = log is None or log.log_end_offset > log.log_start_offset
+        is_stray = future is None and holds_any and (keep or log is None)
         tail = f"-{tp.partition}.{deletion_id or self._new_id().hex}{STRAY_SUFFIX if is_stray else DELETE_SUFFIX}"
         renamed = self.path / (tp.topic[: MAX_FILE_NAME - len(tail)] + tail)
-        delay_ms: int | None = log.config.file_delete_delay_ms if future is None else 0
+        delay_ms: int | None = log.config.file_delete_delay_ms if log is not None and future is None else 0
         if is_stray:
             delay_ms = None
             self._strays += 1
@@ -329,17 +352,52 @@ class LogDirectory:
                     f"{self.path} has {MAX_STRAYS} directories that end in {STRAY_SUFFIX}, and that is the most; look "
                     "whether they have anything that is missed, and move them away"
                 )
-        change.doomed.append(Doomed(log, renamed, delay_ms))
+        directory = log.directory if log is not None else self.path / tp.directory_name
+        change.doomed.append(Doomed(tp, topic_id, log, directory, renamed, delay_ms))
 
     def commit(self, change: DirectoryChange, now_ms: int) -> None:
-        """The change was run: make known what it created."""
-        self._doomed += [(each.renamed, now_ms, each.delay_ms) for each in change.doomed if each.delay_ms is not None]
+        """The change was run: make known what it created, and what it could not delete."""
+        for each in change.doomed:
+            if each.tp not in change.kept:
+                self._doomed += [(each.renamed, now_ms, each.delay_ms)] if each.delay_ms is not None else []
+            elif each.log is None:
+                self.failed[each.tp] = change.kept[each.tp]
+            elif each.directory.name.endswith(FUTURE_SUFFIX):
+                self._futures[each.tp] = FutureLog(each.log, each.topic_id)
+            else:
+                self._logs[each.tp], self._topic_ids[each.tp] = each.log, each.topic_id
         for tp, log in change.logs.items():
             new = change.new[tp]
             if new.copy_name:
                 self._futures[tp] = FutureLog(log, new.topic_id)
             else:
                 self._logs[tp], self._topic_ids[tp] = log, new.topic_id
+
+    def reopen(self, tp: TopicPartition, config: TopicConfig, placed: PlacedHere, report: Report) -> FutureLog | None:
+        """Open a replica that has failed once more, as after a crash, in any thread; None if nothing is there any more.
+        `reopened` comes next. Raises ReplogError."""
+        failed = self._logs.get(tp)
+        if failed is not None:
+            failed.abandon()
+            failed.epochs.close()  # a late thread must not write there
+        path = self.path / tp.directory_name
+        if not os.path.lexists(path):
+            return None
+        offsets = Offsets(*(_read_or_empty(each, report).get(tp, 0) for each in self._checkpoints))
+        opened = self._open(path, tp, config, offsets, placed, report)
+        if opened is not None:
+            self.cleaned_offsets.lower_to(tp, opened.log.segments[-1].base_offset)
+        return opened
+
+    def reopened(self, tp: TopicPartition, opened: FutureLog | None) -> None:
+        """It is a replica like others again, once `checkpoint_all` has noted its offsets; or forget it."""
+        self.failed.pop(tp, None)
+        if opened is not None:
+            self._add(tp, opened.topic_id, opened.log)
+            return
+        self._gone[tp] = None
+        self._logs.pop(tp, None)
+        self._topic_ids.pop(tp, None)
 
     def forget(self, tp: TopicPartition) -> None:
         """The replica, or future log, of an offline directory is not wanted any more. Its files stay."""
@@ -380,9 +438,16 @@ class LogDirectory:
         name = f"{tp.directory_name}.{self._new_id().hex}{FUTURE_SUFFIX}"
         if len(name) > MAX_FILE_NAME:
             raise ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name {tp.topic!r} is too long to be moved")
-        if (self.path / tp.directory_name).exists():
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"{self.path / tp.directory_name} is in the way; move it away")
+        try:
+            self.check_room_for(tp)
+        except LogStorageError as error:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, error.message) from None
         return NewReplica(topic_id, config, copy_name=name)
+
+    def check_room_for(self, tp: TopicPartition) -> None:
+        """Raises LogStorageError if something has the name of this replica."""
+        if os.path.lexists(path := self.path / tp.directory_name):
+            raise LogStorageError(f"{path} is in the way; move it away", path)
 
     def promote_future(self, tp: TopicPartition) -> Log:
         """Make it the partition's log, and give its directory the plain name, durably."""
@@ -420,7 +485,7 @@ class LogDirectory:
 
     def save_epochs(self) -> None:
         """Make noted epochs durable, in any thread. A log that is renamed meanwhile is saved the next time."""
-        logs = {log: log.epochs.path for log in list(self._unsaved)}
+        logs = {log: log.epochs.path for log in list(self._unsaved) if log.failure is None}
         for log in logs:
             self._unsaved.pop(log, None)
         failures = save_all((log.epochs for log in logs), self._fd)
@@ -469,16 +534,18 @@ class LogDirectory:
     def close(self, broker_epoch: int, incarnation_id: bytes = b"") -> None:
         """An orderly stop (FN-3): close every log durably, write the checkpoints, then the marker; unlock.
 
-        If a log cannot be closed, the others are, no marker is written, and the error is raised.
+        If a log cannot be closed, the others are, no marker is written, and the error is raised. One that failed before
+        is let go of; without a marker the next start recovers it.
         """
-        logs = Together(self._all().values())
+        logs = Together(log for log in self._all().values() if log.failure is None)
+        offline = any(log.failure is not None for log in self._all().values())
         try:
             save_all((log.epochs for log in self._unsaved), self._fd)  # what fails fails again
             logs.each(lambda log: log.begin_close())
             durable = logs.are_durable(self._fd)
             logs.each(lambda log: log.finish_close(durable=durable))
             self.checkpoint_all()
-            if not logs.failures and (self.clean or (self._loaded and not self.failed)):
+            if not logs.failures and not offline and (self.clean or (self._loaded and not self.failed)):
                 with storage_errors(self.path):
                     write_marker(self.path, broker_epoch, self._log_dirs, incarnation_id)
         finally:

@@ -25,7 +25,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.cleaned_offsets import CleanedOffsets
-from replog.log.directories.log_directory import FutureLog, LogDirectory, RandomBytes, Report
+from replog.log.directories.log_directory import FutureLog, LogDirectory, PlacedHere, RandomBytes, Report
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files.replacing import fsync_directory
 from replog.log.log import Log
@@ -115,6 +115,14 @@ class LogManager:
         """The one that `path` lies in."""
         return next((d for d in self.directories if path is not None and path.is_relative_to(d.path)), None)
 
+    def partition_at(self, path: Path | None) -> TopicPartition | None:
+        """The replica that this file belongs to."""
+        home = self.directory_of(path)
+        if home is None or path is None or path == home.path:
+            return None
+        directory = home.path / path.relative_to(home.path).parts[0]
+        return next((tp for tp, log in home.logs.items() if log.directory == directory), None)
+
     def get(self, tp: TopicPartition) -> Log | None:
         home = self._home(tp)
         return home.get(tp) if home is not None else None
@@ -137,12 +145,21 @@ class LogManager:
     def _home(self, tp: TopicPartition) -> LogDirectory | None:
         return next((directory for directory in self.directories if tp in directory.logs), None)
 
+    def _failed_home(self, tp: TopicPartition) -> LogDirectory | None:
+        """Of a replica that could not be loaded."""
+        return next((directory for directory in self.working if tp in directory.failed), None)
+
     def _future_home(self, tp: TopicPartition) -> LogDirectory | None:
         return next((directory for directory in self.directories if tp in directory.futures), None)
 
     # -- loading
 
-    def load(self, configs: Callable[[TopicPartition], TopicConfig], on_progress: Report | None = None) -> None:
+    def load(
+        self,
+        configs: Callable[[TopicPartition], TopicConfig],
+        on_progress: Report | None = None,
+        placed: PlacedHere = lambda _tp, _version: None,
+    ) -> None:
         """`LogDirectory.load` for every directory, after finishing the swaps that a crash interrupted.
 
         Raises LogStorageError, naming both, if two directories have a log of the same partition, and if no disk works.
@@ -150,7 +167,7 @@ class LogManager:
         self._finish_swaps(on_progress or (lambda _: None))
         homes: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
-            directory.load(configs, on_progress)
+            directory.load(configs, on_progress, placed)
             for tp in (*directory.logs, *directory.failed):
                 if tp in homes:
                     raise LogStorageError(
@@ -165,7 +182,7 @@ class LogManager:
             for tp, future in list(directory.futures.items()):
                 home = homes.get(tp)
                 if home is not None and tp in home.failed:
-                    continue  # the broker does not start
+                    continue  # it is a replica's copy again when that can be read
                 if home in (None, directory) or tp in moving or home.topic_id(tp) != future.topic_id:
                     directory.plan_deletion(tp, self._part(void, directory))  # a copy of a log that is gone
                 moving[tp] = directory
@@ -191,7 +208,7 @@ class LogManager:
     def plan_deletion(self, tp: TopicPartition, change: LogChange, *, keep: bool = False) -> None:
         """Delete the replica and its future log. They are forgotten at once. Raises and keeps as
         `LogDirectory.plan_deletion`."""
-        for directory in (self._home(tp), self._future_home(tp)):
+        for directory in (self._home(tp) or self._failed_home(tp), self._future_home(tp)):
             if directory is not None and directory.offline is not None:
                 directory.forget(tp)
             elif directory is not None:
@@ -235,6 +252,11 @@ class LogManager:
             if wished is not None and wished.offline is None
             else min(self.working or self.directories, key=replicas)
         )
+
+    def reopening(self, tp: TopicPartition) -> LogDirectory | None:
+        """Where this replica may be reopened, if it has failed and its disk works."""
+        home = self._home(tp) or self._failed_home(tp)
+        return home if home is not None and home.offline is None else None
 
     # -- moves
 
@@ -300,7 +322,7 @@ class LogManager:
         """Let the prepared future log replace the current one, which is deleted. `swapped` comes next.
 
         It takes over the epochs (KAFKA-15608), the high watermark, the log start, the producers, and how far the log is
-        clean.
+        clean. Raises LogStorageError; if something is in the way, before anything has changed.
         """
         home, target, current, future = self._moving(tp)
         future.log.update_high_watermark(current.high_watermark)
@@ -308,10 +330,13 @@ class LogManager:
         future.log.epochs.replace(current.epochs.entries)
         future.log.replace_producers(current.producers)
         cleaned = home.cleaned_offsets.get(tp)
+        target.check_room_for(tp)
         change = home.change()
         home.plan_deletion(tp, change, future.id)
         change.take_away()
         home.commit(change, now_ms)
+        for failure in change.kept.values():
+            raise failure
         log = target.promote_future(tp)
         if cleaned is not None:
             target.cleaned_offsets.raise_to(tp, min(cleaned, log.segments[-1].base_offset))

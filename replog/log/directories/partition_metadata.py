@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from replog.log.errors import LogStorageError, storage_errors
-from replog.log.files.replacing import make_file
+from replog.log.files.replacing import make_file, write_atomically
 
 PARTITION_METADATA = "partition.metadata"
 MAX_BYTES = 4096
@@ -13,7 +13,9 @@ _CONTENT = re.compile(rb"version: (?P<version>[0-9]{1,9})\ntopic_id: (?P<id>[A-Z
 
 
 class DamagedTopicId(LogStorageError):
-    """A file that does not name a topic id."""
+    """A file that does not name a topic id; `blank`: it says nothing at all, as power losses leave files."""
+
+    blank = False
 
 
 def format_topic_id(topic_id: bytes) -> str:
@@ -33,16 +35,27 @@ def read_topic_id(directory: Path) -> bytes | None:
     match = _CONTENT.fullmatch(content)
     topic_id = base64.urlsafe_b64decode(match["id"] + b"==") if match else bytes(16)
     if topic_id == bytes(16):
-        raise DamagedTopicId(
-            f"{path} does not name a topic id; if the replica has copies elsewhere, move its directory away"
-        )
+        damage = DamagedTopicId(f"{path} does not name a topic id; see replog log set-topic-id --help", path)
+        damage.blank = not content.strip(b"\0\r\n\t ")
+        raise damage
     return topic_id
 
 
 def write_topic_id(directory: Path, topic_id: bytes) -> None:
     """Write the file, without waiting for the disk. ValueError unless the id is 16 bytes that are not all zero."""
-    if len(topic_id) != 16 or topic_id == bytes(16):
-        raise ValueError(f"topic id {topic_id.hex()!r} is not 16 bytes, or all zero")
     path = directory / PARTITION_METADATA
     with storage_errors(path):
-        make_file(path, f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode())
+        make_file(path, _content(topic_id))
+
+
+def replace_topic_id(directory: Path, topic_id: bytes) -> None:
+    """Replace the file, whatever stands there, durably. Raises as `write_topic_id`."""
+    path = directory / PARTITION_METADATA
+    with storage_errors(path):
+        write_atomically(path, _content(topic_id))
+
+
+def _content(topic_id: bytes) -> bytes:
+    if len(topic_id) != 16 or topic_id == bytes(16):
+        raise ValueError(f"topic id {topic_id.hex()!r} is not 16 bytes, or all zero")
+    return f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode()

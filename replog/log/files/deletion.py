@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from replog.log.errors import storage_errors
+from replog.log.errors import LogStorageError, is_of_the_disk, storage_errors
 from replog.log.files.names import DELETED_SUFFIX
 from replog.log.files.open_files import with_room
 
@@ -50,13 +50,27 @@ class DeletedFiles:
         return expired
 
 
-def remove(paths: Iterable[Path]) -> int:
-    """Remove files, and directories with all that is in them; returns how many. In any thread: it takes long."""
-    listed = list(paths)
-    for path in listed:
-        with storage_errors(path), suppress(FileNotFoundError):  # somebody was faster
-            if path.is_dir():
-                with_room(path, partial(shutil.rmtree, path))
-            else:
-                path.unlink()
-    return len(listed)
+def remove(paths: Iterable[Path], left: dict[Path, str] | None = None) -> int:
+    """Remove files, and directories with all that is in them; returns how many. In any thread: it takes long.
+
+    Of a symbolic link the link goes, and what it points to stays, as in Kafka. `left` gets what is still there, and
+    why: strangers add files and change permissions. Raises LogStorageError for a failed disk, and TooManyOpenFiles.
+    """
+    removed = 0
+    for path in paths:
+        why = "its files come and go"
+        try:
+            with storage_errors(path), suppress(FileNotFoundError):  # somebody was faster, perhaps with a part of it
+                if path.is_dir() and not path.is_symlink():
+                    with_room(path, partial(shutil.rmtree, path))
+                else:
+                    path.unlink()
+        except LogStorageError as error:
+            if is_of_the_disk(error):
+                raise
+            why = error.message
+        if not os.path.lexists(path):
+            removed += 1
+        elif left is not None:
+            left[path] = why
+    return removed

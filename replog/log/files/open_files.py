@@ -252,7 +252,7 @@ class OpenFile:
             except OSError as error:
                 if error.errno in NO_ROOM:  # what was written is lost
                     trouble = f"{self.path}: {error}; make room there, then restart the broker"
-                    raise LogStorageError(trouble, Path(self.path)) from error
+                    raise LogStorageError(trouble, Path(self.path), of_the_disk=True) from error
                 raise
 
     def close(self) -> None:

@@ -21,10 +21,11 @@ from prometheus_client.core import Metric
 from replog.acl import Operation
 from replog.backoff import Backoff
 from replog.config import BrokerConfig, TopicConfig, topic_config
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_manager import LogManager
-from replog.log.errors import LogStorageError
+from replog.log.directories.replica import Placed
+from replog.log.errors import LogStorageError, is_of_the_disk
 from replog.metadata.image import MetadataImage
 from replog.metadata.incarnation import INCARNATION_ID_SIZE
 from replog.metadata.records import change_of
@@ -51,6 +52,7 @@ from replog.server.broker.disks.inspection_service import InspectionService
 from replog.server.broker.disks.log_dirs_service import LogDirsService
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.disks.moves import ReplicaMoves
+from replog.server.broker.disks.reopening import FIRST_MS, LAST_MS, Reopening
 from replog.server.broker.identity import Identity
 from replog.server.broker.listening import Listening
 from replog.server.broker.metrics import broker_metrics, directory_metrics
@@ -60,6 +62,7 @@ from replog.server.broker.replication.fetcher_manager import FetcherManager
 from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
 from replog.server.broker.replication.replica_service import ReplicaService
 from replog.server.clock import Clock
+from replog.server.logging import tell_each
 from replog.server.metrics.room import Room
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
@@ -176,16 +179,11 @@ class Broker:
             randbytes=self._chance.randbytes,
         )
         self.logs = logs
-        await in_thread(lambda: logs.load(self._topic_config, lambda line: log.info("loading logs", progress=line)))
+        await in_thread(lambda: logs.load(self._topic_config, _report, self._placed))
         for path, error in logs.offline.items():
             _log_offline(path, error)
-        if logs.failed:
-            faults = "; ".join(f"{tp}: {error.message}" for tp, error in logs.failed.items())
-            raise ReplogError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{len(logs.failed)} replicas cannot be loaded ({faults}); "
-                "move such a directory away to have its replica copied afresh",
-            )
+        failed = [{"partition": str(tp), "reason": error.message} for tp, error in logs.failed.items()]
+        tell_each(log.error, "replica offline, to be tried again", failed)
         broker_epoch = await self._lifecycle.register(
             self._image.cluster_id, self._listening.address, self._listening.endpoints, self._previous_stop(logs)
         )
@@ -217,6 +215,8 @@ class Broker:
         self._spawn(Housekeeping(self.manager, logs, flusher).run())
         self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
         self._spawn(moves.run())
+        again = Backoff(self._chance, FIRST_MS, LAST_MS)
+        self._spawn(Reopening(self.manager, logs, self._roles, self._placed, again).run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._listening.set_serving(True)
         await self._tell_ready()
@@ -241,6 +241,14 @@ class Broker:
         """If the topic is gone, the replica is left alone: holes in it are no damage, and no record is too old."""
         topic = self._image.topics.get(tp.topic)
         return topic_config(tp.topic, topic.configs if topic else {"cleanup.policy": "compact"})
+
+    def _placed(self, tp: TopicPartition, known: int) -> Placed | None:
+        """What a broker that knew the metadata up to a version has under this name: one that was made since may be
+        another topic."""
+        topic, state = self._image.topics.get(tp.topic), self._image.partitions.get(tp)
+        if topic is None or state is None or self.config.node_id not in state.replicas:
+            return None
+        return Placed(topic.topic_id, state.leader_epoch) if self._image.topic_versions[tp.topic] <= known else None
 
     def _new_fetcher(self, address: str) -> ReplicaFetcher:
         return ReplicaFetcher(
@@ -291,9 +299,13 @@ class Broker:
             self._fail(error)
 
     def _on_storage_error(self, error: ReplogError) -> None:
-        """The log directory with the error goes offline, and the controller is told (CT-27); with the last one, or
-        before everything is loaded, the broker fails."""
+        """A failed disk takes its log directory offline, and the controller is told (CT-27); with the last one, or
+        before everything is loaded, the broker fails. Any other failure is of one replica, or of a file that is
+        tried again by who needs it (D57)."""
         logs, path = self.logs, error.path if isinstance(error, LogStorageError) else None
+        if logs is not None and not is_of_the_disk(error):
+            self._lose_one(logs.partition_at(path), logs, error)
+            return
         failed = logs.directory_of(path) if logs is not None else None
         if failed is not None and failed.offline is not None:
             return
@@ -304,6 +316,16 @@ class Broker:
             failed.take_offline(error)
             for tp in failed.logs:
                 self._fetchers.stop(tp)
+            self._lifecycle.report_soon()
+
+    def _lose_one(self, tp: TopicPartition | None, logs: LogManager, error: ReplogError) -> None:
+        lost = logs.get(tp) if tp is not None else None
+        if tp is None or lost is None:
+            log.error("a file failed, to be tried again", reason=error.message)
+        elif lost.failure is None and isinstance(error, LogStorageError):
+            lost.flush_failed(error)  # which comes here again
+        else:
+            self._fetchers.stop(tp)
             self._lifecycle.report_soon()
 
     def _fail(self, error: BaseException) -> None:
@@ -367,7 +389,7 @@ class Broker:
         self.manager.authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
         return [
             *await broker_metrics(self.manager, self._lifecycle.standing.state),
-            *directory_metrics(self.logs.directories if self.logs is not None else ()),
+            *directory_metrics(self.logs.directories if self.logs is not None else (), self.manager.traffic),
             *await self._room.families(self.config.log_dirs),
             self._listening.connections(),
         ]
@@ -380,6 +402,10 @@ class Broker:
     @property
     def failed(self) -> bool:
         return self._failure.done()
+
+
+def _report(line: str) -> None:
+    log.info("loading logs", progress=line)
 
 
 def _log_offline(directory: Path, error: LogStorageError, **figures: int) -> None:

@@ -70,7 +70,7 @@ async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Me
     ]
 
 
-def directory_metrics(directories: Collection[LogDirectory]) -> Iterator[Metric]:
+def directory_metrics(directories: Collection[LogDirectory], traffic: Traffic) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "kafka_log_logmanager_offlinelogdirectorycount",
         "Log directories whose disk has failed",
@@ -82,6 +82,17 @@ def directory_metrics(directories: Collection[LogDirectory]) -> Iterator[Metric]
     for directory in directories:
         each.add_metric((str(directory.path),), directory.offline is not None)
     yield each
+    uncleanable = GaugeMetricFamily(
+        "kafka_log_logcleanermanager_uncleanable_partitions_count",
+        "Logs that a cleaning failed on, to be tried again",
+        labels=("logDirectory",),
+    )
+    for directory in directories:
+        uncleanable.add_metric((str(directory.path),), traffic.uncleanable.get(directory.path, 0))
+    yield uncleanable
+    yield GaugeMetricFamily(
+        "replog_undeleted_files", "Deleted replicas and files that cannot be removed", value=traffic.undeleted
+    )
 
 
 def _traffic(traffic: Traffic) -> Iterator[Metric]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from replog.cli.log_dump import dump_paths
+from replog.log.directories.partition_metadata import read_topic_id
 from tests.damage.vocabulary import flip
 from tests.replog.log.tools.verify.directories import broker, file, write_log_directory
 
@@ -176,3 +177,21 @@ def test_on_a_narrow_terminal_every_finding_is_a_line(flights):
     flip(log, 316 + 65)
     assert f"fault BATCH_CRC {log}, position 316, offset 26: stored CRC " in on_a_terminal(80, 1, "verify", flights)
     assert f"{log}: refused: at 316: the CRC of the batch" in on_a_terminal(80, 1, "rebuild-index", flights)
+
+
+def test_a_lost_topic_id_is_written_anew_and_no_other_is_overwritten(replog, flights):
+    path = flights / "partition.metadata"
+    before = path.read_bytes()
+    hexadecimal, short = read_topic_id(flights).hex(), before[-22:].decode()
+    for content, given in ((b"", hexadecimal), (bytes(43), short), (before, hexadecimal)):
+        path.write_bytes(content)
+        done = replog("log", "set-topic-id", "--topic-id", given, flights)
+        assert (done.returncode, path.read_bytes()) == (0, before), done.stderr
+    for directory, given, reason in (
+        (flights, "00" * 15 + "01", "belongs to topic"),
+        (flights, "x", "neither 32 hex digits"),
+        (flights.parent, hexadecimal, "not the directory of a partition"),
+    ):
+        done = replog("log", "set-topic-id", "--topic-id", given, directory)
+        assert (done.returncode, path.read_bytes()) == (2, before)
+        assert reason in done.stderr

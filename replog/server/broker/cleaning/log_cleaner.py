@@ -4,6 +4,7 @@ Another process does the long work. The loop only does the renames, a few for ea
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,14 +12,11 @@ from typing import Protocol
 
 import structlog
 
-from replog.errors import ErrorCode, ReplogError
 from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaning import CleanTask, SourceSegment
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import (
-    NO_ROOM,
-    OUT_OF_DESCRIPTORS,
     CorruptRecord,
     InvalidRecord,
     LogStorageError,
@@ -39,6 +37,9 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 
+FIRST_MS, LAST_MS = 15_000, 3_600_000  # until a log that a cleaning failed on is tried again
+
+
 class CleaningWorker(Protocol):
     """Carries out cleanings: a process, and in the simulator a thread."""
 
@@ -55,7 +56,7 @@ class LogCleaner:
         self._manager = manager
         self._logs = logs
         self._worker = worker
-        self._uncleanable: set[Log] = set()  # after an unexpected error, until the broker is restarted
+        self._uncleanable: dict[Log, tuple[int, int]] = {}  # how often it failed, and when it is tried again
 
     async def run(self) -> None:
         """Look for work every `log.cleaner.backoff.ms`, until cancelled. A disk error is reported as the broker's."""
@@ -65,6 +66,7 @@ class LogCleaner:
                 await asyncio.sleep(config.log_cleaner_backoff_ms / 1000)
                 while await self._clean_dirtiest():
                     pass
+                self._count_uncleanable()
         finally:
             await self._worker.close()
 
@@ -77,24 +79,36 @@ class LogCleaner:
         tp, replica, cleanable = dirtiest
         try:
             return await self._clean(tp, replica, cleanable)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (whatever it is)
+            failed = storage_error(replica.directory, error) if isinstance(error, OSError) else error
             if self._logs.get(tp) is not replica:
                 log.info("a replica was deleted during its cleaning", partition=str(tp))
             elif isinstance(error, FileNotFoundError) and not _is_lost(error, replica):
                 log.info("segments were removed during their cleaning", partition=str(tp), reason=str(error))
             elif isinstance(error, CleaningInterrupted):
                 log.warning("a cleaning was interrupted; it begins again", partition=str(tp), reason=str(error))
-            elif isinstance(error, Passing) or getattr(error, "errno", 0) in OUT_OF_DESCRIPTORS | NO_ROOM:
-                log.warning("cleaning a log is left for the next time", partition=str(tp), reason=str(error))
-            elif isinstance(error, OSError):
-                self._manager.on_storage_error(storage_error(replica.directory, error))
-            elif isinstance(error, ReplogError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._manager.on_storage_error(error)
+            elif isinstance(failed, Passing):
+                log.warning("cleaning a log is left for the next time", partition=str(tp), reason=failed.message)
+            elif isinstance(failed, LogStorageError) and (failed.of_the_disk or isinstance(error, FileNotFoundError)):
+                self._manager.on_storage_error(failed)
             else:
-                log.exception("a log cannot be cleaned; left alone until the next start", partition=str(tp))
-                self._uncleanable.add(replica)
-                self._manager.traffic.damage[CLEANING] += isinstance(error, CorruptRecord | InvalidRecord)
+                self._give_up(tp, replica, error)
         return False
+
+    def _give_up(self, tp: TopicPartition, replica: Log, error: Exception) -> None:
+        """It is tried again later and later: who mends the log, or makes room for its keys, need not restart."""
+        tries, _ = self._uncleanable.get(replica, (0, 0))
+        wait_ms = min(FIRST_MS << min(tries, 20), LAST_MS)
+        self._uncleanable[replica] = tries + 1, self._manager.clock.monotonic_ms() + wait_ms
+        log.error(
+            "a log cannot be cleaned, to be tried again", partition=str(tp), seconds=wait_ms // 1000, exc_info=error
+        )
+        self._manager.traffic.damage[CLEANING] += isinstance(error, CorruptRecord | InvalidRecord) and not tries
+
+    def _count_uncleanable(self) -> None:
+        there = {log for log in self._logs.logs.values() if log.failure is None} if self._uncleanable else ()
+        self._uncleanable = {replica: when for replica, when in self._uncleanable.items() if replica in there}
+        self._manager.traffic.uncleanable = Counter(replica.directory.parent for replica in self._uncleanable)
 
     async def _name_compacted(self) -> None:
         """The checkpoint names every compacted log, before the first hole: if the metadata are lost, only this tells
@@ -132,7 +146,9 @@ class LogCleaner:
 
     def _cleanable(self, tp: TopicPartition, replica: Log) -> Cleanable | None:
         """What may be cleaned of it, if that is worth it."""
-        if not replica.config.compacted or replica.failure or replica in self._uncleanable:
+        if not replica.config.compacted or replica.failure:
+            return None
+        if self._uncleanable.get(replica, (0, 0))[1] > self._manager.clock.monotonic_ms():
             return None
         if self._logs.get(tp) is not replica or self._logs.future(tp) is not None:
             return None  # one that is being moved waits (7.7)
@@ -154,6 +170,7 @@ class LogCleaner:
             replaced = False  # segments were cut while they were read
         if not replaced or not await self._note(tp, replica, task, end_offset):
             return False
+        self._uncleanable.pop(replica, None)
         log.info(
             "cleaned",
             partition=str(tp),

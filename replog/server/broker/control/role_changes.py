@@ -17,12 +17,13 @@ Changes are carried out one after the other. Very many new replicas are made in 
 between, and while clients are served the waves are smaller and leave room (`pace.py`). Other changes of leaders and
 followers, as after a crash, do not rest.
 
-If there is no room or no descriptor for a replica, it keeps its role, or has none, until a later try succeeds; any
-other failure of a disk takes its directory offline (CT-27).
+If there is no room or no descriptor for a replica, or a stranger's file is in its way, it keeps its role, or has none,
+until a later try succeeds; a failed disk takes its directory offline (CT-27).
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -35,9 +36,10 @@ from replog.backoff import Backoff
 from replog.config import topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import LogChange, NewReplica
+from replog.log.directories.log_directory import PlacedHere
 from replog.log.directories.log_manager import LogManager
 from replog.log.directories.metadata_position import Position
-from replog.log.errors import Passing
+from replog.log.errors import Passing, is_of_the_disk
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.records import change_of
@@ -112,12 +114,33 @@ class RoleChanges:
                 log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
 
     def _note_unreachable(self) -> None:
-        """What is not found may be on a disk that could not be read. Such a replica is offline (CT-27), not created
-        again: its records are still there when the disk is repaired."""
-        if self._logs.offline:
+        """What is not found may be on a disk that could not be read, and what is there may not be loadable. Such a
+        replica is offline (CT-27), not created again: its records are there when that is put right."""
+        failed = self._logs.failed
+        if self._logs.offline or failed:
             for tp in self._image.index.on_broker(self._broker_id):
-                if self._logs.topic_id(tp) is None:
+                if tp in failed or (self._logs.offline and self._logs.topic_id(tp) is None):
                     self._manager.unreachable[tp] = self._image.topics[tp.topic].topic_id
+
+    async def reopen(self, tp: TopicPartition, placed: PlacedHere) -> bool:
+        """Try a replica again that failed alone; False if that is not due (D57). Not while the cluster still counts on
+        it: the files may have lost what it had. Raises ReplogError while its cause lasts."""
+        async with self._turn:
+            state, directory = self._image.partitions.get(tp), self._logs.reopening(tp)
+            if state is None or directory is None or self._manager.is_counted_on(tp):
+                return False
+            config = topic_config(tp.topic, self._image.topics[tp.topic].configs)
+            opened = await in_thread(partial(directory.reopen, tp, config, placed, _report))
+            directory.reopened(tp, opened)
+            try:
+                await in_thread(directory.checkpoint_all)
+            except ReplogError:
+                if opened is not None:
+                    opened.log.abandon()
+                raise
+            self._manager.forget_lost(tp)
+            await self._change([], {tp: state})
+        return True
 
     async def apply(self, records: Sequence[MetadataRecord], *, is_all: bool = False) -> None:
         """One change of the metadata, whole: first what it needs of the disks, then the image and the roles.
@@ -285,8 +308,9 @@ class RoleChanges:
             self._manager.on_storage_error(broken)
         for tp, error in change.failures.items():
             if not isinstance(error, Passing):
-                self._manager.on_storage_error(error)
-                if self._logs.get(tp) is not None:
+                if is_of_the_disk(error):
+                    self._manager.on_storage_error(error)
+                if tp in self._manager.hosted:
                     continue  # it fails again when it is to lead, and is offline then
             self._refused[tp] = None
             self._any_refused.set()
@@ -347,7 +371,8 @@ class RoleChanges:
         async for tp in in_slices(changed):
             state = self._image.partitions.get(tp)
             hosted = self._manager.hosted.get(tp)
-            is_offline = tp in self._manager.unreachable or (hosted is not None and hosted.is_offline)
+            loaded = hosted.log if hosted is not None else self._logs.get(tp)
+            is_offline = tp in self._manager.unreachable or (loaded is not None and loaded.failure is not None)
             is_here = tp not in self._refused and tp not in self._coming and not is_offline
             if state is not None and self._broker_id in state.replicas and is_here:
                 (leading if state.leader == self._broker_id else following).append((tp, state))
@@ -424,6 +449,10 @@ class RoleChanges:
             self._fetchers.stop(hosted.topic_partition)
         elif start_over or not self._fetchers.is_fetching(hosted.topic_partition, leader):
             self._fetchers.fetch(hosted, leader)
+
+
+def _report(line: str) -> None:
+    log.info("loading a replica again", progress=line)
 
 
 def _of_kind(changes: Iterable[Change], kind: str) -> dict[Any, Any]:

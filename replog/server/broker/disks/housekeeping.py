@@ -4,7 +4,7 @@ The work of every second looks only at logs that have changed, and at those with
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from replog.log.log import Log
 from replog.properties import MAX_LONG
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.logging import tell_each
 from replog.server.slices import in_slices
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
@@ -28,6 +29,7 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 FILES_INTERVAL_MS = 1000
+FIRST_MS, LAST_MS = 5000, 600_000  # until what could not be removed is tried again
 REMOVED = 10  # deleted replicas and files at a time: some milliseconds of work
 UNSAVED_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
 
@@ -42,6 +44,7 @@ class Housekeeping:
         self._logs = logs
         self._flusher = flusher
         self._expired: list[Path] = []  # to be removed
+        self._stuck: dict[Path, tuple[int, int]] = {}  # what could not be: how often, and when it is tried again
         self._restless: dict[tuple[TopicPartition, Log], int] = {}  # logs to look at, and since when
         self._unsaved = asyncio.Event()
         self._unsaved.set()  # perhaps
@@ -187,10 +190,24 @@ class Housekeeping:
             self._expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
             if not _has_something_due(log):
                 self._restless.pop((tp, log), None)
+        self._expired += [path for path, (_, due_ms) in self._stuck.items() if due_ms <= now_ms]
         firsts = range(0, len(self._expired), REMOVED)
         async for _ in self._manager.pace.in_slices(firsts):
-            await in_thread(partial(remove, self._expired[:REMOVED]))
+            left: dict[Path, str] = {}
+            tried = self._expired[:REMOVED]
+            await in_thread(partial(remove, tried, left))
+            self._note_stuck(tried, left, now_ms)
             del self._expired[:REMOVED]  # not before: without descriptors they are tried again
+        self._manager.traffic.undeleted = len(self._stuck)
+
+    def _note_stuck(self, tried: Sequence[Path], left: Mapping[Path, str], now_ms: int) -> None:
+        """What strangers keep from being removed is named, and tried again later and later (D57)."""
+        for path in tried:
+            tries, _ = self._stuck.pop(path, (0, 0))
+            if path in left:
+                self._stuck[path] = tries + 1, now_ms + min(FIRST_MS << min(tries, 20), LAST_MS)
+        told = [{"path": str(path), "reason": reason} for path, reason in left.items()]
+        tell_each(log.warning, "cannot be deleted, to be tried again", told)
 
 
 def _has_something_due(log: Log) -> bool:

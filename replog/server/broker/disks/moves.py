@@ -139,9 +139,11 @@ class ReplicaMoves:
         if tp not in self._manager.hosted:
             return  # deleted meanwhile, and the directory renamed
         current = self._logs.get(tp)
-        if current is None or current.failure is not None:  # in the middle of a swap, or not the copy's fault
+        if current is None:  # in the middle of a swap, which a start finishes: the broker stops
+            raise error
+        if current.failure is not None:  # not the copy's fault
             self._moves.pop(tp, None)
-            self._manager.on_storage_error(error)
+            self._manager.went_offline(tp, error)
         elif self._is_under_way(tp, move):
             await self._call_off(tp, error.message)
 

@@ -22,6 +22,7 @@ from leader.resignation import should_resign, silence_ms
 from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import ANY_TOPIC, FetchPartition, Shared
+from replog.log.errors import is_of_the_disk
 from replog.log.files.cold import ColdRead
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_HEIRS, PartitionState
@@ -86,8 +87,8 @@ class ReplicaManager:
         self.shared: Shared | None = None  # while several sessions are told
         self._woken = False  # a `_follow_up` is to come
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
-        self._offline: dict[TopicPartition, None] = {}  # their disk failed, and perhaps they were deleted since
-        self.unreachable: dict[TopicPartition, bytes] = {}  # perhaps on a disk that failed before the start; topic ids
+        self._offline: dict[TopicPartition, None] = {}  # their files failed, and perhaps they were deleted since
+        self.unreachable: dict[TopicPartition, bytes] = {}  # a start could not load them; topic ids
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
 
     @property
@@ -330,8 +331,10 @@ class ReplicaManager:
         self._tell(sessions)
 
     def went_offline(self, tp: TopicPartition, error: ReplogError) -> None:
-        """The disk failed: the replica neither leads nor follows until the next start, and all requests that wait on
-        the partition are answered (§1.4)."""
+        """Its files failed: the replica neither leads nor follows until it is opened again, and all requests that wait
+        on the partition are answered (§1.4)."""
+        if not is_of_the_disk(error):
+            log.error("replica offline, to be tried again", partition=str(tp), reason=error.message)
         self.on_storage_error(error)
         hosted = self.hosted.get(tp)
         if hosted is not None:
@@ -340,14 +343,25 @@ class ReplicaManager:
         self.role_changed(tp)
 
     def offline_replicas(self) -> Iterator[tuple[TopicPartition, bytes]]:
-        """Those whose disk failed and on which the cluster still counts, with their topics' ids (CT-27)."""
-        me = self.config.node_id
+        """Those whose files failed and on which the cluster still counts, with their topics' ids (CT-27)."""
+        return ((tp, topic_id) for tp, topic_id in self.lost() if self.is_counted_on(tp))
+
+    def lost(self) -> Iterator[tuple[TopicPartition, bytes]]:
+        """All replicas whose files failed."""
         failed = ((tp, self.hosted.get(tp)) for tp in self._offline)
         since_start = ((tp, hosted.topic_id) for tp, hosted in failed if hosted is not None and hosted.is_offline)
-        for tp, topic_id in chain(since_start, self.unreachable.items()):
-            state = self.image.partitions.get(tp)
-            if state is not None and me in (state.leader, *state.isr, *state.elr):
-                yield tp, topic_id
+        return chain(since_start, self.unreachable.items())
+
+    def is_counted_on(self, tp: TopicPartition) -> bool:
+        """Whether this replica leads, by the metadata, or may have to."""
+        state = self.image.partitions.get(tp)
+        return state is not None and self.config.node_id in (state.leader, *state.isr, *state.elr)
+
+    def forget_lost(self, tp: TopicPartition) -> None:
+        """It is opened again, or gone."""
+        self.unreachable.pop(tp, None)
+        self._offline.pop(tp, None)
+        self.hosted.pop(tp, None)
 
     def role_changed(self, tp: TopicPartition) -> None:
         """Answer waiting requests now, not at their timeout: this broker leads no more (§2.3 step 6)."""

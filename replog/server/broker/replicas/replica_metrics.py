@@ -81,7 +81,7 @@ class ReplicaMetrics:
             ("underminisrpartitioncount", "… with fewer in sync than acks=all needs", self.under_min_isr),
             ("atminisrpartitioncount", "… with just as many as acks=all needs", self.at_min_isr),
             ("reassigningpartitions", "… that move", self.reassigning),
-            ("offlinereplicacount", "Replicas here whose disk has failed", self.offline),
+            ("offlinereplicacount", "Replicas here whose disk or files have failed", self.offline),
         ):
             yield GaugeMetricFamily(f"kafka_server_replicamanager_{name}", text, value=value)
         lag = GaugeMetricFamily(

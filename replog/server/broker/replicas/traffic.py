@@ -1,8 +1,9 @@
 """What passes through a broker: counted by batch, by partition of an answer and by request, never by record."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from replog.errors import ErrorCode
 from replog.fetch import SessionRow
@@ -43,6 +44,8 @@ class Traffic:
     flushes: Times = field(default_factory=Times)  # of logs, those of a disk together
     isr_shrinks: int = 0
     isr_expands: int = 0
+    undeleted: int = 0  # deleted replicas and files that cannot be removed, now
+    uncleanable: Mapping[Path, int] = field(default_factory=dict)  # logs that a cleaning failed on, by directory
 
     def topic(self, name: str) -> TopicTraffic:
         known = self.topics.get(name)

@@ -1,7 +1,9 @@
 """What a change of metadata does to the files: planned, carried out, and taken over (EP-3, LG-17, CT-18)."""
 
+import errno
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -229,11 +231,35 @@ def test_what_a_failed_disk_does_not_take_is_no_passing_trouble(manager):
     assert sorted(manager.logs) == [tp for tp in MANY if tp != MANY[1]], "the others are here"
 
 
-def test_a_replica_that_cannot_go_is_an_error(manager):
-    log = created(manager, TP, ID, CONFIG)
-    log.directory.rename(log.directory.with_name("elsewhere"))
-    with pytest.raises(LogStorageError, match="No such file"):
+def failing_rename(error: int) -> Callable[[Path, Path], None]:
+    def rename(self: Path, target: Path) -> None:
+        raise OSError(error, os.strerror(error), str(self))
+
+    return rename
+
+
+def test_a_replica_that_a_failed_disk_keeps_is_an_error(manager, monkeypatch):
+    created(manager, TP, ID, CONFIG)
+    monkeypatch.setattr(Path, "rename", failing_rename(errno.EIO))
+    with pytest.raises(LogStorageError, match="Input/output"):
         carry_out(planned(manager, [TP]))
+
+
+def test_a_replica_that_cannot_go_keeps_its_name_and_nobody_else_and_goes_the_next_time(manager, monkeypatch):
+    """D57: as where somebody has taken the directory's permissions."""
+    gone = created(manager, MANY[1], ID, CONFIG)
+    shutil.rmtree(gone.directory)
+    log = created(manager, TP, ID, CONFIG)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", failing_rename(errno.EACCES))
+        change = planned(manager, [TP], new={MANY[0]: NewReplica(ID, CONFIG)})
+        carried_out(manager, change)
+    assert "look to its owner" in change.failures[TP].message
+    assert set(manager.logs) == {MANY[0], MANY[1], TP}
+    assert (manager.topic_id(TP), log.failure is not None) == (ID, True)
+    carried_out(manager, again := planned(manager, [TP, MANY[1]]))
+    assert (again.failures, set(manager.logs)) == ({}, {MANY[0]}), "a directory that is gone is gone"
+    assert not log.directory.with_name(TP.directory_name).exists()
 
 
 def test_everything_is_written_before_the_disk_is_first_waited_for(manager):

@@ -210,7 +210,7 @@ def test_what_the_checkpoints_could_not_forget_they_forget_the_next_time(disks, 
     directories.checkpoint_recovery_points()
 
     def failing(*_: object) -> None:
-        raise LogStorageError("no space left on device")
+        raise LogStorageError("input/output error", of_the_disk=True)
 
     with monkeypatch.context() as patch:
         patch.setattr(LogDirectory, "checkpoint_all", failing)

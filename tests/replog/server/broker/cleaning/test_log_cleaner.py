@@ -16,7 +16,7 @@ from replog.rpc.v1 import inspection_pb2 as pb
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
-from replog.server.broker.cleaning.log_cleaner import LogCleaner
+from replog.server.broker.cleaning.log_cleaner import FIRST_MS, LogCleaner
 from replog.server.slices import SLICE
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
@@ -140,6 +140,26 @@ async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(clu
     assert not list(log.directory.glob("*.cleaned"))
     assert not cluster.brokers[1].failed
     assert cluster.brokers[1].manager.traffic.damage["cleaning"] == 1
+    assert dict(cluster.brokers[1].manager.traffic.uncleanable) == {log.directory.parent: 1}
+
+
+async def test_a_cleaning_that_failed_is_tried_again_later_and_later_until_the_log_is_mended(cluster, monkeypatch):
+    broker, latest = await begin(cluster)
+    log, now_ms = cluster.log(1, TP), broker.manager.clock.monotonic_ms()
+    monkeypatch.setattr(broker.manager.clock, "monotonic_ms", lambda: now_ms)
+    path = log.segments[0].path
+    flip(path, 100)
+    async with cleaner_of(broker, CleaningProcess()) as cleaner:
+        for wait_ms in (FIRST_MS, 2 * FIRST_MS, 4 * FIRST_MS):
+            assert not await cleaner._clean_dirtiest()
+            now_ms += wait_ms - 1
+            assert await cleaner._dirtiest() is None
+            now_ms += 1
+        flip(path, 100)
+        assert await cleaner._clean_dirtiest()
+        cleaner._count_uncleanable()
+    assert (latest_of(log), broker.manager.traffic.uncleanable) == (latest, {})
+    assert broker.manager.traffic.damage["cleaning"] == 1, "of one log it is counted once"
 
 
 async def test_each_segment_that_was_cleaned_is_noted_at_once(cluster):
@@ -212,7 +232,7 @@ async def test_a_cleaning_process_that_is_killed_fails_nobody(cluster):
 
     async with cleaner_of(broker, Killed()) as cleaner:
         assert not await cleaner._clean_dirtiest()
-        assert (cleaner._uncleanable, broker.failed, len(killed)) == (set(), False, 1)
+        assert (cleaner._uncleanable, broker.failed, len(killed)) == ({}, False, 1)
         assert await cleaner._clean_dirtiest()
     assert latest_of(log) == latest
     assert not list(log.directory.glob("*.cleaned"))
@@ -225,13 +245,13 @@ async def test_a_cleaning_process_that_cannot_be_started_fails_nobody(cluster, m
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", "/dev/null")
             assert not await cleaner._clean_dirtiest()
-        assert (cleaner._uncleanable, broker.failed) == (set(), False)
+        assert (cleaner._uncleanable, broker.failed) == ({}, False)
         assert await cleaner._clean_dirtiest()
     assert latest_of(cluster.log(1, TP)) == latest
 
 
 async def test_segments_that_change_or_vanish_during_a_cleaning(cluster):
-    """CL-2: after a truncation the log is cleaned some other time; a file that the disk has lost fails the broker,
+    """CL-2: after a truncation the log is cleaned some other time; a file that the disk has lost fails the replica,
     instead of being tried for ever before all other logs."""
     broker, _ = await begin(cluster)
     async with cleaner_of(broker, CleaningProcess()) as cleaner:
@@ -241,12 +261,12 @@ async def test_segments_that_change_or_vanish_during_a_cleaning(cluster):
         await asyncio.sleep(0)
         log.truncate_to(log.segments[0].size // 1000)
         assert not await running
-        assert (cleaner._uncleanable, broker.failed) == (set(), False)
+        assert (cleaner._uncleanable, broker.failed) == ({}, False)
         assert await cleaner._dirtiest() is None
         await fill(cluster, 40)
         log.segments[1].path.unlink()
         assert not await cleaner._clean_dirtiest()
-        assert broker.failed
+        assert (log.failure is not None, broker.failed) == (True, False)
 
 
 async def test_others_have_their_turn_while_all_logs_are_looked_at_and_what_happens_then_counts(cluster):
@@ -265,7 +285,7 @@ async def test_others_have_their_turn_while_all_logs_are_looked_at_and_what_happ
             return dirtiest and dirtiest[0]
 
         assert await look() == TP
-        assert await look(lambda: cleaner._uncleanable.add(cluster.log(1, TP))) is None
+        assert await look(lambda: cleaner._uncleanable.update({cluster.log(1, TP): (1, 2**60)})) is None
 
 
 async def test_a_broker_that_stops_does_not_wait_for_a_cleaning(cluster):

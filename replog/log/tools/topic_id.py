@@ -1,0 +1,52 @@
+"""`partition.metadata` of a replica, written again by somebody who knows the topic's id."""
+
+import os
+import re
+from base64 import urlsafe_b64decode
+from contextlib import suppress
+from pathlib import Path
+
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.partition_metadata import (
+    PARTITION_METADATA,
+    DamagedTopicId,
+    format_topic_id,
+    read_topic_id,
+    replace_topic_id,
+)
+from replog.log.tools.verify.paths import path_kind
+
+_HEX, _BASE64 = re.compile(r"[0-9a-f]{32}"), re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+def parse_topic_id(text: str) -> bytes:
+    """As `replog topic describe` and Kafka show it. Raises INVALID_REQUEST."""
+    topic_id = bytes.fromhex(text) if _HEX.fullmatch(text) else b""
+    if _BASE64.fullmatch(text):
+        topic_id = urlsafe_b64decode(text + "==")
+    if topic_id in (b"", bytes(16)):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"topic id {text!r} is neither 32 hex digits nor 22 characters of base64; see replog topic describe",
+        )
+    return topic_id
+
+
+def restore_topic_id(directory: Path, topic_id: bytes) -> None:
+    """Write the file where none names a topic; a running broker then opens the replica. Raises INVALID_REQUEST for what
+    is no partition's directory, and where another topic is named, and LogStorageError."""
+    if path_kind(directory) != "partition":
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{directory} is not the directory of a partition")
+    try:
+        there = read_topic_id(directory)
+    except DamagedTopicId:
+        there = None
+    if there not in (None, topic_id):
+        raise ReplogError(
+            ErrorCode.INVALID_REQUEST,
+            f"{directory} belongs to topic {format_topic_id(there or b'')}; if that is wrong, move the directory away",
+        )
+    replace_topic_id(directory, topic_id)
+    with suppress(PermissionError):  # nor does a broker lose what root has repaired
+        owner = directory.stat()
+        os.chown(directory / PARTITION_METADATA, owner.st_uid, owner.st_gid)

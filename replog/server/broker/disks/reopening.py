@@ -1,0 +1,59 @@
+"""Replicas that failed alone, their disk being sound, are tried again with a backoff until they work (D57)."""
+
+import asyncio
+
+import structlog
+
+from replog.backoff import Backoff
+from replog.errors import ReplogError
+from replog.log.directories.log_directory import PlacedHere
+from replog.log.directories.log_manager import LogManager
+from replog.metadata.values import NO_LEADER
+from replog.server.broker.control.role_changes import RoleChanges
+from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.logging import tell_each
+
+log = structlog.get_logger()
+
+FIRST_MS, LAST_MS = 1000, 60_000  # between two tries
+
+
+class Reopening:
+    """`run` it while the broker runs."""
+
+    def __init__(
+        self, manager: ReplicaManager, logs: LogManager, roles: RoleChanges, placed: PlacedHere, backoff: Backoff
+    ) -> None:
+        self._manager = manager
+        self._logs = logs
+        self._roles = roles
+        self._placed = placed
+        self._backoff = backoff
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(self._backoff.next_s())
+            if not await self._try_all():
+                self._backoff.reset()
+
+    async def _try_all(self) -> bool:
+        """Whether any is left."""
+        lost = [tp for tp, _ in self._manager.lost() if self._logs.reopening(tp) is not None]
+        back, left = list[dict[str, object]](), list[dict[str, object]]()
+        for tp in lost:
+            try:
+                if await self._roles.reopen(tp, self._placed):
+                    back.append({"partition": str(tp)})
+            except ReplogError as error:
+                left.append({"partition": str(tp), "reason": error.message})
+        tell_each(log.info, "replica works again", back)
+        tell_each(log.warning, "replica still offline", left)
+        states = {tp: self._manager.image.partitions.get(tp) for tp in lost}
+        alone = [
+            {"partition": str(tp), "remedy": "restart this broker, and it may lead again"}
+            for tp, state in states.items()
+            if tp in self._manager.hosted and state is not None and state.leader == NO_LEADER
+        ]
+        tell_each(log.warning, "replica works again, and nobody leads", alone)
+        return len(back) < len(lost)
