@@ -8,12 +8,14 @@ broker is asked. A refresh soon after another one, because that did not help, as
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
 from replog.addresses import check_address
 from replog.backoff import Backoff
+from replog.client.lifetime import Lifetime
 from replog.config import topic_config
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES
@@ -135,14 +137,16 @@ class ClusterView:
 class Metadata:
     """The client's connections and its view of the cluster. Errors of the wire are `ReplogError`s."""
 
-    def __init__(self, bootstrap: str | Sequence[str], transport: Transport, rng: Random) -> None:
+    def __init__(self, bootstrap: str | Sequence[str], transport: Transport, rng: Random, what: str = "client") -> None:
         self.bootstrap = parse_bootstrap(bootstrap)
+        self.life = Lifetime(what)  # of the client, that is a `what`
         self.view = ClusterView()
         self.on_change: Callable[[], object] = lambda: None  # called after each answer is taken in
         self._transport = transport
         self._backoff = Backoff(rng, max_ms=REFRESH_BACKOFF_MAX_MS)
         self._channels: dict[str, Channel] = {}
         self._wanted: dict[str, None] = {}
+        self._looked_for = Counter[str]()  # by calls under way
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshes_in_a_row = 0
         self._last_refresh: float | None = None
@@ -151,6 +155,7 @@ class Metadata:
         self._silent: dict[str, float] = {}  # who did not answer, and when (loop time, s)
 
     def channel(self, address: str) -> Channel:
+        self.life.check(closed_too=False)
         channel = self._channels.get(address)
         if channel is None:
             channel = self._channels[address] = self._transport.connect(address)
@@ -166,6 +171,7 @@ class Metadata:
 
         Raises NETWORK_EXCEPTION when no broker answers.
         """
+        self.life.check(closed_too=False)
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh())
             self._refreshing.add_done_callback(self._refreshed)
@@ -175,8 +181,9 @@ class Metadata:
         """The topic's view, waiting until a broker knows it. Raises TOPIC_AUTHORIZATION_FAILED at once,
         UNKNOWN_TOPIC_OR_PARTITION at the deadline, NETWORK_EXCEPTION if no broker could be asked.
         """
-        self.want((name,))
+        self.life.check()
         unreachable: ReplogError | None = None
+        self._looked_for[validate_topic_name(name)] += 1
         try:
             async with asyncio.timeout(timeout_s):
                 while name not in self.view.topics:
@@ -186,17 +193,18 @@ class Metadata:
                     except ReplogError as error:
                         unreachable = error
                     if name in self.view.denied:
-                        self._wanted.pop(name, None)
                         raise ReplogError(
                             ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                             f"topic {name!r}, if there is one, is not for this client: no ACL lets it describe it",
                         )
         except TimeoutError:
-            self._wanted.pop(name, None)
             raise unreachable or ReplogError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"topic {name!r} is not known after {timeout_s:g} s; create it, or check its name",
             ) from None
+        finally:
+            self._looked_for -= Counter((name,))
+        self._wanted[name] = None
         return self.view.topics[name]
 
     async def fetch(self, topics: Iterable[str] | None = None) -> log_pb2.GetMetadataResponse:
@@ -232,6 +240,7 @@ class Metadata:
         Raises NETWORK_EXCEPTION, with the brokers' reasons; or what no later try can change, such as that this client
         may not ask.
         """
+        self.life.check(closed_too=False)
         failures: dict[str, ReplogError] = {}
         for address in self._addresses():
             try:
@@ -281,7 +290,7 @@ class Metadata:
             if self._refreshes_in_a_row > 1:
                 self.ask_another()
         try:
-            await self.fetch(self._wanted or None)
+            await self.fetch(dict.fromkeys((*self._wanted, *self._looked_for)) or None)
         finally:
             self._last_refresh = loop.time()
 

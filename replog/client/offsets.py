@@ -96,6 +96,7 @@ async def ask_leaders(
 
     Errors that may pass are retried with fresh metadata until the deadline, then the last one is raised.
     """
+    metadata.life.check()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     results: dict[TopicPartition, Any] = {}

@@ -1,54 +1,26 @@
 """The clients for scripts without an event loop: the same calls, blocking, on one loop in a thread of its own."""
 
-import asyncio
 import functools
-import threading
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from replog.client.admin import Admin
+from replog.client.blocking import Blocking
 from replog.client.consuming.consumer import Consumer
 from replog.client.producing.accumulator import RecordMetadata
 from replog.client.producing.producer import Producer
+from replog.client.records import Record
 
 P = ParamSpec("P")
 T = TypeVar("T")
 C = TypeVar("C")
 
 
-class _Blocking:
-    """A loop thread that lives from construction to `close`; calls come from one thread at a time."""
-
+class _Blocking(Blocking[Any]):
     _async_class: type[Producer] | type[Consumer] | type[Admin]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
-        self._thread.start()
-
-        async def made() -> Any:
-            return self._async_class(*arguments, **options)  # on the loop, where gRPC's channels belong
-
-        self._client = self._run(made())
-
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    def close(self) -> None:
-        if self._loop.is_closed():
-            return
-        try:
-            self._run(self._client.close())
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(lambda: self._async_class(*arguments, **options))
 
 
 def _blocking(method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
@@ -56,7 +28,7 @@ def _blocking(method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]]) -> Ca
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
-        outcome: T = self._run(method(self._client, *arguments, **options))
+        outcome: T = self._run(lambda: method(self._client, *arguments, **options))
         return outcome
 
     return call
@@ -67,10 +39,7 @@ def _on_loop(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Any
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
-        async def called() -> T:
-            return method(self._client, *arguments, **options)
-
-        outcome: T = self._run(called())
+        outcome: T = self._call(lambda: method(self._client, *arguments, **options))
         return outcome
 
     return call
@@ -90,7 +59,7 @@ class SyncProducer(_Blocking):
             metadata: RecordMetadata = await (await self._client.send(topic, value, key, **options))
             return metadata
 
-        return self._run(delivered())
+        return self._run(delivered)
 
     def send_many(self, topic: str, values: Iterable[bytes | None], key: bytes | None = None) -> list[RecordMetadata]:
         """Send the records together and wait for all outcomes."""
@@ -98,7 +67,7 @@ class SyncProducer(_Blocking):
         async def delivered() -> list[RecordMetadata]:
             return [await delivery for delivery in await self._client.send_many(topic, values, key)]
 
-        return self._run(delivered())
+        return self._run(delivered)
 
 
 class SyncConsumer(_Blocking):
@@ -106,9 +75,11 @@ class SyncConsumer(_Blocking):
 
     _async_class = Consumer
 
+    def fetch(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[Record]:
+        return self._run(lambda: self._client.fetch(timeout_s, max_records), self._client.give_back)
+
     assign = _on_loop(Consumer.assign)
     seek = _on_loop(Consumer.seek)
-    fetch = _blocking(Consumer.fetch)
     position = _blocking(Consumer.position)
     end_offsets = _blocking(Consumer.end_offsets)
     metrics = _on_loop(Consumer.metrics)

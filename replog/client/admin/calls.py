@@ -36,7 +36,8 @@ class Calls:
         self._timeout_s = timeout_ms / 1000
         self._rng = rng or random.Random()
         self._backoff = Backoff(self._rng)
-        self._metadata = Metadata(bootstrap, transport or client_transport(), self._rng)
+        self._metadata = Metadata(bootstrap, transport or client_transport(), self._rng, "admin")
+        self.life = self._metadata.life
 
     async def __aenter__(self) -> Self:
         return self
@@ -45,7 +46,8 @@ class Calls:
         await self.close()
 
     async def close(self) -> None:
-        await self._metadata.close()
+        self.life.close()
+        await self.life.end(self._metadata.close)
 
     async def _ask_controller(self, method: Method, request: Any) -> Any:
         """Call the active controller, whose address the brokers know; look for it again when it has moved."""
@@ -119,6 +121,7 @@ class Calls:
 
     async def _retry(self, call: Callable[[], Awaitable[T]], not_retried: ErrorCode | None = None) -> T:
         """Until the deadline, then raise the last error."""
+        self.life.check()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_s
         failures = 0

@@ -65,7 +65,8 @@ class Consumer:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a consumer are greater than 0")
         rng = rng or random.Random()
         self._backoff = Backoff(rng, max_ms=RETRY_BACKOFF_MAX_MS)
-        self._metadata = Metadata(bootstrap, transport or client_transport(), rng)
+        self._metadata = Metadata(bootstrap, transport or client_transport(), rng, "consumer")
+        self.life = self._metadata.life
         self._read_committed = isolation_level == "read_committed"
         self._fetcher = Fetcher(
             self._metadata,
@@ -81,7 +82,6 @@ class Consumer:
                 reset=_RESETS[auto_offset_reset],
             ),
         )
-        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,7 +91,7 @@ class Consumer:
 
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Read exactly these from now on; one that was assigned keeps its position, a new one starts by the policy."""
-        self._check_open()
+        self.life.check()
         wanted = [TopicPartition(*partition) for partition in partitions]
         self._metadata.want(partition.topic for partition in wanted)
         self._fetcher.assign(wanted)
@@ -102,18 +102,20 @@ class Consumer:
 
     def topic_id(self, topic: str) -> bytes | None:
         """As the newest metadata has it; None when the topic is not known, or no more. Fetches name this id (FE-1)."""
+        self.life.check(closed_too=False)
         view = self._metadata.view.topics.get(topic)
         return None if view is None else view.topic_id
 
     @property
     def assignment(self) -> list[TopicPartition]:
+        self.life.check(closed_too=False)
         return list(self._fetcher.states)
 
     def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
         """Read on from `offset`. It is checked when it is fetched, and reset by the policy when out of range."""
         if offset < 0:
             raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"cannot seek to offset {offset}; offsets start at 0")
-        self._fetcher.replace(AssignedPartition(self._assigned(partition), offset, None))
+        self._fetcher.go_to(self._assigned(partition), offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition | tuple[str, int]) -> None:
         """Read on from the first offset there is; none named: of every assigned partition."""
@@ -180,7 +182,7 @@ class Consumer:
         return await self._taken(lambda: self._fetcher.take_decoded(decode), timeout_s)
 
     async def _taken(self, take: Callable[[], T | None], timeout_s: float) -> T | None:
-        self._check_open()
+        self.life.check()
         taken = take()
         if taken:
             return taken
@@ -189,29 +191,41 @@ class Consumer:
                 while not taken:
                     self._fetcher.news.clear()
                     await self._fetcher.news.wait()
-                    self._check_open()
+                    self.life.check()
                     taken = take()
         except TimeoutError:
             pass
         return taken
 
+    def give_back(self, records: Sequence[Record]) -> None:
+        """Have records that were fetched last come again: read on from the first one of each partition."""
+        self.life.check()
+        firsts = {TopicPartition(record.topic, record.partition): record.offset for record in reversed(records)}
+        for partition in firsts.keys() & self._fetcher.states.keys():
+            self._fetcher.go_to(partition, firsts[partition])
+
     def metrics(self) -> Counts:
         """What it has done so far, in the words of Kafka's consumer: records, bytes, fetches and their latency in ms,
         and by how many offsets the partition that is furthest behind lags."""
+        self.life.check(closed_too=False)
         return {**self._fetcher.counts.shown(), "records-lag-max": self._fetcher.lag()}
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Record after record, without end; `position` follows each."""
-        while not self._closed:
+        self.life.check()
+        while not self.life.refusal or self.life.is_copy:
             for record in await self.fetch(max_records=1):
                 yield record
 
     async def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        await self._fetcher.close()
-        await self._metadata.close()
+        self.life.close()
+        await self.life.end(self._end)
+
+    async def _end(self) -> None:
+        try:
+            await self._fetcher.close()
+        finally:
+            await self._metadata.close()
 
     async def _bounds(
         self, partitions: Iterable[TopicPartition | tuple[str, int]], timestamp: int, timeout_s: float
@@ -227,11 +241,8 @@ class Consumer:
         )
 
     def _assigned(self, partition: TopicPartition | tuple[str, int]) -> TopicPartition:
+        self.life.check()
         partition = TopicPartition(*partition)
         if partition not in self._fetcher.states:
             raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} is not assigned; assign it first")
         return partition
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, "the consumer is closed; make another one")

@@ -284,6 +284,9 @@ class Fetcher:
         loop.call_later(delay_s, self._stale.set)
         self._stale.set()
 
+    def go_to(self, partition: TopicPartition, offset: int) -> None:
+        self.replace(AssignedPartition(partition, offset, None))
+
     def replace(self, state: AssignedPartition) -> None:
         self.states[state.partition] = state
         self._changed()
@@ -296,6 +299,7 @@ class Fetcher:
         self.news.set()
         if self._task is None and self.states:
             self._task = asyncio.get_running_loop().create_task(self._keep_fetching())
+            self._task.add_done_callback(self._ended)
 
     def take(self, max_records: int | None) -> list[Record]:
         """Up to `max_records` of the oldest chunk, moving the position behind them; or the error of a partition."""
@@ -398,6 +402,15 @@ class Fetcher:
                 self.metadata.told_of(error)
                 loop.call_later(self._backoff.delay_s(1), self._stale.set)
             self._wake_streams()
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """It ends only by being cancelled. After a defect the application hears of it, and a seek begins again."""
+        if task.cancelled() or (defect := task.exception()) is None:
+            return
+        logger.error("the consumer stopped fetching: a defect", exc_info=defect)
+        self._task = None
+        for state in self.states.values():
+            self._fail(state, ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"fetching failed: {defect!r}"))
 
     def _needs_metadata(self) -> bool:
         return any(

@@ -9,6 +9,7 @@ the next records fill the next batches, so requests grow with the load.
 
 import asyncio
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class DeliveryFailed(ReplogError):
 class Outcome:
     """What becomes of a batch. Its deliveries keep this, not the batch."""
 
-    __slots__ = ("_waiters", "append_time_ms", "base_offset", "error", "partition", "settled")
+    __slots__ = ("_process", "_waiters", "append_time_ms", "base_offset", "error", "partition", "settled")
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -57,6 +58,7 @@ class Outcome:
         self.append_time_ms = -1
         self.error: DeliveryFailed | None = None
         self._waiters: list[asyncio.Future[None]] = []
+        self._process = os.getpid()
 
     def settle(self) -> None:
         self.settled = True
@@ -69,6 +71,10 @@ class Outcome:
         """Until it is settled."""
         if self.settled:
             return
+        if os.getpid() != self._process:
+            raise ReplogError(
+                ErrorCode.INVALID_REQUEST, "the record was sent before a fork; its outcome is the parent's"
+            )
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:

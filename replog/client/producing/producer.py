@@ -81,7 +81,8 @@ class Producer:
         self._batches_a_turn = max(1, _BYTES_A_TURN // batch_size)  # of one call
         self._wall_ms = wall_clock_ms
         self._sticky = StickyPartitioner(rng)
-        self._metadata = Metadata(bootstrap, transport or client_transport(), rng)
+        self._metadata = Metadata(bootstrap, transport or client_transport(), rng, "producer")
+        self.life = self._metadata.life
         idempotent = _ACKS[str(acks)] == -1 if enable_idempotence is None else enable_idempotence
         self._identity = Identity() if idempotent else None
         self._sender = Sender(
@@ -103,11 +104,11 @@ class Producer:
             later=lambda delay_s, call: asyncio.get_running_loop().call_later(delay_s, call),
             identity=self._identity,
         )
-        self._running = self._closed = False  # started, and not closed; closed for good
+        self._running = False
 
     async def start(self) -> Self:
         """Begin; `send` does it when nobody has. Does not wait for a broker."""
-        self._check_open()
+        self.life.check()
         if not self._running:
             self._running = True
             self._sender.start()
@@ -148,6 +149,18 @@ class Producer:
         await asyncio.sleep(0)  # a caller that only sends must let the sender run
         return delivery
 
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
+        """As `send`, and wait for the outcome. Raises DeliveryFailed too."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
     async def send_many(
         self,
         topic: str,
@@ -156,6 +169,7 @@ class Producer:
         partition: int | None = None,
     ) -> list[Delivery]:
         """`send` each value, in order, for less CPU; once this returns all of them are in batches."""
+        self.life.check()
         accumulator, deliveries, rest = self._accumulator, list[Delivery](), iter(values)
         queue, timestamp_ms = self._current(topic, key, partition), self._wall_ms()
         begun = 0
@@ -177,6 +191,10 @@ class Producer:
 
     async def flush(self) -> None:
         """Send what lingers and wait until every record sent so far has its outcome; does not raise theirs."""
+        self.life.check()
+        await self._flush()
+
+    async def _flush(self) -> None:
         self._accumulator.flushing += 1
         try:
             self._accumulator.send_open_batches()
@@ -187,19 +205,23 @@ class Producer:
 
     async def close(self) -> None:
         """Flush, then end every stream. Bounded by the delivery timeout; calling it again does nothing."""
-        if self._closed:
-            return
-        running, self._running, self._closed = self._running, False, True
+        self.life.close()
         try:
-            await self.flush()
+            if not self.life.is_copy:
+                await self._flush()
         finally:
-            if running:
-                await self._sender.stop()
+            await self.life.end(self._end)
+
+    async def _end(self) -> None:
+        try:
+            await self._sender.stop()
+        finally:
             await self._metadata.close()
 
     def metrics(self) -> Counts:
         """What it has done so far, in the words of Kafka's producer: records, requests and their latency in ms, bytes
         of the buffer."""
+        self.life.check(closed_too=False)
         used = self._accumulator.used_bytes
         return {
             **self._accumulator.counts.shown(),
@@ -210,7 +232,7 @@ class Producer:
     def _current(self, topic: str, key: bytes | None, partition: int | None) -> PartitionQueue | None:
         """Where such a record goes if the batch there takes it; None if that is to be found out."""
         queues = self._accumulator.topics.get(topic)
-        if queues is None or not self._running:
+        if queues is None or not self._running or self.life.refusal:
             return None
         if partition is None:
             partition = self._sticky.current(topic) if key is None else partition_for_key(key, len(queues))
@@ -218,8 +240,7 @@ class Producer:
 
     async def _room_in(self, topic: str, key: bytes | None, partition: int | None, size: int) -> PartitionQueue:
         """Where the record goes, once the buffer has room for it: it takes up to `size` bytes."""
-        if not self._running:
-            await self.start()
+        await self.start()
         if size > self._max_request_bytes or size > self._buffer_memory:
             raise ReplogError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -236,7 +257,7 @@ class Producer:
             )
         if not self._accumulator.has_room(size):
             await self._accumulator.wait_for_room(size, self._max_block_s)
-            self._check_open()
+            self.life.check()
             current = self._current(topic, key, partition)
             if current is not None and current.open is not None:
                 return current
@@ -256,11 +277,7 @@ class Producer:
 
     async def _load(self, topic: str) -> list[PartitionQueue]:
         view = await self._metadata.topic(topic, self._max_block_s)
-        self._check_open()
+        self.life.check()
         if not view.partitions:
             raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partitions")
         return self._accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes)
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, "the producer is closed; make another one")

@@ -237,12 +237,12 @@ class Sender:
                 logger.warning("no producer id: %s", error)
                 if error.code in DENIALS:
                     self._fail_nameless(error)
-                    continue
-                for queue in self._nameless:
-                    for batch in list(queue.batches)[:1]:
-                        batch.last_error = error
+                else:
+                    for queue in self._nameless:
+                        for batch in list(queue.batches)[:1]:
+                            batch.last_error = error
+                    self._id_wanted.set()
                 failures += 1
-                self._id_wanted.set()
                 await asyncio.sleep(self._backoff.delay_s(failures))
                 continue
             failures = 0
@@ -257,7 +257,8 @@ class Sender:
         for queue in nameless:
             for batch in list(queue.batches):
                 self._fail(queue, batch, error.code, error.message, in_flight=False)
-        self._offer_again(nameless)
+            queue.scheduled = False
+            self.accumulator.go_on(queue)
 
     async def _refresh_metadata(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,6 +1,7 @@
 """The client's side of one connection: it opens calls, as many at once as the server allows."""
 
 import asyncio
+import os
 import ssl
 from collections import deque
 
@@ -8,6 +9,7 @@ from google.rpc import code_pb2
 
 from replog.addresses import parse_address
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc import forks
 from replog.rpc.http2 import events
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.calls import parse_answer, parse_trailers
@@ -56,7 +58,15 @@ class ClientWire(Wire):
             self._shield = Shield(self._tls.material.client, self._host)
             self._shield.begin()
             self._say(self._shield.outgoing())
+        forks.tell(self)
         assert not self.connection.can_open, "`Opened` says when"
+
+    def forked(self) -> None:
+        """Whatever the child does, or closes when it ends, the parent's connection must not hear of it."""
+        if not self.lost:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, self._descriptor, inheritable=False)
+            os.close(nowhere)
 
     def on_open(self, shield: Shield) -> None:
         assert self._tls is not None

@@ -2,11 +2,20 @@
 
 import asyncio
 import inspect
+import os
+import signal
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from replog.client import Admin, ElectionType, SyncAdmin, SyncConsumer, SyncProducer
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
+from tests.docs.tree import ROOT
 
 TP = TopicPartition("t", 0)
 
@@ -64,3 +73,43 @@ def test_closing_ends_the_thread_and_can_be_repeated():
     admin.close()
     admin.close()
     assert threading.active_count() == before
+
+
+def test_a_closed_client_says_so_and_a_refused_one_leaves_no_thread():
+    before = threading.active_count()
+    uses: dict[Any, Callable[[Any], object]] = {
+        SyncProducer: lambda producer: producer.send("t", b"x"),
+        SyncConsumer: lambda consumer: consumer.end_offsets([TP]),
+        SyncAdmin: lambda admin: admin.list_topics(),
+    }
+    for blocking, use in uses.items():
+        closed = blocking("127.0.0.1:1")
+        closed.close()
+        with pytest.raises(ReplogError, match="is closed; make another one"):
+            use(closed)
+        with pytest.raises(ReplogError, match="is not host:port"):
+            blocking("nonsense")
+    assert threading.active_count() == before
+
+
+def test_a_child_cannot_use_a_blocking_client_and_its_parent_can():
+    """It hung there for ever: the thread is not in the child."""
+    code = f"from {__name__} import *; fork_amid_blocking_clients()"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+
+
+def fork_amid_blocking_clients() -> None:
+    made = [SyncProducer("127.0.0.1:1", max_block_ms=100), SyncConsumer("127.0.0.1:1"), SyncAdmin("127.0.0.1:1")]
+    if not (pid := os.fork()):
+        signal.alarm(60)
+        for client in made:
+            with pytest.raises(ReplogError, match="make a new one in the child"):
+                client.list_topics() if isinstance(client, SyncAdmin) else client.metrics()
+            client.close()
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    with pytest.raises(ReplogError, match="NETWORK_EXCEPTION"):
+        made[0].send("t", b"x")  # type: ignore[union-attr]
+    for client in made:
+        client.close()

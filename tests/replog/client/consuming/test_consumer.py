@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from replog.client import Admin, Consumer, LogTruncated, Producer
+from replog.client.consuming.fetcher import Fetcher
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import iterate_batches
 from replog.topic import TopicPartition
@@ -290,3 +291,27 @@ async def test_a_stream_that_had_nothing_to_fetch_begins_its_session_anew(cluste
         assert [record.offset for record in await read(consumer, 5)] == list(range(5))
         assert list(consumer._fetcher._streams.values()) == [stream], "which was not lost"
         assert list(cluster.brokers[1].manager._sessions) == [other]
+
+
+async def test_a_topic_that_was_asked_for_in_vain_is_read_once_it_is_there(cluster):
+    await cluster.start_broker(1)
+    async with Consumer(bootstrap(cluster), auto_offset_reset="earliest") as consumer:
+        consumer.assign([TP])
+        with pytest.raises(ReplogError, match="topic 't' is not known"):
+            await consumer.partitions_for("t", 0.3)
+        await cluster.create_topic("t", replication_factor=1)
+        await cluster.produce(TP, batch(b"late"))
+        assert [record.value for record in await read(consumer, 1)] == [b"late"]
+
+
+async def test_a_defect_while_fetching_is_raised_until_a_seek(cluster, monkeypatch, caplog):
+    async with Consumer(await one_broker_with(cluster, 1), auto_offset_reset="earliest") as consumer:
+        with monkeypatch.context() as patched:
+            patched.setattr(Fetcher, "_wake_streams", lambda _: {}["missing"])
+            consumer.assign([TP])
+            for _ in range(2):
+                with pytest.raises(ReplogError, match="fetching failed: KeyError"):
+                    await read(consumer, 1)
+        consumer.seek(TP, 0)
+        assert len(await read(consumer, 1)) == 1
+    assert "stopped fetching: a defect" in caplog.text

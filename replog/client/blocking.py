@@ -1,0 +1,120 @@
+"""What blocking clients share: an async one, on a loop in a thread of its own."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+from replog.client.lifetime import Lifetime
+from replog.errors import ErrorCode, ReplogError
+
+END_S = 5.0  # what closing allows a client whose own closing was interrupted
+
+
+class AsyncClient(Protocol):
+    life: Lifetime
+
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=AsyncClient)
+T = TypeVar("T")
+
+
+class Blocking(Generic[C]):
+    """Lives from construction to `close`; calls come from one thread at a time.
+
+    A call that is interrupted, by Ctrl-C or a signal handler that raises, is cancelled: nothing that it had taken is
+    lost, and the client goes on.
+    """
+
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
+        self._thread.start()
+
+        async def made() -> C:
+            return make()  # on the loop, where connections belong
+
+        try:
+            self._client = self._wait(made)
+        except BaseException:
+            self._stop()
+            raise
+
+    def _run(self, call: Callable[[], Coroutine[Any, Any, T]], give_back: Callable[[T], object] | None = None) -> T:
+        """What it returns. `give_back` gets that if an interrupt keeps it from the caller."""
+        self._client.life.check()
+        return self._wait(call, give_back)
+
+    def _call(self, call: Callable[[], T]) -> T:
+        async def called() -> T:
+            return call()
+
+        self._client.life.check(closed_too=not self._loop.is_closed())
+        return call() if self._loop.is_closed() else self._wait(called)
+
+    def _wait(self, call: Callable[[], Coroutine[Any, Any, T]], give_back: Callable[[T], object] | None = None) -> T:
+        outcome = Future[T]()
+        tasks: list[asyncio.Task[T]] = []
+
+        async def called() -> T:
+            return await call()
+
+        def begin() -> None:
+            tasks.append(self._loop.create_task(called()))
+            tasks[0].add_done_callback(settle)
+
+        def settle(task: asyncio.Task[T]) -> None:
+            if task.cancelled():
+                outcome.set_exception(ReplogError(ErrorCode.INVALID_REQUEST, "the client was closed meanwhile"))
+            elif (error := task.exception()) is not None:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(task.result())
+
+        def give_up() -> None:
+            for task in tasks:
+                if not (task.cancel() or task.cancelled() or give_back is None or task.exception()):
+                    give_back(task.result())
+
+        try:
+            self._loop.call_soon_threadsafe(begin)
+            return outcome.result()
+        except BaseException as error:
+            if not outcome.done() or outcome.exception() is not error:
+                self._loop.call_soon_threadsafe(give_up)
+            raise
+
+    def close(self) -> None:
+        """As the async one's; and the thread ends."""
+        if self._loop.is_closed() or self._client.life.is_copy:
+            return
+        try:
+            self._wait(self._client.close)
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        async def end() -> None:
+            if (client := getattr(self, "_client", None)) is not None:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(END_S):
+                        await client.close()
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+
+        self._wait(end)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

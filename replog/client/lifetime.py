@@ -1,0 +1,37 @@
+"""Whether a client may be used: not once it is closed, and in no child of its process."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc import forks
+
+
+class Lifetime:
+    """Of one client."""
+
+    def __init__(self, what: str) -> None:
+        self.refusal = ""  # why it is of no use; "" while it is
+        self.is_copy = False  # in a child, after a fork
+        self._what = what
+        self._ending: asyncio.Task[None] | None = None
+        forks.tell(self)
+
+    def forked(self) -> None:
+        self.is_copy = True
+        self.refusal = f"this {self._what} is its parent process's, from before the fork; make a new one in the child"
+
+    def check(self, closed_too: bool = True) -> None:
+        """Raises INVALID_REQUEST."""
+        if self.refusal and (closed_too or self.is_copy):
+            raise ReplogError(ErrorCode.INVALID_REQUEST, self.refusal)
+
+    def close(self) -> None:
+        self.refusal = self.refusal or f"the {self._what} is closed; make another one"
+
+    async def end(self, end: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run `end` once, to its end, also if the caller is cancelled. In a child do nothing."""
+        if not self.is_copy:
+            if self._ending is None:
+                self._ending = asyncio.create_task(end())
+            await asyncio.shield(self._ending)
