@@ -7,7 +7,8 @@ Due partitions stand in a queue. Those that gave data go to its end (FE-10). If 
 the rest keep their places, and are not read before their turn unless they change.
 
 An answer reads at most `most_looks` partitions, first those that the request has named; a check of a waiting request
-looks at as many. The rest follows soon if the request waits, otherwise with the next request.
+looks at as many. The rest follows soon. A request that does not wait is answered once something was found or everything
+was looked at: an answer without records says that nothing is there.
 """
 
 from abc import ABC, abstractmethod
@@ -65,6 +66,7 @@ class Parked:
 
     deadline_ms: int
     awaited: AwaitedBytes
+    looks_only: bool  # it does not wait, except until everything due was looked at
 
 
 class FetchSession(ABC, Generic[R]):
@@ -99,6 +101,7 @@ class FetchSession(ABC, Generic[R]):
         self._first: dict[TopicPartition, None] = {}  # of these, the ones that are read first
         self._unseen: dict[TopicPartition, bool] = {}  # of these, the ones to look at for the request, and `counts`
         self._parked: Parked | None = None
+        self._disk_until_ms = 0  # so long the request waits for what has to be brought
         self._limit = 0  # bytes of an answer, except that a first batch comes whole
 
     # What it knows
@@ -164,14 +167,20 @@ class FetchSession(ABC, Generic[R]):
         self._unseen = dict.fromkeys(self._due, True)
         rows = self._read(now_ms, room)
         min_bytes = max(self.least_bytes, min(request.min_bytes, self._limit))
-        wait_ms = request.max_wait_ms
+        wait_ms = min(request.max_wait_ms, self._max_wait_ms)
         answers = [row.answer for row in rows]
-        if self._cold_wait_ms and any(answer.cold is not None for answer in answers):
-            wait_ms = max(wait_ms, self._cold_wait_ms)
+        disk_wait_ms = max(wait_ms, self._cold_wait_ms)
+        self._disk_until_ms = now_ms + disk_wait_ms
+        if any(answer.cold is not None for answer in answers):
+            wait_ms = disk_wait_ms
+        looks_only = wait_ms <= 0 and self._left_out
+        if looks_only:
+            min_bytes, wait_ms = 1, self._max_wait_ms
         cannot_wait = wait_ms <= 0 or not self._named or (self._due and not room)
         if cannot_wait or is_enough(answers, min_bytes):
             return self._response(rows, now_ms)
-        self._park(rows, min_bytes, now_ms + min(wait_ms, self._max_wait_ms), now_ms)
+        self._parked = Parked(now_ms + wait_ms, AwaitedBytes(min_bytes), looks_only)
+        self._park(rows, now_ms)
         return None
 
     def name(self, tp: TopicPartition, fetch: FetchPartition) -> None:
@@ -269,13 +278,25 @@ class FetchSession(ABC, Generic[R]):
 
     def _bring(self, tp: TopicPartition, named: Named, cold: ColdRead) -> None:
         named.lacks = cold
+        if self._parked is not None and self._cold_wait_ms:
+            self._parked.deadline_ms, self._parked.looks_only = self._disk_until_ms, False
         self._watching.bring(tp, self, cold)
 
     # Answers
 
-    def answer(self, now_ms: int, room: int) -> SessionResponse:
-        """The answer to the parked request, at most `room` bytes: a new read of all due partitions (FE-13)."""
-        return self._response(self._read(now_ms, room), now_ms)
+    def answer(self, now_ms: int, room: int) -> SessionResponse | None:
+        """The answer to the parked request, at most `room` bytes: a new read of all due partitions (FE-13).
+
+        None: it lacks more from the disk than was brought, an index first and then records, and goes on waiting.
+        """
+        parked, rows = self._parked, self._read(now_ms, room)
+        may_wait = parked is not None and not parked.looks_only and now_ms < parked.deadline_ms
+        if may_wait and not is_enough((row.answer for row in rows), 1) and self._lacks_any():
+            return None
+        return self._response(rows, now_ms)
+
+    def _lacks_any(self) -> bool:
+        return any(self._named[tp].lacks is not None for tp in self._due)
 
     def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
         """Answer with what is new (FE-17). Partitions that give data go to the end of the queue (FE-10)."""
@@ -308,8 +329,7 @@ class FetchSession(ABC, Generic[R]):
 
     # Waiting
 
-    def _park(self, rows: Collection[SessionRow], min_bytes: int, deadline_ms: int, now_ms: int) -> None:
-        self._parked = Parked(deadline_ms, AwaitedBytes(min_bytes))
+    def _park(self, rows: Collection[SessionRow], now_ms: int) -> None:
         for row in rows:
             self._drop_if_done(row)
         if self._is_complete((row.topic_partition for row in rows if row.topic_partition in self._due), now_ms):
@@ -369,8 +389,14 @@ class FetchSession(ABC, Generic[R]):
         """Look at the marked partitions: the parked request may be answered now."""
         if self._parked is None:
             return  # the next request looks at all due partitions
-        if self._is_complete(tuple(islice(self._unseen, self.most_looks)), now_ms):
+        is_complete = self._is_complete(tuple(islice(self._unseen, self.most_looks)), now_ms)
+        if is_complete or (self._parked.looks_only and not self._left_out):
             self._ready(now_ms)
+
+    @property
+    def _left_out(self) -> bool:
+        """Whether the request's passes have not got to some yet; what was marked since stands behind those."""
+        return next(iter(self._unseen.values()), False)
 
     @property
     def deadline_ms(self) -> int | None:

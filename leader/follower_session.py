@@ -146,7 +146,11 @@ class FollowerSession(FetchSession[PartitionLeader]):
     # When it is answered
 
     def _ready(self, now_ms: int) -> None:
-        self._send(self.answer(now_ms, self._max_bytes))
+        response = self.answer(now_ms, self._max_bytes)
+        if response is not None:
+            self._send(response)
+        else:
+            self._goes_on_waiting((), now_ms)
 
     def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
         self._push_ms = None

@@ -147,7 +147,7 @@ def read_log(log: Log, request: FetchPartition, isolation: Isolation, how: Readi
         last_stable_offset=log.last_stable_offset,
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
-        records=data.records,
+        records=b"" if data.first_entry_incomplete else data.records,  # a piece of a batch is of no use (FE-9)
         aborted=data.aborted,
         place=data.metadata,
     )

@@ -10,11 +10,12 @@ from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse
 from replog.log.files.opening import bring
+from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.log.segment import MAX_RECENT
 from replog.metadata.values import NO_BROKER_EPOCH
 from tests.leader.hosts import EPOCH, SessionHost, named
-from tests.leader.replicas import NOW_MS, ONE_MIB, append_record
+from tests.leader.replicas import NOW_MS, ONE_MIB, append_record, leader_of, log_of, state
 from tests.replog.log.eviction import evict
 
 pytestmark = pytest.mark.usefixtures("evicted_is_cold")
@@ -56,11 +57,14 @@ class Host(SessionHost):
         self.session.on_moved(NOW_MS)
 
     def append(self, number: int, *, committed: bool = True) -> None:
-        log = self.leaders[named(number)].log
-        append_record(log, EPOCH)
+        self.append_to(self.leaders[named(number)].log, committed=committed)
+        self.mark(number)
+
+    @staticmethod
+    def append_to(log: Log, size: int = 0, *, committed: bool = True) -> None:
+        append_record(log, EPOCH, size)
         if committed:
             log.update_high_watermark(log.log_end_offset)
-        self.mark(number)
 
     def ask(
         self,
@@ -85,8 +89,19 @@ class Host(SessionHost):
         self.session.on_request(request)
         return shown(self.session.ask(request, NOW_MS, room))
 
-    def answer(self, room: int = ONE_MIB) -> Answer | None:
-        return shown(self.session.answer(NOW_MS + 500, room))
+    def answer(self, room: int = ONE_MIB, after_ms: int = 500) -> Answer | None:
+        return shown(self.session.answer(NOW_MS + after_ms, room))
+
+    def look_on(self) -> int:
+        """As the broker's follow-up does, until the session asks for no more; how often it did."""
+        steps = 0
+        while self.goes_on:
+            self.goes_on = False
+            self.touched.clear()
+            self.session.on_moved(NOW_MS)
+            assert len(self.touched) <= MAX_LOOKS
+            steps += 1
+        return steps
 
 
 def shown(response: SessionResponse | None) -> Answer | None:
@@ -116,6 +131,80 @@ def test_a_pass_reads_so_many_partitions_and_the_next_one_the_rest(tmp_path):
     assert first is not None
     assert second is not None
     assert {*first, *second} == set(range(MAX_LOOKS + 10))
+
+
+@pytest.mark.parametrize("limit", [71, 100, 141])
+def test_two_partitions_with_room_for_one_batch_get_it_in_turn_fe_9_fe_10(tmp_path, limit):
+    """FE-9, FE-10, KIP-74: what does not fit whole is left out. A piece of it would be of no use, and cost its turn."""
+    host, at, moved = Host(tmp_path, 2), [0, 0], {0: 0, 1: 0}
+    for _ in range(20):
+        answer = host.ask(moved, room=limit)
+        assert answer is not None
+        for number, size in answer.items():
+            assert not 0 < size < 71, "a first batch comes whole or not at all"
+            at[number] += size // 71
+        moved = {number: at[number] for number, size in answer.items() if size}
+    assert at == [10, 10]
+
+
+BATCH_LIMITS = {  # the least and most bytes of an answer: what two partitions with batches of 71 bytes give
+    (71, 71): {0: 71, 1: 0},
+    (1, 71): {0: 71, 1: 0},  # the first batch comes whole
+    (71, 142): {0: 71, 1: 71},
+    (71, 1000): {0: 71, 1: 71},
+    (142, 212): {0: 142, 1: 0},  # the second one would be cut off
+    (142, 213): {0: 142, 1: 71},
+    (200, 1000): {0: 200, 1: 200},  # a piece behind whole batches stays, as in Kafka: the reader drops it
+}
+
+
+@pytest.mark.parametrize(("limits", "given"), BATCH_LIMITS.items())
+def test_what_fits_into_a_partition_s_limit_and_the_answer_s_fe_9(tmp_path, limits, given):
+    """FE-9."""
+    host, (of_partition, of_answer) = Host(tmp_path, 2), limits
+    named_at = {named(number): FetchPartition(0, of_partition, EPOCH) for number in (0, 1)}
+    request = SessionRequest(CONSUMER, NO_BROKER_EPOCH, 0, 1, of_answer, named_at)
+    host.session.on_request(request)
+    assert shown(host.session.ask(request, NOW_MS, ONE_MIB)) == given
+
+
+def many(directory: Path, *with_data: int) -> tuple[Host, dict[int, int]]:
+    """More partitions than one pass looks at, of which these have a record; and where their reader is."""
+    host = Host(directory, 2)
+    of_both = [host.leaders[named(number)] for number in (0, 1)]
+    host.append_to(of_both[1].log)
+    count = 2 * MAX_LOOKS + 200
+    host.leaders = {named(number): of_both[number in with_data] for number in range(count)}
+    return host, dict.fromkeys(range(count), 10)
+
+
+def test_a_request_that_does_not_wait_is_answered_when_all_partitions_were_looked_at_fe_11(tmp_path):
+    """FE-11: an answer without records says that there are none, however many are named, and however often."""
+    with_data = range(2 * MAX_LOOKS + 150, 2 * MAX_LOOKS + 200)
+    host, ends = many(tmp_path, *with_data)
+    for _ in range(2):  # all are named each time, as on a call with a session of its own
+        assert host.ask(ends, wait_ms=0) is None
+        assert host.look_on() > 0
+        assert host.ready == 1
+        answer = host.answer()
+        assert answer is not None
+        assert [number for number, size in answer.items() if size] == [*with_data], "all that have some"
+        host.ready = 0
+
+
+def test_a_request_that_does_not_wait_is_answered_without_records_if_there_are_none(tmp_path):
+    host, ends = many(tmp_path)
+    assert host.ask(ends, wait_ms=0) is None
+    assert host.look_on() <= 3
+    assert host.ready == 1
+    answer = host.answer(after_ms=0)
+    assert answer is not None
+    assert not any(answer.values())
+    host.ready = 0
+    assert host.ask({}, wait_ms=0) is None, "the bounds of the others are due"
+    host.look_on()
+    host.answer(after_ms=0)
+    assert host.ask({}, wait_ms=0) is not None
 
 
 def test_an_idle_consumer_costs_no_look_at_any_partition(tmp_path):
@@ -234,7 +323,9 @@ def test_what_was_cut_off_deleted_or_lost_to_another_leader_meanwhile_is_not_ser
 
 def refusals(host: Host) -> dict[int, ErrorCode]:
     assert not host.watched.keys() - host.session._named.keys()
-    rows = host.session.answer(NOW_MS, ONE_MIB).rows
+    response = host.session.answer(NOW_MS, ONE_MIB)
+    assert response is not None
+    rows = response.rows
     assert not any(row.answer.records for row in rows)
     return {row.topic_partition.partition: row.answer.error for row in rows}
 
@@ -264,6 +355,60 @@ def test_a_request_on_a_session_of_its_own_waits_for_the_disk_however_little_it_
     assert host.answer() == {0: size}
     host.append(0)
     assert host.ask({0: 11}, wait_ms=0) == {0: 0}, "the bounds: nothing is cold, nothing is waited for"
+
+
+BATCH = 3 << 19  # bytes: more than is brought for the headers that are read before it
+
+
+def larger(directory: Path, cold_wait_ms: int) -> Host:
+    """One partition with such a batch, of which nothing is in memory."""
+    host = Host(directory / "host", 1, cold_wait_ms)
+    log = log_of(directory / "log", f"{EPOCH}:0-9", high_watermark=10, max_message_bytes=2 * BATCH)
+    host.leaders[named(0)] = leader_of(log, state(epoch=EPOCH, isr=(1, 2)))
+    host.append_to(log, BATCH)
+    for _ in range(MAX_RECENT):
+        host.append_to(log)
+    host.evict(0)
+    return host
+
+
+@pytest.mark.parametrize(("cold_wait_ms", "wait_ms"), [(10_000, 0), (10_000, 500), (0, 500)])
+def test_what_lacks_more_than_was_brought_waits_on(tmp_path, cold_wait_ms, wait_ms):
+    """A header first and then its batch, or an index and then the records: no answer says that nothing is there."""
+    host = larger(tmp_path, cold_wait_ms)
+    assert host.ask({0: 10}, wait_ms=wait_ms) is None
+    host.brought(0)
+    assert host.ready == 1
+    assert host.answer(after_ms=1) is None
+    host.brought(0)
+    assert host.ready == 2
+    answer = host.answer(after_ms=2)
+    assert answer is not None
+    assert answer[0] >= BATCH
+
+
+def test_a_session_that_goes_on_is_answered_in_its_time_though_the_disk_is_slower(tmp_path):
+    host = larger(tmp_path, 0)
+    assert host.ask({0: 10}) is None
+    host.brought(0)
+    assert host.answer(after_ms=1) is None
+    assert host.answer(after_ms=500) == {}
+
+
+def test_a_single_call_waits_for_the_disk_also_if_there_is_something_only_later(tmp_path):
+    """As around an election: a new leader may have to find what is committed on the disk."""
+    host = Host(tmp_path, 1, 10_000)
+    log = host.leaders[named(0)].log
+    for _ in range(1 + MAX_RECENT):
+        host.append_to(log, committed=False)
+    assert host.ask({0: 10}) is None
+    host.evict(0)
+    log.update_high_watermark(11)
+    host.mark(0)
+    assert host.session.deadline_ms == NOW_MS + 10_000
+    assert host.answer(after_ms=500) is None, "its own wait is over, and the disk has not answered"
+    host.brought(0)
+    assert host.answer(after_ms=600) == {0: 72}
 
 
 def test_where_what_is_committed_ends_is_brought_from_the_disk_too_fe_12(tmp_path):

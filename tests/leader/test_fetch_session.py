@@ -215,7 +215,8 @@ def crowd(tmp_path: Path) -> Host:
     host = Host(tmp_path, 1)
     host.leaders = {named(number): host.leaders[named(0)] for number in range(MANY)}
     for first in range(0, MANY, MAX_FOLLOWER_LOOKS):
-        host.step(host.ask, dict.fromkeys(range(first, first + MAX_FOLLOWER_LOOKS), 10), wait_ms=0)
+        host.step(host.ask, dict.fromkeys(range(first, first + MAX_FOLLOWER_LOOKS), 10), wait_ms=1)
+        host.after(1)
     host.ask({})
     return host
 

@@ -3,6 +3,7 @@
 import asyncio
 
 from leader.consumer_session import ConsumerSession
+from replog.errors import ErrorCode, ReplogError
 from replog.fetch import SessionRequest, SessionResponse
 from replog.server.authorizer import Permits
 from replog.server.broker.replicas.budget import Share
@@ -61,12 +62,11 @@ class ConsumerStream:
                 session.forget(tp)
             async for tp, fetch in in_slices(request.named.items()):
                 session.name(tp, fetch)
-        room = await share.take(most) if session.due else 0
-        response = session.ask(request, clock.monotonic_ms(), room)
-        if response is None:
+        response = session.ask(request, clock.monotonic_ms(), await self._room(share, most))
+        while response is None:
             share.resize(0)
             await self._wait()
-            room = await share.take(most) if session.due else 0
+            room = await self._room(share, most)
             response = session.answer(clock.monotonic_ms(), room)
         traffic = self._manager.traffic
         traffic.fetched(CONSUMER, response.rows)
@@ -75,6 +75,15 @@ class ConsumerStream:
         if response.size:
             self._manager.pace.served()
         return response
+
+    async def _room(self, share: Share, most: int) -> int:
+        room = await share.take(most) if self._session.due else 0
+        if self._cold_wait_ms and self._session.due and not room:  # no later answer of the session says more
+            raise ReplogError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                f"broker {self._manager.config.node_id} has no room for an answer; try again, or fetch on a stream",
+            )
+        return room
 
     async def _wait(self) -> None:
         """Until the session is ready, at the latest at its deadline."""
@@ -86,6 +95,7 @@ class ConsumerStream:
             await self._ready
         finally:
             timer.cancel()
+            self._ready = asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
         self._session.close()

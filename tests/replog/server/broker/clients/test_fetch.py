@@ -4,6 +4,9 @@ import asyncio
 import contextlib
 import sys
 
+import pytest
+
+from replog.errors import ReplogError
 from replog.fetch import CONSUMER, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
@@ -96,3 +99,16 @@ async def test_all_who_wait_for_a_partition_are_answered_though_few_look_in_one_
         await eventually(lambda: len(manager.sessions.get(tp, ())) == len(readers))
         await cluster.produce(tp, batch(b"x"))
         assert all(await asyncio.gather(*readers))
+
+
+async def test_a_single_call_that_finds_no_room_hears_so_and_not_that_there_is_nothing(cluster):
+    await cluster.begin(1)
+    tp = TopicPartition("t", 0)
+    await cluster.produce(tp, batch(b"x"))
+    answers = cluster.brokers[1].manager.answers
+    answers.change(answers.capacity)  # others have it all
+    with pytest.raises(ReplogError, match="no room for an answer; try again") as refused:
+        await cluster.fetch(tp, 0)
+    assert refused.value.retriable
+    answers.change(-answers.capacity)
+    assert (await cluster.fetch(tp, 0))[1]
