@@ -34,9 +34,13 @@ def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.T
 
 
 async def _read_again(read: Callable[[], LogConfig], tls: Tls | None) -> None:
+    def read_and_log() -> LogConfig:
+        config = read()
+        logging.configure_process(config)  # which opens its file
+        return config
+
     try:
-        config = await asyncio.to_thread(read)
-        logging.configure_process(config)
+        config = await asyncio.to_thread(read_and_log)
     except Exception as error:  # noqa: BLE001 (else no later SIGHUP would be answered)
         log.error("SIGHUP: the settings stay as they are", reason=str(error))
     else:

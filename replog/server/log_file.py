@@ -1,8 +1,8 @@
 """The file that a process logs to instead of stderr, in a bounded room: a full one is renamed, the oldest removed."""
 
-import logging
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from replog.errors import ErrorCode, ReplogError
@@ -11,12 +11,11 @@ FILE_BYTES = 10 << 20
 OLDER = 4  # files that are kept beside it: `.1` is the newest of them
 
 
-class LogFile(logging.StreamHandler):  # type: ignore[type-arg]
+class LogFile:
     """Everything that the process writes to stderr goes there too, such as a traceback that nobody caught."""
 
     def __init__(self, path: Path) -> None:
         """Raises INVALID_CONFIG if it cannot be written to."""
-        super().__init__(sys.stderr)
         self._path = path
         try:
             self._open()
@@ -28,21 +27,19 @@ class LogFile(logging.StreamHandler):  # type: ignore[type-arg]
         os.dup2(descriptor, sys.stderr.fileno())
         os.close(descriptor)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if os.fstat(sys.stderr.fileno()).st_size >= FILE_BYTES:
-            self._turn()
-        super().emit(record)
-
-    def _turn(self) -> None:
+    def turn_if_full(self) -> None:
         """If it cannot be done, the file grows on: what is logged matters more."""
+        if os.fstat(sys.stderr.fileno()).st_size < FILE_BYTES:
+            return
         try:
             for number in range(OLDER, 0, -1):
                 newer = self._named(number - 1)
                 if newer.exists():
                     newer.replace(self._named(number))
             self._open()
-        except OSError:
-            self.handleError(logging.LogRecord(__name__, logging.ERROR, "", 0, "", (), None))
+        except OSError as error:
+            with suppress(OSError):
+                os.write(sys.stderr.fileno(), f"log.file={self._path}: {error}\n".encode())
 
     def _named(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path

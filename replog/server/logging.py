@@ -6,13 +6,13 @@ The processes log through structlog, the library through `logging`; both come ou
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import structlog
 
 from replog.config import LogConfig
 from replog.server.log_file import LogFile
+from replog.server.log_lines import LogLines
 
 LINES = 10  # of one event, at most, when it happens to many at once: a line costs more than most of what it tells of
 
@@ -24,8 +24,8 @@ _SHARED: list[structlog.typing.Processor] = [
 
 
 def configure_command() -> None:
-    """For a command: warnings only, as sentences."""
-    configure(logging.WARNING, _sentence)
+    """For a command: warnings only, as sentences, in turn with what else it says."""
+    configure(logging.WARNING, _sentence, logging.StreamHandler(sys.stderr))
 
 
 def _sentence(_logger: object, _name: str, event: structlog.typing.EventDict) -> str:
@@ -36,7 +36,8 @@ def _sentence(_logger: object, _name: str, event: structlog.typing.EventDict) ->
 def configure_process(config: LogConfig) -> None:
     """As its settings say."""
     renderer = {"": None, "console": structlog.dev.ConsoleRenderer(), "json": _json}[config.log_format]
-    configure(logging.getLevelNamesMapping()[config.log_level], renderer, config.log_file)
+    lines = LogLines() if config.log_file is None else LogLines(LogFile(config.log_file).turn_if_full)
+    configure(logging.getLevelNamesMapping()[config.log_level], renderer, lines)
 
 
 def _json(logger: Any, name: str, event: structlog.typing.EventDict) -> str | bytes:
@@ -46,17 +47,19 @@ def _json(logger: Any, name: str, event: structlog.typing.EventDict) -> str | by
 
 
 def configure(
-    level: int = logging.INFO, renderer: structlog.typing.Processor | None = None, file: Path | None = None
+    level: int = logging.INFO,
+    renderer: structlog.typing.Processor | None = None,
+    handler: logging.Handler | None = None,
 ) -> None:
     """Set logging up, once per process, before the first event. Data belongs on stdout, so logs never go there."""
     render: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if renderer is not None:
         render.append(renderer)
-    elif sys.stderr.isatty():
+    elif sys.stderr is not None and sys.stderr.isatty():
         render.append(structlog.dev.ConsoleRenderer())
     else:
         render.append(_json)
-    handler = logging.StreamHandler(sys.stderr) if file is None else LogFile(file)
+    handler = handler or LogLines()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder()], processors=render

@@ -21,6 +21,7 @@ from replog.rpc.http2.server_wire import Route, ServerWire
 from replog.rpc.http2.unread import Unread
 from replog.rpc.limits import MAX_CONNECTIONS, UNSAID, ConnectionLimits
 from replog.rpc.methods import methods_of
+from replog.rpc.names import look_up
 from replog.rpc.reflection import SERVICES, Reflection
 from replog.rpc.serving import cannot_listen
 from replog.rpc.tls import Tls
@@ -151,8 +152,7 @@ class H2Server:
 
 async def _listeners(host: str, port: int) -> list[socket.socket]:
     """A socket for each address of the host, all with one port. Raises OSError."""
-    loop = asyncio.get_running_loop()
-    places = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    places = await look_up(host, port, socket.AI_PASSIVE)
     with contextlib.ExitStack() as opened:
         listeners: list[socket.socket] = []
         for family, kind, protocol, _, place in places:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, cast
 
 from prometheus_client.core import Metric
@@ -82,6 +82,9 @@ class _Server(ThreadingMixIn, HTTPServer):
         self.written = written
         self._tls = tls
         self._places = threading.BoundedSemaphore(AT_ONCE)
+
+    def server_bind(self) -> None:
+        TCPServer.server_bind(self)  # that of HTTPServer also asks for this machine's name, which may take its time
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False):

@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from replog.rpc.peer import Peer
 from replog.rpc.tls import Tls
+from replog.server.log_lines import LogLines
 from replog.server.metrics.certificates import certificate_metrics
 from replog.server.metrics.endpoint import Families, MetricsEndpoint
 from replog.server.metrics.loop_lag import measure
@@ -83,6 +84,9 @@ def process_metrics(steps: SlowSteps, lag: Times) -> Iterable[Metric]:
         "replog_event_loop_longest_step_seconds",
         "The longest step of the event loop in the last one to two minutes",
         value=steps.longest_s(),
+    )
+    yield CounterMetricFamily(
+        "replog_log_lines_lost", "Lines of the log that nobody read in time, or that found no room", value=LogLines.lost
     )
     slow = CounterMetricFamily(
         "replog_event_loop_slow_steps", "Steps of the event loop of 0.05 s or more, by name", labels=("step",)

@@ -77,6 +77,17 @@ async def test_beyond_this_machine_it_has_tls_or_is_allowed_to_do_without():
         await MetricsEndpoint("0.0.0.0:0", families, None, allow_plaintext=False).start()
 
 
+async def test_to_start_asks_nobody_for_the_name_of_this_machine(monkeypatch):
+    """Who answers may take its time, and the event loop would wait."""
+
+    def asked_for(_: str = "") -> str:
+        raise AssertionError("the resolver was asked")
+
+    monkeypatch.setattr(socket, "getfqdn", asked_for)
+    async with listening() as address:
+        assert address
+
+
 async def test_a_port_that_is_taken_is_an_error_that_names_the_setting():
     async with listening() as address:
         with pytest.raises(ReplogError, match=f"metrics.listener={address}"):

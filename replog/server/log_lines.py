@@ -1,0 +1,102 @@
+"""Log lines on their way out: a thread of their own writes them, so nobody waits for who reads them, or for a disk.
+
+They wait in a bounded room. Lines that find no room, or whose disk has none, are lost, and counted in a line and a
+metric (`replog_log_lines_lost_total`).
+"""
+
+import logging
+import os
+import select
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+
+ROOM_BYTES = 4 << 20  # for lines that wait
+ENDING_S = 2.0  # in which a process that ends writes what waits
+
+
+def nothing() -> None:
+    """Before a line."""
+
+
+class LogLines(logging.Handler):
+    """Writes to the descriptor of stderr, whatever that leads to: a terminal, a pipe or a file."""
+
+    lost = 0  # of this process
+
+    def __init__(self, before_line: Callable[[], None] = nothing) -> None:
+        """`before_line` is called by the thread, for a file that may be full."""
+        super().__init__()
+        self._before_line = before_line
+        self._lines: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._changed = threading.Condition()
+        self._untold = 0  # lost, and no line has said so yet
+        self._ends = False
+        threading.Thread(target=self._write_all, name="log lines", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = f"{self.format(record)}\n".encode(errors="backslashreplace")
+        except Exception:  # noqa: BLE001 (as every handler: a line that cannot be written stops nobody)
+            self.handleError(record)
+            return
+        with self._changed:
+            if self._waiting_bytes + len(line) > ROOM_BYTES:
+                self._lose()
+                return
+            self._lines.append(line)
+            self._waiting_bytes += len(line)
+            self._changed.notify_all()
+
+    def _lose(self) -> None:
+        self._untold += 1
+        LogLines.lost += 1
+
+    def _write_all(self) -> None:
+        descriptor = -1 if sys.stderr is None else sys.stderr.fileno()  # none: the process began without one
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._lines or self._ends)
+                if not self._lines:
+                    return
+                line = self._lines[0]
+            if self._untold and _write(descriptor, self._told()):
+                self._untold = 0
+            self._before_line()
+            written = _write(descriptor, line)
+            with self._changed:
+                self._lines.popleft()
+                self._waiting_bytes -= len(line)
+                if not written:
+                    self._lose()
+                self._changed.notify_all()
+
+    def _told(self) -> bytes:
+        said = f"{self._untold} log lines are lost: nobody read them in time, or there was no room for them"
+        return f"{self.format(logging.LogRecord(__name__, logging.WARNING, '', 0, said, (), None))}\n".encode()
+
+    def flush(self) -> None:
+        """At the end of the process: until all is written, or for `ENDING_S`."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._lines, ENDING_S)
+
+    def close(self) -> None:
+        """The thread writes what waits, and ends."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify_all()
+        super().close()
+
+
+def _write(descriptor: int, line: bytes) -> bool:
+    """Whether all of it is out."""
+    while line:
+        try:
+            line = line[os.write(descriptor, line) :]
+        except BlockingIOError:  # somebody else has the other end of a terminal so
+            select.select([], [descriptor], [])
+        except OSError:
+            return False
+    return True
