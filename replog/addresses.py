@@ -35,3 +35,8 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def is_every_interface(address: str) -> bool:
+    """Whether the host is 0.0.0.0 or [::], in any spelling: to bind to, and never to connect to."""
+    return not parse_address(address)[0].strip("[]0.:")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from replog.acl import ANYBODY, is_principal
-from replog.addresses import check_address
+from replog.addresses import check_address, is_every_interface
 from replog.listeners import Listener, listeners_of, named_addresses, protocol_map
 from replog.properties import MAX_INT, MAX_LONG
 from replog.settings import Settings
@@ -384,8 +384,13 @@ class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, Metri
         return Listener("CONTROLLER", self.listeners, self.advertised_listeners, self.security_protocol)
 
     @model_validator(mode="after")
-    def _names_its_store(self) -> Self:
+    def _names_its_store_and_itself(self) -> Self:
         wanted = "metadata_log_dir" if self.metadata_store == "sqlite" else "metadata_etcd_endpoints"
         if wanted not in self.model_fields_set:
             raise ValueError(f"{wanted.replace('_', '.')} is missing: it says where the metadata store is")
+        told = self.advertised_listeners or (self.listeners if self.metadata_store == "etcd" else "")
+        if told and is_every_interface(told):
+            raise ValueError(
+                f"advertised.listeners={told} is each host's own address; name this host as others know it"
+            )
         return self

@@ -6,13 +6,12 @@ One of them is for brokers among themselves. A broker answers clients with the a
 import re
 from dataclasses import dataclass
 
-from replog.addresses import check_address, parse_address
+from replog.addresses import check_address, is_every_interface
 
 MAX_LISTENERS = 16
 MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
 PROTOCOLS = ("PLAINTEXT", "SSL")
 NAME = re.compile(r"[A-Z0-9_-]{1,64}")
-_EVERY_INTERFACE = ("0.0.0.0", "[::]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +71,9 @@ def listeners_of(listeners: str, advertised: str, protocols: str, default: str) 
 
 
 def _listener(name: str, bind: str, public: str, known: dict[str, str], default: str) -> Listener:
-    host, _ = parse_address(bind)
-    if host in _EVERY_INTERFACE and not public:
+    if not public and is_every_interface(bind):
         raise ValueError(f"listeners={bind} is no address that others can connect to; set advertised.listeners too")
+    if public and is_every_interface(public):
+        raise ValueError(f"advertised.listeners={public} is each host's own address; name this host as others know it")
     own = name if name in PROTOCOLS else default
     return Listener(name, bind, public, known.get(name, own))

@@ -31,7 +31,7 @@ def read_properties(path: Path) -> dict[str, str]:
     if len(raw) > MAX_PROPERTIES_BYTES:
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path} is larger than {MAX_PROPERTIES_BYTES} bytes")
     properties: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
             continue

@@ -8,7 +8,7 @@ import typer
 
 from replog.cli.cluster_description import describe
 from replog.cli.options import ClusterDirectory, OutputFormat
-from replog.command.ending import PROBLEM_FOUND
+from replog.command.ending import PROBLEM_FOUND, end_in_order
 from replog.command.output import Format, note, print_rows
 from replog.properties import MAX_INT
 
@@ -68,6 +68,7 @@ def up(
     """
     from replog.local_cluster.local_cluster import LocalCluster
 
+    end_in_order()
     cluster = LocalCluster(directory, brokers, controllers=controllers, secure=secure).up(timeout, note)
     note(f"the cluster in {cluster.directory} is up; its brokers are at")
     print(cluster.bootstrap)
@@ -98,6 +99,7 @@ def rolling_restart(directory: ClusterDirectory, timeout: Timeout = 60.0) -> Non
 
     Example: `replog cluster rolling-restart`
     """
+    end_in_order()
     cluster = _cluster(directory)
     cluster.rolling_restart(timeout, note)
     note(f"every process of the cluster in {cluster.directory} was restarted, and all replicas are in sync")

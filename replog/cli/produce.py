@@ -109,7 +109,9 @@ class _Lines:
     def __init__(
         self, file: Path | None, is_json: bool, key_separator: bytes | None, null_marker: bytes | None = None
     ) -> None:
-        """Raises INVALID_CONFIG when the separator is empty."""
+        """Raises INVALID_CONFIG when the separator is empty, INVALID_REQUEST when there is nothing to read."""
+        if file is None and sys.stdin is None:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, "stdin is closed, so there is nothing to send; give --file")
         if key_separator == b"":
             raise ReplogError(ErrorCode.INVALID_CONFIG, "--key-separator is empty; give at least one character")
         self._file = file
@@ -149,14 +151,16 @@ class _Lines:
         queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(CHUNKS_AHEAD)
 
         def read() -> None:
+            end: bytes | OSError = OSError("the input cannot be read")  # or who waits would wait for ever
             try:
                 with self._file.open("rb", buffering=0) if self._file else closing(sys.stdin) as file:
                     while chunk := os.read(file.fileno(), CHUNK_BYTES):
                         asyncio.run_coroutine_threadsafe(queue.put(chunk), loop).result()
-                end: bytes | OSError = b""
+                end = b""
             except OSError as error:
                 end = error
-            asyncio.run_coroutine_threadsafe(queue.put(end), loop).result()
+            finally:
+                asyncio.run_coroutine_threadsafe(queue.put(end), loop).result()
 
         threading.Thread(target=read, name="reader", daemon=True).start()
         while chunk := await queue.get():

@@ -6,6 +6,7 @@ a traceback.
 
 import errno
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -37,6 +38,13 @@ _REMEDIES = {
     errno.EPERM: "; run this as a user who may, or change who owns it",
     errno.EROFS: "; mount it writable, or use another directory",
 }
+
+
+def end_in_order() -> None:
+    """Let SIGTERM and SIGHUP end this command as Ctrl-C does, so that it undoes what it began; `nohup` is kept to."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 class BadUse(Exception):

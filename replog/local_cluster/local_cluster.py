@@ -132,6 +132,9 @@ class LocalCluster:
         with the end of the log of a process that ended, REQUEST_TIMED_OUT after `patience_s` without any progress,
         INVALID_REQUEST.
         """
+        path = str(self.directory)
+        if "," in path or not path.isprintable():  # in log.dirs a comma begins another directory
+            raise _refused(f"{path!r} cannot hold a cluster: it has a comma, or what cannot be printed; use another")
         wait = partial(wait_for, patience_s=patience_s, progress=progress)
         started: list[LocalMember] = []
         with self._locked():

@@ -242,7 +242,10 @@ def _pem(setting: str, path: Path) -> bytes:
 
 
 def _wrong(setting: str, path: Path, error: Exception) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_CONFIG, f"{setting}={path}: {error}; make one with: replog tls issue --help")
+    remedy = "make one with: replog tls issue --help"
+    if isinstance(error, PermissionError):
+        remedy = "change its owner or its permissions, so that who runs this may read it"
+    return ReplogError(ErrorCode.INVALID_CONFIG, f"{setting}={path}: {error}; {remedy}")
 
 
 def _server_context(keystore: Path, roots: str, client_auth: str) -> ssl.SSLContext:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import faulthandler
 import signal
+import sys
 from collections.abc import Callable
 
 import structlog
@@ -14,9 +16,17 @@ from replog.server import logging
 log = structlog.get_logger()
 
 
-def survive_hang_up() -> None:
-    """Until `answer_hang_up`: a process that starts has nothing to read again."""
+def survive_signals() -> None:
+    """Ignore SIGHUP until `answer_hang_up`, since a process that starts has nothing to read again, and SIGUSR2 always.
+
+    SIGQUIT prints the stack of each thread on stderr, as operators know it from Kafka.
+    """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    if sys.__stderr__ is None:
+        signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    else:
+        faulthandler.register(signal.SIGQUIT, sys.__stderr__)
 
 
 def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.Task[None]":

@@ -169,7 +169,10 @@ class Broker:
         config = self.config
         await self._listening.start()
         self._spawn(self._watch.run())
-        await self._watch.wait_for_version(1, METADATA_TIMEOUT_S)
+        loop = asyncio.get_running_loop()
+        patience_s, began = config.initial_broker_registration_timeout_ms / 1000, loop.time()
+        await self._watch.wait_for_version(1, patience_s)
+        patience_s -= loop.time() - began  # to load the logs may take its time
         if self._tls is not None:
             self._tls.check_cluster(self._image.cluster_id)
         logs = LogManager(
@@ -185,7 +188,11 @@ class Broker:
         failed = [{"partition": str(tp), "reason": error.message} for tp, error in logs.failed.items()]
         tell_each(log.error, "replica offline, to be tried again", failed)
         broker_epoch = await self._lifecycle.register(
-            self._image.cluster_id, self._listening.address, self._listening.endpoints, self._previous_stop(logs)
+            self._image.cluster_id,
+            self._listening.address,
+            self._listening.endpoints,
+            self._previous_stop(logs),
+            patience_s,
         )
         self.manager.hearing.session_ms = self._lifecycle.session_timeout_ms
         self._spawn(self._lifecycle.run())

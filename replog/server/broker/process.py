@@ -19,7 +19,7 @@ from replog.server.certificate import looked_at_daily
 from replog.server.clock import SystemClock
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
-from replog.server.hang_up import answer_hang_up, survive_hang_up
+from replog.server.hang_up import answer_hang_up, survive_signals
 from replog.server.metrics.process import shown_at
 from replog.server.slow_steps import SlowSteps
 from replog.server.threads import start_workers
@@ -32,7 +32,7 @@ def main(config: BrokerConfig, read: Callable[[], BrokerConfig]) -> int:
 
     Raises ReplogError when it cannot start.
     """
-    survive_hang_up()
+    survive_signals()
     tune_allocator()
     raise_limit()
     steps = SlowSteps()

@@ -23,7 +23,7 @@ from replog.server.controller.sqlite_store import SqliteStore
 from replog.server.controller.store import StoreInThread, VersionConflictError
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
-from replog.server.hang_up import answer_hang_up, survive_hang_up
+from replog.server.hang_up import answer_hang_up, survive_signals
 from replog.server.metrics.process import shown_at
 from replog.server.slow_steps import SlowSteps
 
@@ -36,7 +36,7 @@ def main(config: ControllerConfig, read: Callable[[], ControllerConfig]) -> int:
 
     Raises ReplogError when it cannot start.
     """
-    survive_hang_up()
+    survive_signals()
     raise_limit()
     steps = SlowSteps()
     steps.watch()

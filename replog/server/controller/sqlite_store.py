@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+import structlog
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
@@ -15,6 +16,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.files.replacing import fsync_directory, fsync_path
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.controller.store import VersionConflictError
+
+log = structlog.get_logger()
 
 DATABASE_NAME = "metadata.sqlite"
 LOCK_NAME = ".lock"
@@ -108,6 +111,31 @@ class SqliteStore:
         with self._transaction():
             self._db.execute(f"PRAGMA user_version = {FORMAT}")
         fsync_directory(self.path.parent)
+        self._inodes = self._inodes_now()
+
+    def _inodes_now(self) -> tuple[int, int]:
+        """Of the file and of its newest changes; 0 if it is not there."""
+        files = self.path, self.path.with_name(DATABASE_NAME + WAL_SUFFIX)
+        there, newest = (os.stat(file).st_ino if file.exists() else 0 for file in files)
+        return there, newest
+
+    def _check_names(self) -> None:
+        """Somebody may have removed the files, which this process still has open: a start would not find the changes.
+
+        Those of the WAL are taken over into the file, and a new WAL begins. Raises KAFKA_STORAGE_ERROR where the file
+        itself is gone.
+        """
+        now = self._inodes_now()
+        if now == self._inodes:
+            return
+        if now[0] != self._inodes[0]:
+            raise self._error(
+                "was removed or replaced while it was open; put it back (it is still open in this process: "
+                f"/proc/{os.getpid()}/fd), or end this process and restore a copy (replog controller restore --help)"
+            )
+        log.error("its newest changes were removed while it was open, and are written again", store=str(self.path))
+        self._db.execute("PRAGMA journal_mode = DELETE")
+        self._prepare()
 
     def load(self) -> list[pb.MetadataRecord]:
         """Raises KAFKA_STORAGE_ERROR when a record is damaged, naming its key."""
@@ -131,6 +159,8 @@ class SqliteStore:
         for version, record in enumerate(records, expected_version + 1):
             assert record.version == version, f"{record.key} is numbered {record.version}, not {version}"
             rows.append(_row(record))
+        with self._explained("write"):
+            self._check_names()
         with self._explained("write"), self._transaction():
             (stored_version,) = self._db.execute("SELECT coalesce(max(version), 0) FROM metadata").fetchone()
             if stored_version != expected_version:

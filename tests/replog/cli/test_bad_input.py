@@ -171,6 +171,23 @@ def test_a_broker_refuses_bad_settings_by_name(replog, cluster, tmp_path, settin
     assert says in done.stderr
 
 
+def test_a_broker_that_finds_no_controller_gives_up_after_its_setting_and_warns_before(replog, cluster, tmp_path):
+    nobody = f"{HOST}:{free_port([])}"
+    done = _broker(replog, cluster, tmp_path, controller_listener=nobody, initial_broker_registration_timeout_ms=1500)
+    assert done.returncode == PROBLEM_FOUND
+    assert f"from the controller at {nobody} within 1.5 s; is it running?" in done.stderr
+    assert '"level": "warning"' in next(line for line in done.stderr.splitlines() if "metadata stream lost" in line)
+
+
+def test_records_from_a_closed_stdin_are_none(tmp_path):
+    command = [sys.executable, "-m", "replog.cli", "produce", "--topic", "t", "--bootstrap-server", f"{HOST}:1"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (
+        BAD_USE,
+        "error: INVALID_REQUEST: stdin is closed, so there is nothing to send; give --file\n",
+    )
+
+
 def test_a_broker_needs_its_settings(replog, tmp_path):
     done = replog("broker")
     assert done.returncode == BAD_USE

@@ -4,6 +4,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,6 +137,38 @@ def test_a_port_that_was_taken_meanwhile_is_replaced(tmp_path):
     with socket.create_server(("127.0.0.1", before.port)), cluster:
         assert cluster.state.broker(1).port != before.port
         assert _status(cluster, "broker-1").state == "running"
+
+
+@pytest.mark.parametrize("name", ["a,b", "a\nb", "a\x85b", "a\udcffb"])
+def test_a_directory_that_settings_cannot_name_is_refused_before_anything_is_made(tmp_path, name):
+    directory = tmp_path / name
+    with pytest.raises(ReplogError, match="cannot hold a cluster: it has a comma, or what cannot be printed"):
+        LocalCluster(directory).up()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_start_that_is_ended_stops_what_it_has_started(tmp_path, number):
+    command = [sys.executable, "-m", "replog.cli", "cluster", "up", "--brokers", "1", "--directory", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as starting:
+        assert starting.stderr is not None
+        while "starting broker-1" not in (line := starting.stderr.readline()):
+            assert line, "it ended before"
+        starting.send_signal(number)
+        starting.communicate(timeout=120)
+    assert starting.returncode == 128 + number
+    assert {member.state for member in LocalCluster(tmp_path).state.members} == {ProcessState.STOPPED}
+
+
+def test_signals_that_operators_of_kafka_send_end_no_process(one_broker):
+    members = [one_broker.state.controller, one_broker.state.broker(1)]
+    for member in members:
+        assert member.process is not None
+        send_signal(member.process, signal.SIGUSR2)
+        send_signal(member.process, signal.SIGQUIT)
+        log = one_broker.log_file(member)
+        until(lambda log=log: "Current thread" in log.read_text(), "the stacks of its threads are in its output")
+        assert _status(one_broker, member.name).state == "running"
 
 
 def test_a_process_that_ends_at_its_start_is_told_with_the_end_of_its_log(tmp_path):

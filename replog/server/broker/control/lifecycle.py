@@ -62,11 +62,13 @@ class BrokerLifecycle:
         self._changed = asyncio.Event()
         self._may_stop = asyncio.Event()
 
-    async def register(self, cluster_id: str, address: str, endpoints: Mapping[str, str], previous: CleanStop) -> int:
+    async def register(
+        self, cluster_id: str, address: str, endpoints: Mapping[str, str], previous: CleanStop, timeout_s: float
+    ) -> int:
         """Register this incarnation, again and again until accepted; returns the broker epoch.
 
         A live session of an earlier incarnation (DUPLICATE_BROKER_REGISTRATION) is waited out. Raises what the
-        controller refuses for good, or REQUEST_TIMED_OUT after `initial.broker.registration.timeout.ms`.
+        controller refuses for good, or REQUEST_TIMED_OUT.
         """
         release = Release()
         self._request = pb.RegisterBrokerRequest(
@@ -82,7 +84,6 @@ class BrokerLifecycle:
             oldest_feature_level=release.oldest,
             newest_feature_level=release.newest,
         )
-        timeout_s = self._config.initial_broker_registration_timeout_ms / 1000
         last: ReplogError | None = None
         try:
             async with asyncio.timeout(timeout_s):
@@ -90,17 +91,18 @@ class BrokerLifecycle:
                     try:
                         return await self._register()
                     except ReplogError as error:
-                        last = error
                         retriable = error.retriable or error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
                         if not retriable:
                             raise
-                        log.info("registration not accepted yet", reason=str(error))
+                        if last is None or str(error) != str(last):
+                            log.warning("registration not accepted yet", reason=str(error))
+                        last = error
                         await asyncio.sleep(min(self._backoff.next_s(), REFUSED_S))
         except TimeoutError:
             raise ReplogError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"the controller at {self._channel.address} did not accept broker {self._config.node_id} "
-                f"within {timeout_s:g} s: {last or 'no answer'}",
+                f"within {timeout_s:.3g} s: {last or 'no answer'}",
             ) from None
 
     async def _register(self) -> int:

@@ -73,6 +73,7 @@ class MetadataWatch:
             group.create_task(self._apply_whole())
 
     async def _listen(self) -> None:
+        told = ""
         while True:
             try:
                 await self._follow()
@@ -80,7 +81,9 @@ class MetadataWatch:
             except ReplogError as error:
                 reason = str(error)
                 self._note_refusal(error)
-            log.info("metadata stream lost, resuming", controller=self._channel.address, reason=reason)
+            tell = log.info if reason == told else log.warning
+            tell("metadata stream lost, resuming", controller=self._channel.address, reason=reason)
+            told = reason
             await asyncio.sleep(self._backoff.next_s())
 
     def _note_refusal(self, error: ReplogError) -> None:

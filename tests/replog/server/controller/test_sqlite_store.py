@@ -279,3 +279,27 @@ def test_a_store_closed_while_somebody_reads_it_is_whole_when_it_is_opened_again
     again = SqliteStore(store.path.parent)
     assert [record.key for record in again.load()] == ["cluster"]
     again.close()
+
+
+def test_newest_changes_that_somebody_removes_are_written_again_at_the_next_commit(store):
+    store.commit(0, records(0))
+    for suffix in ("-wal", "-shm"):
+        (store.path.parent / f"metadata.sqlite{suffix}").unlink()
+    store.commit(1, records(1, after=1))
+    found = store.path.parent.parent / "as a SIGKILL leaves it"
+    shutil.copytree(store.path.parent, found, ignore=shutil.ignore_patterns(".lock"))
+    started = SqliteStore(found)
+    assert [record.version for record in started.load()] == [1, 2]
+    started.close()
+
+
+@pytest.mark.parametrize("done", ["removed", "replaced"])
+def test_nothing_is_committed_to_a_store_that_somebody_has_taken_away(store, refused, done):
+    store.commit(0, records(0))
+    away = store.path.rename(store.path.with_name("away"))
+    if done == "replaced":
+        shutil.copy(away, store.path)
+    with refused(STORAGE, str(store.path), "removed or replaced while it was open; put it back"):
+        store.commit(1, records(1, after=1))
+    away.rename(store.path)
+    assert store.commit(1, records(1, after=1)) == 2
