@@ -61,9 +61,12 @@ levels, each with what it reads and what it sees
   batches  Reads the header of every batch and all indexes, and payload only
            of a batch that does not fit. Sees what index sees, and headers
            that changed behind the indexes.
-  deep     Reads every byte and recomputes every CRC-32C. Sees everything: bit
-           rot in payload too. The only level that compares what compaction
-           has left, record by record.
+  deep     Reads every byte and recomputes every CRC-32C. Sees what batches
+           sees, and bit rot in payload. The only level that compares what
+           compaction has left, record by record, and that looks at the
+           transaction indexes and producer snapshots in log directories:
+           both are made again from the batches. Running brokers do not show
+           them.
 
 verdicts and exit codes
   CONSISTENT    0  All committed offsets that replicas share are equal, and

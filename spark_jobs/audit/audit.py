@@ -39,6 +39,7 @@ from spark_jobs.audit.findings import (
     cleaned_ends,
     compared,
     deleted_below,
+    not_looked_at,
     strangers,
     unsettled,
     verdict,
@@ -81,6 +82,11 @@ class Audit:
     def compared(self) -> int:
         """Partitions with two replicas or more in which this level compares something."""
         return compared(self.level, self.replicas)
+
+    @property
+    def not_looked_at(self) -> str:
+        """In words; empty if all was."""
+        return not_looked_at(self.level, live=isinstance(self.where, str))
 
     @property
     def verdict(self) -> str:

@@ -34,7 +34,7 @@ def marks_frame(spark: SparkSession, marks: Sequence[KnownMark]) -> DataFrame:
 def keyed(rows: DataFrame, marks: DataFrame) -> DataFrame:
     """Rows of a pass, with the replica's high watermark, and `fault_key`, which separates faults from other rows."""
     # Segments may overlap in a damaged replica: a fault's key keeps it apart from the others.
-    fault_key = F.when(F.col("fault").isNotNull(), F.concat_ws("/", "fault", *_PLACE))
+    fault_key = F.when(F.col("fault").isNotNull(), F.concat_ws("/", "fault", *_PLACE, "base_offset"))
     marked = rows.where(F.col("read").isNull()).join(marks, ["replica", *_KEY], "left")
     return marked.withColumn("fault_key", fault_key).where(F.col("fault_key").isNotNull() | F.col("mark").isNotNull())
 
@@ -114,7 +114,7 @@ def _runs(grouped: DataFrame) -> DataFrame:
         bytes_differ = (a["last_offset"] != b["last_offset"]) | (a["crc"] != b["crc"]) | (a["size"] != b["size"])
         return [bytes_differ.alias("value"), (bytes_differ | (a["leader_epoch"] != b["leader_epoch"])).alias("any")]
 
-    alone = F.when(F.col("fault_key").isNotNull(), F.concat_ws("/", "fault_key", "base_offset")).alias("alone")
+    alone = F.when(F.col("fault_key").isNotNull(), F.col("fault_key")).alias("alone")
     paired = grouped.withColumn("pair", F.explode_outer(_pairs(differ))).select(
         *_KEY, "base_offset", "seen", "last", "found", alone, "pair.*"
     )

@@ -98,6 +98,8 @@ class Console:
         colour = {CONSISTENT: "green", DIVERGED: "red"}.get(result.verdict, "magenta")
         compared, findings = many(result.compared, "partition"), many(len(result.findings), "finding")
         line(f"[{colour}]{compared} compared at level {result.level}, {findings}[/]")
+        if result.not_looked_at:
+            self._writer.paragraph("unread", result.not_looked_at)
         if not result.complete:
             line("there is more to tell than an audit collects: audit again once that is repaired, or fewer topics")
         if report_dir is not None:

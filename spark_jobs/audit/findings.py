@@ -5,10 +5,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 
+from replog.log.files.names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
 LEVELS = ("digest", "index", "batches", "deep")  # each sees all that the levels before it see
+
+_PRODUCERS = "transaction indexes and producer snapshots"
+_NOT_LOOKED_AT = {
+    "digest": f"batches behind the digest indexes, other indexes, {_PRODUCERS}",
+    "index": f"payload, headers that no index points at, {_PRODUCERS}",
+    "batches": f"payload, {_PRODUCERS}",
+}
 
 VALUE_MISMATCH = "VALUE_MISMATCH"
 EPOCH_MISMATCH = "EPOCH_MISMATCH"
@@ -48,6 +56,11 @@ REMEDIES = {
     "checkpoint is rebuilt from the batches. On Apache Kafka, move the whole of {directory} aside instead: the broker "
     "copies the partition again.",
     INDEX_LIE: "Stop broker {replica}, move {file} aside and start the broker: indexes are rebuilt from the log.",
+    TRANSACTION_INDEX_SUFFIX: "Stop broker {replica}, keep a copy of {file}, run `replog log rebuild-index "
+    "{directory}` and start the broker. On Apache Kafka, move the whole of {directory} aside instead: the broker "
+    "copies the partition again.",
+    SNAPSHOT_SUFFIX: "Stop broker {replica}, move {file} aside and start the broker: what it knows of producers then "
+    "comes from an older snapshot and the batches.",
     OTHER_TOPIC: "Stop the broker, move its directory of this partition aside and start the broker: it copies the "
     "partition from the leader. Keep what you moved until you know whose it is: another topic's data under a wrong "
     "name, or what is left of a topic that was made again while the broker was down.",
@@ -297,6 +310,11 @@ def compared(level: str, replicas: Iterable[Replica]) -> int:
             held[replica.key].append(replica)
     ends = {} if level == "deep" else cleaned_ends(itertools.chain(*held.values()))
     return sum(len(held[key]) > 1 and not 0 < max(r.mark for r in held[key]) <= ends.get(key, 0) for key in held)
+
+
+def not_looked_at(level: str, *, live: bool) -> str:
+    """In words; nothing if all was. `live`: running brokers were asked, which do not show all of their files."""
+    return _NOT_LOOKED_AT.get(level, _PRODUCERS if live else "")
 
 
 def told_of_cleaned(level: str, replicas: Iterable[Replica]) -> list[str]:

@@ -46,8 +46,8 @@ SEEN_BY = {
     "checkpoints that say what is not so; does not see what changed behind the indexes afterwards.",
     "batches": "Read the header of every batch and all indexes. Also sees headers that changed behind the indexes; "
     "does not see payload that rotted.",
-    "deep": "Read every byte and recomputed every checksum. Sees everything, rotten payload too; where replicas were "
-    "compacted on their own, compares records.",
+    "deep": "Read every byte and recomputed every checksum. Also sees payload that rotted, and transaction indexes and "
+    "producer snapshots that say what is not so; where replicas were compacted on their own, compares records.",
 }
 _place = attrgetter("place")
 SYMBOLS = {CONSISTENT: "✓", DIVERGED: "≠", INCONCLUSIVE: "?"}

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from replog.log.files.names import DIGEST_SUFFIX, segment_file_name
+from replog.log.files.names import DIGEST_SUFFIX, SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, segment_file_name
 from replog.topic import TopicPartition
 from spark_jobs.audit.findings import (
     COMMITTED_LOSS,
@@ -28,6 +28,7 @@ from spark_jobs.audit.findings import (
 from spark_jobs.audit.votes import blame
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
+PRODUCERS = (TRANSACTION_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 TAIL = -1  # instead of a segment: offsets are missing behind the last one
 
 
@@ -225,7 +226,13 @@ class _Resolver:
                     replica.detail or "",
                 )
         yield from _merge(self._of(EPOCH_CACHE_LIE))
-        yield from self._of(INDEX_LIE)
+        lies = self._of(INDEX_LIE)
+        wrong = {(lie.replica, name) for lie in lies if (name := lie.file).endswith(SNAPSHOT_SUFFIX)}
+        for lie in lies:
+            # A segment is judged by the snapshot that it begins with, if that one is right.
+            begun = segment_file_name(lie.segment, SNAPSHOT_SUFFIX)
+            if not lie.file.endswith(PRODUCERS) or lie.file == begun or (lie.replica, begun) not in wrong:
+                yield lie
 
     def _by_file(self, lies: list[ReplicaFault]) -> Iterator[ReplicaFault]:
         """Those of one index as one, with offsets of its segment: what a wrong entry names may be anything."""
@@ -250,7 +257,10 @@ class _Resolver:
 
     def _finding(self, fault: ReplicaFault, why: str) -> AuditFinding:
         path = self._path(fault)
-        remedy = REMEDIES[fault.kind].format(replica=fault.replica, directory=self._directory(fault.replica), file=path)
+        of_file = (REMEDIES[suffix] for suffix in PRODUCERS if fault.file.endswith(suffix))
+        remedy = next(of_file, REMEDIES[fault.kind]).format(
+            replica=fault.replica, directory=self._directory(fault.replica), file=path
+        )
         epoch = fault.epoch if fault.epoch >= 0 else None
         evidence = Evidence(fault.replica, path, fault.position, fault.detail, epoch)
         return AuditFinding(
@@ -303,7 +313,8 @@ class _Resolver:
 
     def _contradicted(self, mismatch: Mismatch) -> set[int]:
         """Replicas whose other files say that their first batch there was a different one."""
-        lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in self._of(INDEX_LIE) if lie.file == DIGEST_SUFFIX)]
+        tell = (DIGEST_SUFFIX, *PRODUCERS)
+        lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in self._of(INDEX_LIE) if lie.file.endswith(tell))]
         ends = {view.replica: view.last_offset for view in mismatch.views}
         return {lie.replica for lie in lies if lie.first <= ends.get(lie.replica, -1) and lie.last >= mismatch.first}
 
@@ -329,7 +340,7 @@ class _Resolver:
     def _path(self, fault: ReplicaFault) -> str:
         if fault.file.startswith("."):
             return str(self._directory(fault.replica) / segment_file_name(fault.segment, fault.file))
-        return fault.file or str(self._directory(fault.replica))
+        return str(self._directory(fault.replica) / fault.file)
 
 
 def _divergences(mismatches: list[Mismatch]) -> list[Mismatch]:

@@ -75,6 +75,7 @@ def summary(result: Audit) -> dict[str, Any]:
         "partitions_compared": result.compared,
         "since": None if result.taken is None else result.taken.told(),
         "cleaned": told_of_cleaned(result.level, result.replicas),
+        "not_looked_at": result.not_looked_at,
         "complete": result.complete and len(result.findings) <= LISTED,
         "classes": counts(result),
         "replicas": [

@@ -18,12 +18,12 @@ def blame(mismatch: Mismatch, contradicted: Collection[int]) -> list[Blame]:
     believed = [view for view in views if view.replica not in contradicted]
     silent = parties.intersection(contradicted)
     if not believed:
-        return [(None, f"{replica_names(silent)} contradict themselves, each by its own digest index or epochs")]
+        return [(None, f"{replica_names(silent)} contradict themselves, each by its own digests, epochs or producers")]
     voted = _vote(believed, [set(pair) for pair in mismatch.pairs if not silent.intersection(pair)])
     outvoted = {replica for replica, _ in voted}
     standing = {_content(view) for view in believed if view.replica not in outvoted}
     blamed: list[Blame] = [
-        (view.replica, f"replica {view.replica}'s own digest index or epoch checkpoint contradicts its batches")
+        (view.replica, f"replica {view.replica}'s own digests, epochs or producers contradict its batches")
         for view in views
         if view.replica in contradicted and _content(view) not in standing
     ]

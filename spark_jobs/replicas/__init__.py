@@ -17,6 +17,7 @@
 | the data source of the audit: one pass over segments, of one kind of check | `checks.py` |
 | batches by offset, and the fast way through a sound segment | `blocks.py`, `sound.py` |
 | index entries by offset, and the fast way through sound ones | `index_blocks.py` |
+| transaction indexes and producer snapshots | `producers.py` |
 | digest indexes at an offset | `digests.py` |
 | the records that compaction has left in a segment | `cleaned.py` |
 | how many bytes were read | `counting.py` |

@@ -273,6 +273,9 @@ class BrokerStore:
             raise Vanished(f"{self.place} has no replica of {partition} any more")
         return self._files(partition, described)
 
+    def snapshots(self, segment: ReplicaSegment) -> None:
+        """A running broker shows none."""
+
     def identity(self, partition: TopicPartition) -> str:
         return ""
 

@@ -24,16 +24,18 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
+from replog.log.files.names import LOG_SUFFIX
 from replog.properties import MAX_LONG
 from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
 from spark_jobs.replicas.cleaned import CleanedRecord, cleaned_records
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
-from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, FileFault
 from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.moving import unread
+from spark_jobs.replicas.producers import producer_faults
 from spark_jobs.replicas.readers import ReplicaSource, Row, SegmentReader, packed, place_of, signed
 from spark_jobs.replicas.segment_check import Batch, check_segment
 
@@ -57,6 +59,7 @@ class CheckWork(NamedTuple):
     segment: ReplicaSegment
     log_start: int
     cells: Cells
+    mark: int  # the replica's high watermark
 
     @property
     def size(self) -> int:
@@ -80,8 +83,9 @@ class _ChecksReader(SegmentReader):
     def partitions(self) -> Sequence[InputPartition]:
         listed = self.listed()
         cells = cells_of(listed, self._bounds, self._starts)
+        marks = {(replica, topic, partition): mark or 0 for topic, partition, replica, mark, *_ in self._bounds}
         return packed(
-            CheckWork(segment, files.log_start, cells[place])
+            CheckWork(segment, files.log_start, cells[place], marks[place])
             for files in listed
             if (place := (files.replica, *files.partition)) in cells
             for segment in files.segments
@@ -103,7 +107,8 @@ class _ChecksReader(SegmentReader):
         if self._pass == RECORDS:
             return cleaned_records(segment, max(work.log_start, work.cells.begin))
         if self._pass == BLOCKS:
-            return check_blocks(segment, work.log_start, work.cells, crc=self._crc)
+            items = check_blocks(segment, work.log_start, work.cells, crc=self._crc)
+            return self._with_producers(items, segment, work) if self._crc else items
         if self._pass == DIGESTS:
             return digest_points(segment, list(work.cells.cuts), entries=self._entries)
         if self._pass == INDEXES and self._entries:
@@ -111,6 +116,17 @@ class _ChecksReader(SegmentReader):
         if self._pass == INDEXES:
             return index_blocks(segment, work.log_start, work.cells)
         return self._in_ranges(work, check_segment(segment, work.log_start, crc=self._crc))
+
+    def _with_producers(
+        self, items: Iterator[Block | FileFault], segment: ReplicaSegment, work: CheckWork
+    ) -> Iterator[_Item]:
+        """And what is wrong with its transaction index and snapshots, which nothing is said of where batches are."""
+        sound = True
+        for item in items:
+            sound &= not isinstance(item, FileFault) or item.file != LOG_SUFFIX or item.fault == EPOCH_CACHE_LIE
+            yield item
+        if sound:
+            yield from producer_faults(segment, work.log_start, work.mark)
 
     def _in_ranges(self, work: CheckWork, items: Iterator[Batch | FileFault]) -> Iterator[Batch | FileFault]:
         ranges = self._ranges_of(work.segment)

@@ -45,6 +45,9 @@ class CountingStore:
         with self._store.open(segment, suffix) as file:
             yield _CountedFile(self, file)
 
+    def snapshots(self, segment: ReplicaSegment) -> list[int] | None:
+        return self._store.snapshots(segment)
+
     def close(self) -> None:
         self._store.close()
 

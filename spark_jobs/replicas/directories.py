@@ -10,7 +10,7 @@ from pathlib import Path
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.directories.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
 from replog.log.errors import LogStorageError
-from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, segment_file_name
+from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.files.opening import files_by_offset, read_regular
 from replog.log.formats.checkpoint import (
     CLEANER_CHECKPOINT,
@@ -24,6 +24,7 @@ from replog.log.formats.checkpoint import (
 )
 from replog.log.formats.digest import sealed_digest
 from replog.log.formats.segment_file import LocalFile, Vanished, open_file
+from replog.properties import MAX_LONG
 from replog.topic import SET_ASIDE, TopicPartition, parse_directory_name
 from spark_jobs.replicas.faults import UNREADABLE
 from spark_jobs.replicas.files import (
@@ -56,6 +57,11 @@ class DirectoryStore:
 
     def open(self, segment: ReplicaSegment, suffix: str) -> AbstractContextManager[LocalFile]:
         return open_file(self.path(segment, suffix))
+
+    def snapshots(self, segment: ReplicaSegment) -> list[int]:
+        named = files_by_offset(self.directory / segment.topic_partition.directory_name, SNAPSHOT_SUFFIX)
+        end = MAX_LONG if segment.next_base is None else segment.next_base
+        return sorted(offset for offset, _ in named if segment.base <= offset <= end)
 
     def close(self) -> None:
         """Nothing stays open."""

@@ -27,6 +27,9 @@ CLASSES = {  # of what the judge says; audits pass over the rest, as the torn en
     Kind.INDEX_ENTRY: INDEX_LIE,
     Kind.INDEX_BEYOND: INDEX_LIE,
     Kind.DIGEST: INDEX_LIE,
+    Kind.TRANSACTION_INDEX: INDEX_LIE,
+    Kind.SNAPSHOT: INDEX_LIE,
+    Kind.SNAPSHOT_STATE: INDEX_LIE,
     Kind.EPOCHS: EPOCH_CACHE_LIE,
     Kind.RECORDS: UNREADABLE,
 }
@@ -38,7 +41,7 @@ class FileFault(NamedTuple):
     """Something wrong in one replica's own files: offsets it concerns, where, and what was seen."""
 
     fault: str  # its class
-    file: str  # suffix of the segment's file
+    file: str  # suffix of the segment's file, or the name of a file beside it
     position: int
     first: int
     last: int

@@ -50,7 +50,11 @@ class ReplicaStore(Protocol):
         """Of the directory: one that takes its place has another. Empty if nobody knows."""
 
     def open(self, segment: "ReplicaSegment", suffix: str) -> AbstractContextManager[SegmentFile]:
-        """One of the segment's files: `.log`, `.index`, `.timeindex` or `.digest`. FileNotFoundError if it has none."""
+        """One of the segment's files, by its suffix. Raises FileNotFoundError if it has none."""
+
+    def snapshots(self, segment: "ReplicaSegment") -> list[int] | None:
+        """The offsets of the producer snapshots from where the segment begins to where the next one does, ascending.
+        None: snapshots and transaction indexes are not shown."""
 
     def close(self) -> None:
         """Let go of connections; the store may be used again."""

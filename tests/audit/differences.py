@@ -104,10 +104,18 @@ def torn_write(case: Case, held: Held, rng: random.Random) -> None:
 
 
 def files_of_others(case: Case, held: Held, rng: random.Random) -> None:
-    """Files and directories on their way in or out."""
+    """Files and directories on their way in or out, or gone."""
     log = rng.choice(logs(held.directory))
-    for suffix in (".log.deleted", ".index.deleted", ".log.cleaned", ".log.swap", ".snapshot", ".txnindex"):
-        log.with_suffix(suffix).write_bytes(b"" if suffix == ".txnindex" else b"\x01\x02\x03")
+    for suffix in (
+        ".log.deleted",
+        ".index.deleted",
+        ".log.cleaned",
+        ".log.swap",
+        ".snapshot.deleted",
+        ".txnindex.swap",
+    ):
+        log.with_suffix(suffix).write_bytes(b"\x01\x02\x03")
+    log.with_suffix(".snapshot").unlink(missing_ok=True)  # brokers keep few
     (held.directory / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
     (held.directory.parent / f"{case.topic}-0.{'a' * 32}-delete").mkdir(exist_ok=True)
 

@@ -19,6 +19,7 @@ from tests.damage.vocabulary import (
     longer,
     missing,
     overwritten,
+    producers,
     sealed,
     segment_file,
     taken_out,
@@ -29,9 +30,12 @@ from tests.replog.log.batches import leader_batch
 LOG, INDEX, TIMES, DIGESTS, TXN = (
     segment_file(22, kind) for kind in ("log", "index", "timeindex", "digest", "txnindex")
 )
+STATE = segment_file(34, "snapshot")
 LAST = segment_file(34, "log")
 EPOCHS = "leader-epoch-checkpoint"
 SEGMENT_14 = [segment_file(14, kind) for kind in ("log", "index", "timeindex", "digest", "snapshot")]
+# What the audit sees in the next snapshot is a consequence, which `resolve` leaves out.
+STATE_FAULT = "INDEX_LIE 34.snapshot {0}-{0}; INDEX_LIE 38.snapshot {1}-{1}"
 OTHER_HAND = missing(DIGESTS)  # as if Kafka had written the segment
 FAR = struct.pack(">q", 1 << 40)
 
@@ -235,6 +239,30 @@ ROWS = [
     Row("a transaction index of another version", overwritten(TXN, 0, struct.pack(">h", 3)), 38,
         "INDEX_ORDER 22.txnindex@0 24; TRANSACTION_INDEX 22.txnindex 24"),
     Row("part of a transaction", longer(TXN, b"abc"), 38, "INDEX_SHAPE 22.txnindex@34 22"),
+    Row("an empty transaction index", written(TXN), 38, "TRANSACTION_INDEX 22.txnindex 24"),
+    Row("an entry too many", longer(TXN, struct.pack(">hqqqq", 0, 6, 13, 25, 26)), 38,
+        "TRANSACTION_INDEX 22.txnindex@34 25"),
+    Row("an entry of a transaction beyond the end", longer(TXN, struct.pack(">hqqqq", 0, 6, 13, 99, 100)), 38,
+        "INDEX_BEYOND 22.txnindex@34 99"),
+    Row("a transaction index where there is none", written(segment_file(14, "txnindex"), bytes(34)), 38,
+        "INDEX_ORDER 14.txnindex@0 0"),
+    # -- producer snapshots
+    Row("a flipped bit (PS-7)", flipped(STATE, 20), 38, "SNAPSHOT 34.snapshot", deep="INDEX_LIE 34.snapshot 33-33"),
+    Row("an empty snapshot file", written(STATE), 38, "SNAPSHOT 34.snapshot", deep="INDEX_LIE 34.snapshot 33-33"),
+    Row("another sequence, under a right CRC", producers(STATE, 5, last_sequence=7), 38,
+        "SNAPSHOT_STATE 34.snapshot 21", deep=STATE_FAULT.format(21, 21)),
+    Row("another epoch", producers(STATE, 6, epoch=3), 38, "SNAPSHOT_STATE 34.snapshot 22",
+        deep=STATE_FAULT.format(22, 22)),
+    Row("another last offset", producers(STATE, 6, last_offset=20), 38, "SNAPSHOT_STATE 34.snapshot 20",
+        deep=STATE_FAULT.format(20, 22)),
+    Row("an open transaction that has ended", producers(STATE, 5, current_txn_first_offset=18), 38,
+        "SNAPSHOT_STATE 34.snapshot 21", deep=STATE_FAULT.format(21, 21)),
+    Row("a producer of later batches", producers(STATE, 5, last_offset=35), 38, "SNAPSHOT_STATE 34.snapshot 35",
+        deep=STATE_FAULT.format(35, 21)),
+    Row("a snapshot that knows fewer producers, which expire (PS-11)", producers(STATE, 5, gone=True), 38, ""),
+    Row("a missing snapshot", missing(STATE), 38, ""),
+    Row("another sequence in the snapshot of the log end", producers(segment_file(38, "snapshot"), 5, last_sequence=7),
+        38, "SNAPSHOT_STATE 38.snapshot 21"),
     # -- epochs
     Row("epochs that begin too early", written(EPOCHS, b"0\n3\n0 0\n1 4\n4 26\n"), 38,
         "EPOCHS leader-epoch-checkpoint 4", deep="EPOCH_CACHE_LIE 0.log 4-5"),

@@ -9,6 +9,7 @@ from crc32c import crc32c
 
 from replog.log.errors import CorruptRecord
 from replog.log.formats.batch import CRC_START, iterate_batches
+from replog.log.producers.snapshot import format_snapshot, parse_snapshot
 
 Damage = Callable[[Path], None]
 
@@ -99,6 +100,17 @@ def overwritten(name: str, position: int, content: bytes) -> Damage:
 def entry(name: str, slot: int, *values: int) -> Damage:
     """An entry of an index that says something else."""
     return lambda directory: set_index_entry(directory / name, slot, values)
+
+
+def producers(name: str, producer_id: int, *, gone: bool = False, **fields: int) -> Damage:
+    """A snapshot that says something else of a producer, or nothing, under a right CRC."""
+
+    def change(content: bytes) -> bytes:
+        known = {entry.producer_id: entry for entry in parse_snapshot(content)}
+        said = known.pop(producer_id)._replace(**fields)
+        return format_snapshot([*known.values(), *([] if gone else [said])])
+
+    return changed(name, change)
 
 
 def sealed(name: str, damage: Damage) -> Damage:

@@ -48,7 +48,8 @@ def sample(*, hostile: str = "") -> Audit:
 def consistent() -> Audit:
     """Nothing to say but that all is well."""
     replicas = [_replica(n, "flights", p) for n in (1, 2, 3) for p in range(2)]
-    return Audit("deep", {n: (Path(f"/data/{n}"),) for n in (1, 2, 3)}, replicas, [], seconds={"describe": 1.0})
+    directories = {n: (Path(f"/data/{n}"),) for n in (1, 2, 3)}
+    return Audit("deep", directories, replicas, [], seconds={"describe": 1.0}, where=directories)
 
 
 def inconclusive() -> Audit:

@@ -34,6 +34,9 @@ def test_what_is_wrong_comes_first_and_what_is_well_is_one_line(capsys):
     states = [line.split()[2] for line in lines if re.match(r"(flights|payments|audit)\S+ +\d ", line)]
     assert states == ["fault"] * 6 + ["unreadable"] + ["lagging"] * 2
     assert "17 replicas of 8 partitions: ok, 1.8 GB" in lines
+    assert "unread  payload, headers that no index points at, transaction indexes and producer snapshots" in " ".join(
+        lines
+    )
     Console().table(samples.consistent(), None)
     assert capsys.readouterr().err.splitlines() == [
         "6 replicas of 2 partitions: ok, 853.8 MB",

@@ -11,6 +11,7 @@ from spark_jobs.audit.findings import (
     change_of,
     compared,
     deleted_below,
+    not_looked_at,
     strangers,
     told_of_cleaned,
     verdict,
@@ -35,6 +36,14 @@ def test_what_a_level_does_not_compare_is_told():
     for level in LEVELS[:3]:
         (line,) = told_of_cleaned(level, replicas)
         assert f"below offset 50 replicas were cleaned on their own; level {level} compares nothing there" in line
+
+
+def test_what_a_level_did_not_look_at_is_told():
+    """Transaction indexes and producer snapshots: below deep, and of running brokers."""
+    for level in LEVELS[:3]:
+        assert not_looked_at(level, live=False).endswith("transaction indexes and producer snapshots")
+    assert not_looked_at("deep", live=True) == "transaction indexes and producer snapshots"
+    assert not_looked_at("deep", live=False) == ""
 
 
 def test_a_partition_of_which_a_level_compares_nothing_does_not_count():

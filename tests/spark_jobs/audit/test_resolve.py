@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from replog.log.files.names import segment_file_name
 from spark_jobs.audit.findings import (
     REMEDIES,
     UNDECIDED,
@@ -159,6 +160,16 @@ ROWS = [
         "INDEX_LIE 2 60-60; INDEX_LIE 2 60-60"),
     Row("a batch that claims offsets without end ends with the partition", [ONE, TWO, replica(3)],
         [differ((1, 1, 7), (2, 1, 8), (3, 1, 7), last=1 << 31)], "VALUE_MISMATCH 2 10-99"),
+    Row("what a wrong snapshot makes of the segment that begins with it", [ONE, TWO],
+        [lie(30, 30, segment_file_name(60, ".snapshot"), segment=20),
+         lie(30, 30, segment_file_name(80, ".snapshot"), segment=60), lie(70, 70, ".txnindex", segment=60),
+         lie(75, 75, ".index", segment=60)],
+        "INDEX_LIE 2 30-30; INDEX_LIE 2 75-75"),
+    Row("a transaction index that has no transaction of a changed batch is right", [ONE, TWO, replica(3)],
+        [lie(11, 11, ".txnindex"), differ((1, 1, 7), (2, 1, 8), (3, 1, 7))], "VALUE_MISMATCH 2 10-11"),
+    Row("and shows that the majority was changed", [ONE, TWO, replica(3)],
+        [lie(11, 11, ".txnindex"), lie(11, 11, ".txnindex", of=1), differ((1, 1, 7), (2, 1, 7), (3, 1, 8))],
+        "VALUE_MISMATCH 1 10-11; VALUE_MISMATCH 2 10-11"),
     # -- rot, and what cannot be read
     Row("a torn write behind the log end of a replica that lags is no rot", [ONE, LAGS], [TORN], ""),
     Row("but it is below what was committed", [ONE, replica(2, end=80, mark=90)], [TORN], "BIT_ROT 2 80-80"),

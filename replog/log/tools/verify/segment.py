@@ -5,10 +5,12 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX, segment_file_name
+from replog.log.errors import CorruptSnapshot
+from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, segment_file_name
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.segment_file import SegmentFile, open_file
 from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, LogFile
+from replog.log.producers.snapshot import read_snapshot
 from replog.log.tools.judge.epochs import EpochJudge
 from replog.log.tools.judge.findings import Fault, Finding, Kind
 from replog.log.tools.judge.indexes import SUFFIXES, read_indexes
@@ -48,7 +50,15 @@ class PartitionProgress:
         """Those of the state before `offset`, which is now."""
         while self.snapshots and self.snapshots[-1][0] <= offset:
             at, path = self.snapshots.pop()
-            yield from self.producers.check_snapshot(path, at)
+            try:
+                entries = read_snapshot(path)
+            except CorruptSnapshot as damage:
+                yield Kind.SNAPSHOT.at(path, damage.message)
+            except FileNotFoundError:
+                pass  # removed by a running broker, which keeps few
+            else:
+                faults = self.producers.check_snapshot(entries, at)
+                yield from (fault.kind.at(path, fault.detail, offset=fault.first) for fault in faults)
 
     def add_bytes(self, size: int) -> None:
         self.totals.bytes += size
@@ -83,8 +93,7 @@ class _SegmentCheck:
         """Indexes are read before the log is opened, which a running broker writes first."""
         self._segment, self._progress = segment, progress
         self._indexes = read_indexes(segment)
-        transactions, exact = segment.path(TRANSACTION_INDEX_SUFFIX), not progress.compacted
-        self._transactions = TransactionIndexCheck(segment, transactions, progress.producers, exact=exact)
+        self._transactions = TransactionIndexCheck(segment, progress.producers, exact=not progress.compacted)
         self._path = segment.path(LOG_SUFFIX)
         self._log = LogFile(opened.enter_context(segment.open(LOG_SUFFIX)))
         # Epochs are judged over all segments of the partition.
@@ -129,7 +138,8 @@ class _SegmentCheck:
             kind = Kind.INDEX_AHEAD
         elif kind is Kind.PREALLOCATED and not active:
             kind = Kind.NOT_TRIMMED
-        return kind.at(self._segment.path(fault.file), fault.detail, position=fault.position, offset=fault.first)
+        position = fault.position if fault.position >= 0 else None
+        return kind.at(self._segment.path(fault.file), fault.detail, position=position, offset=fault.first)
 
     def _batch(self, position: int, header: BatchHeader) -> Iterator[Finding]:
         progress, path = self._progress, self._path
@@ -151,7 +161,7 @@ class _SegmentCheck:
             marker, wrong = check_control(path, position, header, data)
             yield from wrong
         due = progress.producers.see(header, marker)
-        yield from self._transactions.see(header, marker, due)
+        yield from map(self._finding, self._transactions.see(header, marker, due))
         if progress.deep and data is None:
             message = f"a batch of {header.size} bytes"
             yield Kind.NOT_DECODED.at(path, message, position=position, offset=header.base_offset)

@@ -1,6 +1,7 @@
 """Control batches, transactions and producers: the transaction indexes and the snapshots against the batches.
 
-The batches are replayed as a follower would (PS-2: the state follows the data).
+The batches are replayed as a follower would (PS-2: the state follows the data). Audits use it for one segment after the
+other, from the snapshot with which each begins.
 """
 
 from collections import deque
@@ -8,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from replog.log.errors import CorruptSnapshot, InvalidRecord
-from replog.log.files.names import TRANSACTION_INDEX_SUFFIX
+from replog.log.errors import InvalidRecord
+from replog.log.files.names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, segment_file_name
 from replog.log.formats.batch import BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker, end_transaction_marker
 from replog.log.indexes.entries import IndexFile
-from replog.log.indexes.transaction_index import VERSION, AbortedTxn, TransactionIndex
-from replog.log.producers.snapshot import ProducerSnapshotEntry, read_snapshot
+from replog.log.indexes.transaction_index import VERSION, AbortedTxn
+from replog.log.producers.snapshot import ENTRY, HEADER, ProducerSnapshotEntry
 from replog.log.producers.state import ProducerStateManager
 from replog.log.tools.judge.findings import Fault, Finding, Kind
 from replog.log.tools.judge.indexes import Segment, lie, open_index, shape_faults
@@ -23,11 +24,16 @@ from replog.log.tools.judge.indexes import Segment, lie, open_index, shape_fault
 class Producers:
     """What the batches so far say of producers; kept over all segments of a partition."""
 
-    def __init__(self, log_start: int, *, compacted: bool) -> None:
+    def __init__(
+        self, log_start: int, *, compacted: bool, begin: int = 0, entries: list[ProducerSnapshotEntry] | None = None
+    ) -> None:
+        """With `entries`, those of a snapshot at offset `begin`, where the batches begin."""
         self.known_from = log_start  # a broker that rebuilds the state begins at the log start
+        self._begin = begin
         self.complete = True  # nothing was lost on the way since the first batch
         self._compacted = compacted
         self._state = ProducerStateManager()
+        self._state.load(entries or [])
 
     def see(self, header: BatchHeader, marker: EndTransactionMarker | None) -> AbortedTxn | None:
         """A sound batch; returns what the transaction index must remember of it."""
@@ -38,30 +44,21 @@ class Producers:
             self._state.replicated_to(header.next_offset)  # so that decided transactions cost no memory
         return aborted
 
-    def check_snapshot(self, path: Path, offset: int) -> Iterator[Finding]:
+    def check_snapshot(self, entries: list[ProducerSnapshotEntry], offset: int) -> Iterator[Fault]:
         """A snapshot of the state at `offset`, which is now: what it says must follow from the batches.
 
         It may say less, producers expire (PS-11), and only its own batch is known of each (PS-7).
         """
-        try:
-            entries = read_snapshot(path)
-        except CorruptSnapshot as damage:
-            yield Kind.SNAPSHOT.at(path, damage.message)
-            return
-        except FileNotFoundError:
-            return  # by a running broker, which keeps few
-        if not self.complete:
-            return
-        known = {entry.producer_id: entry for entry in self._state.snapshot_entries()}
-        for entry in entries:
-            if entry.last_offset >= self.known_from and (
-                wrong := self._contradiction(entry, known.get(entry.producer_id))
-            ):
-                message = f"producer {entry.producer_id}: {wrong}"
-                yield Kind.SNAPSHOT_STATE.at(path, message, offset=entry.last_offset)
-            if entry.last_offset >= offset:
-                message = f"producer {entry.producer_id} has a batch up to offset {entry.last_offset}"
-                yield Kind.SNAPSHOT_STATE.at(path, message, offset=entry.last_offset)
+        known = {entry.producer_id: entry for entry in self._state.snapshot_entries()} if self.complete else {}
+        name = segment_file_name(offset, SNAPSHOT_SUFFIX)
+        for slot, entry in enumerate(entries if self.complete else ()):
+            last = entry.last_offset
+            wrong = self._contradiction(entry, known.get(entry.producer_id)) if last >= self.known_from else None
+            if last >= offset:
+                wrong = f"has a batch up to offset {last}"
+            if wrong is not None:
+                message, position = f"producer {entry.producer_id}: {wrong}", HEADER.size + slot * ENTRY.size
+                yield Fault(Kind.SNAPSHOT_STATE, name, position, last, last, -1, message)
 
     def _contradiction(self, entry: ProducerSnapshotEntry, batches: ProducerSnapshotEntry | None) -> str | None:
         if self._compacted:
@@ -70,6 +67,8 @@ class Producers:
                 return None
             compared = ["last_sequence"]
         elif batches is None:
+            if entry.last_offset < self._begin:
+                return None  # the snapshot there may be of a broker that did not know it
             return f"has a batch up to offset {entry.last_offset}, which is not in the log"
         else:
             compared = ["epoch", "last_sequence", "last_offset"]
@@ -104,9 +103,8 @@ def check_control(
 class TransactionIndexCheck:
     """One segment's entries against its abort markers (IX-19)."""
 
-    def __init__(self, segment: Segment, path: Path, producers: Producers, *, exact: bool) -> None:
-        """Reads the file at `path`, if there is one; `exact` if the cleaner was not here."""
-        self._path = path
+    def __init__(self, segment: Segment, producers: Producers, *, exact: bool) -> None:
+        """Reads the file, if there is one; `exact` if the cleaner was not here."""
         self._producers = producers
         self._exact = exact
         self._coming: deque[tuple[int, AbortedTxn]] = deque()  # slots and entries, by last offset
@@ -133,9 +131,7 @@ class TransactionIndexCheck:
         last = entry.last_offset
         self.faults.append(lie(TRANSACTION_INDEX_SUFFIX, slot, last, f"{tuple(entry)} {detail}", kind))
 
-    def see(
-        self, header: BatchHeader, marker: EndTransactionMarker | None, due: AbortedTxn | None
-    ) -> Iterator[Finding]:
+    def see(self, header: BatchHeader, marker: EndTransactionMarker | None, due: AbortedTxn | None) -> Iterator[Fault]:
         """A sound batch, what it says of a transaction, and the entry that follows from it."""
         while self._coming and self._coming[0][1].last_offset <= header.last_offset:
             slot, entry = self._coming.popleft()
@@ -147,8 +143,8 @@ class TransactionIndexCheck:
             elif self._exact:
                 yield self._wrong(slot, entry, f"no abort marker of that producer is at offset {entry.last_offset}")
         if due is not None and self._exact and due.first_offset >= self._producers.known_from:
-            message = f"no entry for the transaction that {due} was"
-            yield Kind.TRANSACTION_INDEX.at(self._path, message, offset=due.last_offset)
+            last, message = due.last_offset, f"no entry for the transaction that {due} was"
+            yield Fault(Kind.TRANSACTION_INDEX, TRANSACTION_INDEX_SUFFIX, -1, last, last, -1, message)
 
     def _contradiction(self, entry: AbortedTxn, due: AbortedTxn | None) -> str | None:
         known_from = self._producers.known_from
@@ -167,9 +163,9 @@ class TransactionIndexCheck:
             return f"transactions were decided up to offset {due.last_stable_offset} then"
         return None
 
-    def _wrong(self, slot: int, entry: AbortedTxn, wrong: str) -> Finding:
-        message, position = f"entry {slot} {tuple(entry)}: {wrong}", slot * TransactionIndex.layout.size
-        return Kind.TRANSACTION_INDEX.at(self._path, message, position=position, offset=entry.last_offset)
+    def _wrong(self, slot: int, entry: AbortedTxn, wrong: str) -> Fault:
+        detail = f"{tuple(entry)}: {wrong}"
+        return lie(TRANSACTION_INDEX_SUFFIX, slot, entry.last_offset, detail, Kind.TRANSACTION_INDEX)
 
     def skip_to(self, header: BatchHeader) -> None:
         """Nothing is known of what lies before this batch."""
