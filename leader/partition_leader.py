@@ -148,8 +148,9 @@ class PartitionLeader:
 
     # Produce
 
-    def append(self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int) -> LeaderAppend:
-        """Append batches in the current epoch (PR-3). `wall_ms` is what LogAppendTime stamps.
+    def append(self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int, apart_ms: int = 0) -> LeaderAppend:
+        """Append batches in the current epoch (PR-3). `wall_ms` is what LogAppendTime stamps; it may be `apart_ms` less
+        by another clock (CT-28).
 
         Raises NOT_ENOUGH_REPLICAS, INVALID_TXN_STATE for a transactional batch (no coordinator could end its
         transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what the log refuses;
@@ -171,7 +172,7 @@ class PartitionLeader:
                 ErrorCode.INVALID_TXN_STATE, "transactional batches are not taken; send without a transactional id"
             )
         end_before = self.log.log_end_offset
-        info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms)
+        info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms, apart_ms=apart_ms)
         if self.log.log_end_offset > end_before:
             for replica_id, follower in self.replicas.items():
                 if follower.asker is not None:

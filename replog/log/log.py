@@ -56,7 +56,7 @@ from replog.log.producers.recovery import cut_back, start_over
 from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log.producers.state import ProducerStateManager
 from replog.log.recovery import cut_epochs
-from replog.log.retention import expired_segments
+from replog.log.retention import Deletion, deletions, expired_segments
 from replog.log.segment import Segment
 from replog.log.segments import SegmentView
 from replog.log.swap import Swap
@@ -205,7 +205,13 @@ class Log:
     # -- appending
 
     def append_as_leader(
-        self, records: Buffer, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.CLIENT
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        apart_ms: int = 0,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendInfo:
         """Append one batch at the log end, stamped with its offset and `leader_epoch` (2.7).
 
@@ -232,7 +238,7 @@ class Log:
                     first, last, timestamp = duplicate.first_offset, duplicate.last_offset, duplicate.timestamp
                     return AppendInfo(first, last, timestamp, timestamp, self.log_start_offset, 0)  # LG-2
             if origin is AppendOrigin.CLIENT:  # after the search for duplicates: what is in the log was not refused
-                check_times(header, self.config, now_ms)
+                check_times(header, self.config, now_ms, apart_ms)
             append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else None
             stamped, head = stamp(
                 header, records, base_offset=self.log_end_offset, leader_epoch=leader_epoch, append_time=append_time
@@ -485,27 +491,32 @@ class Log:
         with self._working:
             self._start_segment(self.log_end_offset)
 
-    def delete_old_segments(self, now_ms: int) -> int:
+    def delete_old_segments(self, now_ms: int | None, report: Callable[[Deletion], None] = lambda _: None) -> int:
         """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
 
-        Their files are renamed, and are in `deleted` from then on. None while a truncation is being settled.
+        Without `now_ms` none for its age. Their files are renamed, and are in `deleted` from then on; `report` gets
+        what is gone. None while a truncation is being settled.
         """
         if not self.settled:
             return 0
         with self._working:
             bounds = (self.log_start_offset, self.high_watermark, self.log_end_offset)
-            expired = expired_segments(self._segments.all(), self.config, *bounds, now_ms)
-            if expired == len(self._segments):
+            segments = self._segments.all()
+            expired = expired_segments(segments, self.config, *bounds, now_ms)
+            if not expired:
+                return 0
+            gone, count = deletions(segments, expired, self.log_end_offset), expired[-1][0]
+            if count == len(segments):
                 self._start_segment(self.log_end_offset)
-            if expired:
-                first_kept = self._segments.all()[expired].base_offset
-                self.log_start_offset = max(self.log_start_offset, first_kept)
-                self.recovery_point = max(self.recovery_point, first_kept)
-                self.epochs.truncate_from_start(self.log_start_offset)
-                with self._working.renames():
-                    self._segments.remove_first(expired)
-                self._segments.deleted.seen(now_ms)
-        return expired
+            first_kept = self._segments.all()[count].base_offset
+            self.log_start_offset = max(self.log_start_offset, first_kept)
+            self.recovery_point = max(self.recovery_point, first_kept)
+            self.epochs.truncate_from_start(self.log_start_offset)
+            with self._working.renames():
+                self._segments.remove_first(count)
+        for deletion in gone:
+            report(deletion)
+        return count
 
     # -- flushing
 
@@ -578,7 +589,7 @@ class Log:
 
     # -- compaction
 
-    def cleanable(self, checkpoint: int | None, now_ms: int) -> Cleanable:
+    def cleanable(self, checkpoint: int | None, now_ms: int | None) -> Cleanable:
         """What the cleaner may touch, if the last cleaning ended at `checkpoint` (CL-1)."""
         with self._working:
             return find_cleanable(
@@ -591,8 +602,8 @@ class Log:
                 now_ms=now_ms,
             )
 
-    def cleaning_task(self, cleanable: Cleanable, now_ms: int, map_bytes: int) -> CleanTask:
-        """A task that cleans it, in any process (`cleaning`)."""
+    def cleaning_task(self, cleanable: Cleanable, now_ms: int | None, map_bytes: int) -> CleanTask:
+        """A task that cleans it, in any process (`cleaning`). Without `now_ms` no tombstone goes for its age."""
         segments, generation = self._segments.all(), self._segments.generation
         return CleanTask.of(
             self.directory, self.config, segments, cleanable, self.producers, now_ms, map_bytes, generation

@@ -1,6 +1,7 @@
 """Which segments are expired (LG-13, LG-14). Pure decisions; the log acts on them."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from replog.config import TopicConfig
 from replog.log.segment import Segment
@@ -8,6 +9,17 @@ from replog.log.segment import Segment
 AT_ONCE = 16  # segments, whose files are renamed, five or six each: a millisecond or two
 
 Predicate = Callable[[int], bool]  # of a slot in the segment list
+Expired = tuple[int, str]  # the oldest segments, those before this slot, may go; and why
+
+
+class Deletion(NamedTuple):
+    """What retention has taken."""
+
+    why: str
+    records: int  # if the cleaner has left no holes
+    up_to: int  # the next offset stays
+    newest_ms: int  # by the records themselves
+    written_ms: int  # by the file of the last of them
 
 
 def expired_segments(
@@ -16,36 +28,52 @@ def expired_segments(
     log_start_offset: int,
     high_watermark: int,
     log_end_offset: int,
-    now_ms: int,
-) -> int:
-    """How many of the oldest segments may go now: first those below the log start. Then, unless the topic is only
-    compacted, by size and by time (LG-13)."""
+    now_ms: int | None,
+) -> list[Expired]:
+    """Which segments may go now: first those below the log start. Then, unless the topic is only compacted, by size and
+    by time (LG-13), by time not without `now_ms`."""
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
+    expired: list[Expired] = []
 
-    def walk(first: int, predicate: Predicate) -> int:
-        slot = first
+    def walk(why: str, predicate: Predicate) -> None:
+        first = slot = expired[-1][0] if expired else 0
         while (
-            slot < len(segments)
+            slot < min(len(segments), AT_ONCE)
             and high_watermark >= ends[slot]
             and not (slot == len(segments) - 1 and segments[slot].size == 0)
             and predicate(slot)
         ):
             slot += 1
-        return slot
+        if slot > first:
+            expired.append((slot, why))
 
-    count = walk(0, lambda slot: slot + 1 < len(segments) and ends[slot] <= log_start_offset)
+    walk("below the log start", lambda slot: slot + 1 < len(segments) and ends[slot] <= log_start_offset)
     if not config.deletes_by_retention:
-        return min(count, AT_ONCE)
+        return expired
     if config.retention_bytes >= 0:
-        excess = sum(segment.size for segment in segments[count:]) - config.retention_bytes
+        kept = segments[expired[-1][0] if expired else 0 :]
+        excess = sum(segment.size for segment in kept) - config.retention_bytes
 
         def too_much(slot: int) -> bool:
             nonlocal excess
             excess -= segments[slot].size
             return excess >= 0
 
-        if excess >= 0:
-            count = walk(count, too_much)
-    if config.retention_ms >= 0:
-        count = walk(count, lambda slot: now_ms - segments[slot].largest_timestamp() > config.retention_ms)
-    return min(count, AT_ONCE)
+        walk(f"retention.bytes={config.retention_bytes}", too_much)
+    if config.retention_ms >= 0 and now_ms is not None:
+        walk(
+            f"retention.ms={config.retention_ms}",
+            lambda slot: segments[slot].age_ms(segments[slot].max_timestamp, now_ms) > config.retention_ms,
+        )
+    return expired
+
+
+def deletions(segments: Sequence[Segment], expired: Sequence[Expired], log_end_offset: int) -> list[Deletion]:
+    """What goes with the expired segments, as long as their files are there."""
+    first, result = 0, list[Deletion]()
+    for end, why in expired:
+        going, up_to = segments[first:end], segments[end].base_offset if end < len(segments) else log_end_offset
+        newest_ms = max(segment.max_timestamp for segment in going)
+        result.append(Deletion(why, up_to - going[0].base_offset, up_to - 1, newest_ms, going[-1].written_ms()))
+        first = end
+    return result

@@ -360,9 +360,22 @@ class Segment:
             return FetchData(metadata, b"")
         return FetchData(metadata, self.file.read(position, length), limit < size)
 
-    def largest_timestamp(self) -> int:
-        """The greatest timestamp, or else the time of the last write, in ms (SG-7)."""
-        return self.max_timestamp if self.max_timestamp_known else os.stat(self.path).st_mtime_ns // 1_000_000
+    def age_ms(self, timestamp: int, now_ms: int) -> int:
+        """How long ago that was, a time that its batches claim. If it lies ahead, or is none, how long ago the file was
+        written (LG-20); if that lies ahead, too, the file counts as written now, for good."""
+        if NO_TIMESTAMP < timestamp <= now_ms:
+            return now_ms - timestamp
+        written_ms = self.written_ms()
+        if written_ms > now_ms:
+            os.utime(self.path, ns=(now_ms * 1_000_000, now_ms * 1_000_000))
+        return max(now_ms - written_ms, 0)
+
+    def written_ms(self) -> int:
+        """When the file was last written; long ago, if somebody has removed it."""
+        try:
+            return os.stat(self.path).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return NO_TIMESTAMP
 
     # -- loading, truncation
 

@@ -5,7 +5,7 @@
 | the broker | `broker/` |
 | the controller | `controller/` |
 | who may do what, and who was denied it | `authorizer.py`, `audit_log.py` |
-| time; work in threads; long work in slices | `clock.py`, `threads.py`, `slices.py` |
+| time; work in threads; long work in slices | `clock.py`, `trusted_time.py`, `threads.py`, `slices.py` |
 | what gives way to clients; one timer for several moments | `pace.py`, `alarm.py` |
 | what every process sets up | `logging.py`, `hang_up.py`, `descriptors.py`, `garbage.py` |
 | where its log goes | `log_lines.py`, `log_file.py` |

@@ -35,9 +35,10 @@ def find_cleanable(
     log_start_offset: int,
     last_stable_offset: int,
     log_end_offset: int,
-    now_ms: int,
+    now_ms: int | None,
 ) -> Cleanable:
-    """`checkpoint` is where the last cleaning ended; one that is missing or outside of the log counts as log start."""
+    """`checkpoint` is where the last cleaning ended; one that is missing or outside of the log counts as log start.
+    Without `now_ms` no lag is over."""
     known = checkpoint is not None and log_start_offset <= checkpoint <= log_end_offset
     first_dirty = checkpoint if known and checkpoint is not None else log_start_offset
     active = segments[-1]
@@ -46,14 +47,18 @@ def find_cleanable(
     dirty = [(segment, end) for segment, end in sealed if end > first_dirty]
     bound = min(last_stable_offset, active.base_offset)
     if config.min_compaction_lag_ms > 0:
-        young = now_ms - config.min_compaction_lag_ms
-        bound = min([bound, *(segment.base_offset for segment, _ in dirty if segment.largest_timestamp() > young)])
+        least = config.min_compaction_lag_ms
+        young = (s.base_offset for s, _ in dirty if now_ms is None or s.age_ms(s.max_timestamp, now_ms) < least)
+        bound = min([bound, *young])
     cleanable = [(segment, end) for segment, end in dirty if end <= bound]
-    old = now_ms - config.max_compaction_lag_ms
     return Cleanable(
         first_dirty,
         cleanable[-1][1] if cleanable else first_dirty,
         sum(segment.size for segment, _ in sealed if segment.base_offset < first_dirty),
         sum(segment.size for segment, _ in cleanable),
-        any(0 <= segment.first_timestamp < old for segment, _ in cleanable),
+        now_ms is not None
+        and any(
+            s.first_timestamp >= 0 and s.age_ms(s.first_timestamp, now_ms) > config.max_compaction_lag_ms
+            for s, _ in cleanable
+        ),
     )

@@ -62,7 +62,7 @@ class CleanTask:
     producers: Mapping[int, ProducerEnd]
     first_dirty: int
     first_uncleanable: int
-    now_ms: int
+    now_ms: int | None  # None: no tombstone's time is over, or begins
     map_bytes: int
     generation: int  # of the log: a truncation makes the task void
 
@@ -74,7 +74,7 @@ class CleanTask:
         segments: Sequence[Segment],
         cleanable: Cleanable,
         producers: ProducerStateManager,
-        now_ms: int,
+        now_ms: int | None,
         map_bytes: int,
         generation: int,
     ) -> "CleanTask":

@@ -47,7 +47,7 @@ class Compaction:
     end_offset: int  # below it every key is in the map
     transactions: CleanedTransactions
     producers: Mapping[int, ProducerEnd]
-    now_ms: int
+    now_ms: int | None  # None: no horizon is set or reached
     delete_retention_ms: int
 
     def clean(self, header: BatchHeader, data: memoryview, *, must_stay: bool) -> CleanedBatch | None:
@@ -67,15 +67,15 @@ class Compaction:
     def _marker(self, header: BatchHeader, data: memoryview, discard: bool) -> CleanedBatch | None:
         """A marker may go once nothing of its transaction is left, and then after a while (CL-6)."""
         horizon = delete_horizon(header)
-        if not discard:
+        if not discard or (horizon is None and header.records_count and self.now_ms is None):
             return CleanedBatch(header, data)
-        if horizon is None and header.records_count:
-            return self._starts_clock(header, _uncompressed(header, data), header.records_count)
-        return CleanedBatch(header, data) if horizon is not None and self.now_ms < horizon else None
+        if horizon is None and header.records_count and self.now_ms is not None:
+            return self._starts_clock(header, _uncompressed(header, data), header.records_count, self.now_ms)
+        return CleanedBatch(header, data) if horizon is not None and not self._is_over(horizon) else None
 
     def _records(self, header: BatchHeader, data: memoryview) -> CleanedBatch | None:
         horizon = delete_horizon(header)
-        tombstones_stay = horizon is None or self.now_ms < horizon
+        tombstones_stay = horizon is None or not self._is_over(horizon)
         fates, staying = self.fates.of(header), None
         if fates is not None:
             staying = fates.translate(STAYING if tombstones_stay else STAYING_WITHOUT_TOMBSTONES)
@@ -96,8 +96,8 @@ class Compaction:
             has_tombstone = has_tombstone or is_tombstone
         if not count:
             return None
-        if has_tombstone and horizon is None:
-            return self._starts_clock(header, body, count)
+        if has_tombstone and horizon is None and self.now_ms is not None:
+            return self._starts_clock(header, body, count, self.now_ms)
         if count == header.records_count:
             return CleanedBatch(header, data)
         log_append_time = header.attributes & LOG_APPEND_TIME
@@ -113,9 +113,12 @@ class Compaction:
                 continue
             yield record
 
-    def _starts_clock(self, header: BatchHeader, body: bytes | bytearray, count: int) -> CleanedBatch:
+    def _is_over(self, horizon: int) -> bool:
+        return self.now_ms is not None and horizon <= self.now_ms
+
+    def _starts_clock(self, header: BatchHeader, body: bytes | bytearray, count: int, now_ms: int) -> CleanedBatch:
         """The batch with these records and a delete horizon, which becomes its base timestamp."""
-        horizon = min(self.now_ms + self.delete_retention_ms, MAX_TIMESTAMP)  # never, if that is what they amount to
+        horizon = min(now_ms + self.delete_retention_ms, MAX_TIMESTAMP)  # never, if that is what they amount to
         log_append_time = header.attributes & LOG_APPEND_TIME
         moved, newest = bytearray(), NO_TIMESTAMP
         for record in slice_records(bytes(body), count):

@@ -35,15 +35,12 @@ class DeletedFiles:
         """Their directory has this name from now on."""
         self._waiting = [(directory / path.name, since) for path, since in self._waiting]
 
-    def seen(self, now_ms: int) -> None:
-        """The delay of those that were set aside since the last call begins."""
-        self._waiting = [(path, now_ms if since is None else since) for path, since in self._waiting]
-
     def take_expired(self, now_ms: int, delay_ms: int) -> list[Path]:
-        """Take out those whose delay has passed, for `remove`. The delay begins with the first call."""
+        """Take out those whose delay has passed, for `remove`. The delay begins with the first call. `now_ms` is
+        monotonic."""
         if not self._waiting:
             return []
-        self.seen(now_ms)
+        self._waiting = [(path, now_ms if since is None else since) for path, since in self._waiting]
         last = now_ms - delay_ms
         expired = [path for path, since in self._waiting if since is not None and since <= last]
         self._waiting = [waiting for waiting in self._waiting if waiting[1] is None or waiting[1] > last]

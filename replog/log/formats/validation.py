@@ -77,8 +77,9 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
     return header
 
 
-def check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
-    """Raise InvalidTimestamp if a batch is dated too far from now, by its first and its greatest time (D56)."""
+def check_times(header: BatchHeader, config: TopicConfig, now_ms: int, apart_ms: int) -> None:
+    """Raise InvalidTimestamp if a batch is dated too far from now, by its first and its greatest time (D56). Now is
+    `now_ms`, or so much earlier by another clock (CT-28)."""
     if config.message_timestamp_type == "LogAppendTime":
         return
     first, greatest = header.base_timestamp, header.max_timestamp
@@ -86,10 +87,10 @@ def check_times(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
     if latest - now_ms > config.message_timestamp_after_max_ms:
         bound = f"message.timestamp.after.max.ms={config.message_timestamp_after_max_ms}"
         raise InvalidTimestamp(_dated(latest, f"{latest - now_ms} ms after", bound))
-    earliest = min(first, greatest)
-    if earliest > NO_TIMESTAMP and now_ms - earliest > config.message_timestamp_before_max_ms:
+    earliest, least_ms = min(first, greatest), now_ms - apart_ms
+    if earliest > NO_TIMESTAMP and least_ms - earliest > config.message_timestamp_before_max_ms:
         bound = f"message.timestamp.before.max.ms={config.message_timestamp_before_max_ms}"
-        raise InvalidTimestamp(_dated(earliest, f"{now_ms - earliest} ms before", bound))
+        raise InvalidTimestamp(_dated(earliest, f"{least_ms - earliest} ms before", bound))
 
 
 def _dated(timestamp: int, how_far: str, bound: str) -> str:

@@ -63,7 +63,7 @@ class UnregisterBrokerResponse(_message.Message):
     def __init__(self, metadata_version: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown", "incarnation_id", "known", "offline")
+    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown", "incarnation_id", "known", "offline", "wall_ms")
     broker_id: int
     broker_epoch: int
     metadata_version: int
@@ -72,7 +72,8 @@ class HeartbeatRequest(_message.Message):
     incarnation_id: bytes
     known: _metadata_pb2.MetadataPosition
     offline: _containers.RepeatedCompositeFieldContainer[OfflineReplica]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., offline: _Optional[_Iterable[_Union[OfflineReplica, _Mapping]]] = ...) -> None: ...
+    wall_ms: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., offline: _Optional[_Iterable[_Union[OfflineReplica, _Mapping]]] = ..., wall_ms: _Optional[int] = ...) -> None: ...
 
 class OfflineReplica(_message.Message):
     __slots__ = ("topic", "topic_id", "partition")
@@ -82,11 +83,12 @@ class OfflineReplica(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("is_caught_up", "is_fenced", "should_shutdown")
+    __slots__ = ("is_caught_up", "is_fenced", "should_shutdown", "wall_ms")
     is_caught_up: bool
     is_fenced: bool
     should_shutdown: bool
-    def __init__(self, is_caught_up: _Optional[bool] = ..., is_fenced: _Optional[bool] = ..., should_shutdown: _Optional[bool] = ...) -> None: ...
+    wall_ms: int
+    def __init__(self, is_caught_up: _Optional[bool] = ..., is_fenced: _Optional[bool] = ..., should_shutdown: _Optional[bool] = ..., wall_ms: _Optional[int] = ...) -> None: ...
 
 class AlterPartitionRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "partitions", "incarnation_id", "known")

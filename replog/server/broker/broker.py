@@ -133,6 +133,7 @@ class Broker:
             self._known,
             self._backoff(),
             self.manager.offline_replicas,
+            self.manager.time,
         )
         self._producer_ids = ProducerIds(
             self._identity,

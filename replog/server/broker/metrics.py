@@ -65,6 +65,11 @@ async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Me
         ),
         GaugeMetricFamily("replog_open_log_files", "Files of logs that are open", value=len(OPEN_FILES.get())),
         GaugeMetricFamily("replog_open_log_files_limit", "… at most", value=OPEN_FILES.get().limit),
+        GaugeMetricFamily(
+            "replog_clock_ahead_seconds",
+            "How far the clock is ahead of the controller's; beyond 300 either way nothing is deleted by time",
+            value=manager.time.ahead_ms / 1000,
+        ),
         *_waiting(manager, sum(session.parked is not None for session in fetching)),
         GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "3 is running (KIP-631)", value=_STATES[state]),
     ]

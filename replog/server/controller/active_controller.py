@@ -83,6 +83,7 @@ class ActiveController:
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.is_behind = asyncio.Event()  # a broker knows newer metadata: nothing is decided any more
         self.tally = Tally()
+        self.clocks_ahead_ms: dict[int, int] = {}  # of brokers, by their last heartbeats
         self._refusal: ReplogError | None = None  # what everybody is answered then
         self._config = config
         self._store = store
@@ -166,14 +167,20 @@ class ActiveController:
                 self._inquiries.begin(self.state.image.brokers[request.broker_id])
             raise
 
-    async def heartbeat(self, request: Heartbeat) -> HeartbeatAnswer:
-        """A broker is heard of before anything is waited for: no commit under way, however slow, can end its session.
+    def wall_ms(self) -> int:
+        """What its clock shows, for brokers to compare theirs with (CT-28)."""
+        return self._clock.wall_ms()
+
+    async def heartbeat(self, request: Heartbeat, wall_ms: int) -> HeartbeatAnswer:
+        """A broker, whose clock shows `wall_ms`, is heard of before anything is waited for: no commit under way,
+        however slow, can end its session.
 
         A heartbeat that changes nothing, as most, is answered from what is applied; others wait for their turn.
         Raises as `ClusterState.heartbeat` and `decide`.
         """
         self.check_active()
         heard = self.state.heartbeat(request, self._clock.monotonic_ms())
+        self.clocks_ahead_ms[request.sender.broker_id] = wall_ms - self._clock.wall_ms() if wall_ms else 0
         answer = heard.answer
         if heard.changes:
             wants = "wants to stop" if request.want_shutdown else "asks to be fenced" if request.want_fence else "is up"

@@ -49,7 +49,14 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
         "1 if a broker knows newer metadata than the store: nothing is decided",
         value=int(controller.is_behind.is_set()),
     )
-    return [*gauges, unclean, behind, *_audit(image.audit)]
+    clocks = GaugeMetricFamily(
+        "replog_controller_clock_behind_seconds",
+        "How far the clock is behind that of each broker",
+        labels=("broker",),
+    )
+    for broker_id in image.brokers.keys() & controller.clocks_ahead_ms.keys():
+        clocks.add_metric((str(broker_id),), controller.clocks_ahead_ms[broker_id] / 1000)
+    return [*gauges, unclean, behind, clocks, *_audit(image.audit)]
 
 
 def _audit(audit: StandingAudit | None) -> Iterator[Metric]:

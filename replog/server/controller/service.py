@@ -101,8 +101,8 @@ class ControllerService:
                 want_shutdown=request.want_shutdown,
                 offline=tuple((TopicPartition(r.topic, r.partition), r.topic_id) for r in request.offline),
             )
-            answer = await self._controller.heartbeat(heartbeat)
-        return pb.HeartbeatResponse(**answer._asdict())
+            answer = await self._controller.heartbeat(heartbeat, request.wall_ms)
+        return pb.HeartbeatResponse(**answer._asdict(), wall_ms=self._controller.wall_ms())
 
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
         self._controller.check_known(position_from_message(request.known))

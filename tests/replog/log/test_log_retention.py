@@ -1,12 +1,13 @@
 """When segments roll (S-W-L1 to S-W-L4) and when they go (S-W-L5 to S-W-L7)."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from replog.log.errors import RecordBatchTooLarge
 from replog.log.files.deletion import remove
-from replog.log.retention import AT_ONCE
+from replog.log.retention import AT_ONCE, Deletion
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
 
 PAIR = client_batch(b"a", b"b")  # 77 bytes
@@ -111,9 +112,10 @@ def test_deleted_files_stay_for_their_delay(tmp_path):
     assert log.delete_old_segments(5000) == 1
     names = {f"00000000000000000000{suffix}.deleted" for suffix in (".log", ".index", ".timeindex", ".digest")}
     assert {path.name for path in tmp_path.glob("*.deleted")} == names
-    remove(log.deleted.take_expired(5999, 1000))
+    for now_ms in (10, 1009):  # monotonic, and from the first look on
+        assert remove(log.deleted.take_expired(now_ms, 1000)) == 0
     assert {path.name for path in tmp_path.glob("*.deleted")} == names
-    assert remove(log.deleted.take_expired(6000, 1000)) == 4
+    assert remove(log.deleted.take_expired(1010, 1000)) == 4
     assert not list(tmp_path.glob("*.deleted"))
 
 
@@ -164,6 +166,44 @@ def test_without_timestamps_a_segment_ages_by_its_file(tmp_path):
     written = log.segments[0].path.stat().st_mtime_ns // 1_000_000
     assert log.delete_old_segments(written + 900) == 0
     assert log.delete_old_segments(written + 60_000) == 2
+
+
+FUTURE = 10**15
+
+
+def test_segments_from_the_future_go_by_when_they_were_written(tmp_path):
+    """LG-20: they do not hold up those after them. What was written in the future, too, goes `retention.ms` after it
+    was seen."""
+    log = open_log(tmp_path, segment_bytes=69, retention_ms=1000)
+    append(log, *map(single, (FUTURE, 200, FUTURE)), now_ms=FUTURE).update_high_watermark(3)
+    for segment, time in zip(log.segments, (100, 9000, 9000), strict=True):
+        os.utime(segment.path, ns=(0, time * 1_000_000))
+    assert [log.delete_old_segments(now) for now in (1100, 1101, 1200, 1201, 2201, 2202)] == [0, 1, 0, 1, 0, 1]
+
+
+def test_retention_says_what_it_took_and_why(tmp_path):
+    """LG-13: a line for each reason."""
+    log = open_log(tmp_path, segment_bytes=69, retention_bytes=3 * 69, retention_ms=1000)
+    append(log, *map(single, (100, 100, 50, 80, 5000, -1))).update_high_watermark(6)
+    for segment in log.segments:
+        os.utime(segment.path, ns=(0, (1000 + segment.base_offset) * 1_000_000))
+    log.maybe_increment_log_start_offset(1)
+    told: list[Deletion] = []
+    assert log.delete_old_segments(5000, told.append) == 4
+    assert told == [
+        Deletion("below the log start", 1, 0, 100, 1000),
+        Deletion("retention.bytes=207", 2, 2, 100, 1002),
+        Deletion("retention.ms=1000", 1, 3, 80, 1003),
+    ]
+
+
+def test_without_a_time_only_age_is_no_reason(tmp_path):
+    """CT-28: size and log start do not need one."""
+    log = open_log(tmp_path, segment_bytes=69, retention_bytes=3 * 69, retention_ms=0)
+    append(log, *map(single, (1, 1, 1, 1, 1))).update_high_watermark(5)
+    log.maybe_increment_log_start_offset(1)
+    assert log.delete_old_segments(None) == 2
+    assert log.delete_old_segments(None) == 0
 
 
 def test_what_delete_records_hides_is_flushed_before_the_recovery_point_moves(tmp_path):

@@ -1,5 +1,6 @@
 """Segments: index entries per batch (S-W-S1 to S-W-S4), look-ups and truncation (S-W-S5), offset range, rolls."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -266,13 +267,21 @@ def test_recovery_ends_at_an_offset_that_does_not_fit_the_segment(tmp_path):
     assert (segment.size, segment.next_offset) == (69, 2**31)
 
 
-def test_the_largest_timestamp_is_that_of_the_file_where_batches_have_none(tmp_path):
-    """SG-7."""
+@pytest.mark.parametrize(
+    ("timestamp", "written", "age"),
+    [(700, 900, 300), (1000, 900, 0), (1001, 900, 100), (2**63 - 1, 900, 100), (-1, 900, 100), (-1, 5000, 0)],
+)
+def test_a_time_that_lies_ahead_or_is_none_counts_as_when_the_file_was_written_lg_20(tmp_path, timestamp, written, age):
+    segment = segment_of(tmp_path, 0, leader_batch(0, 0, b"x", timestamps=[timestamp]), interval=1)
+    os.utime(segment.path, ns=(0, written * 1_000_000))
+    assert segment.age_ms(segment.max_timestamp, 1000) == age
+    assert segment.written_ms() == min(written, 1000), "what was written ahead of now counts from now on, for good"
+
+
+def test_a_file_that_somebody_has_removed_is_old_and_no_fault_lg_20(tmp_path):
     segment = segment_of(tmp_path, 0, leader_batch(0, 0, b"x", timestamps=[-1]), interval=1)
-    assert segment.largest_timestamp() == segment.path.stat().st_mtime_ns // 1_000_000
-    batch = leader_batch(1, 0, b"x", timestamps=[7])
-    segment.add(parse_header(batch), 1)
-    assert segment.largest_timestamp() == 7
+    segment.path.unlink()
+    assert segment.age_ms(segment.max_timestamp, 10**12) > 10**12
 
 
 def test_a_flush_syncs_the_log_before_its_indexes(tmp_path):

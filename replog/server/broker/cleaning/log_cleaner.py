@@ -152,7 +152,7 @@ class LogCleaner:
             return None
         if self._logs.get(tp) is not replica or self._logs.future(tp) is not None:
             return None  # one that is being moved waits (7.7)
-        cleanable = replica.cleanable(self._logs.cleaned_offsets(tp).get(tp), self._manager.clock.wall_ms())
+        cleanable = replica.cleanable(self._logs.cleaned_offsets(tp).get(tp), self._manager.time.may_delete_ms())
         return cleanable if cleanable.is_worth_it(replica.config) else None
 
     async def _clean(self, tp: TopicPartition, replica: Log, cleanable: Cleanable) -> bool:
@@ -160,7 +160,7 @@ class LogCleaner:
         size_before, clock = replica.size, self._manager.clock
         started_ms = clock.monotonic_ms()
         map_bytes = self._manager.config.log_cleaner_dedupe_buffer_size
-        task = replica.cleaning_task(cleanable, clock.wall_ms(), map_bytes)
+        task = replica.cleaning_task(cleanable, self._manager.time.may_delete_ms(), map_bytes)
         try:
             end_offset = await self._worker.ask(MapKeys(task))
             replaced = await self._replace(tp, replica, task, end_offset)

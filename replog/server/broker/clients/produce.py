@@ -72,7 +72,8 @@ class Produce:
                 ErrorCode.UNKNOWN_PRODUCER_ID,
                 f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new",
             )
-        appended = leader.append(records, acks=self.acks, wall_ms=clock.wall_ms(), now_ms=now_ms)
+        wall_ms, apart_ms = manager.time.of_append(now_ms)
+        appended = leader.append(records, acks=self.acks, wall_ms=wall_ms, now_ms=now_ms, apart_ms=apart_ms)
         manager.pace.served()
         manager.touched(tp, appended.high_watermark_advanced)
         passed = manager.traffic.topic(tp.topic)

@@ -21,6 +21,7 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.control.broker_standing import BrokerStanding, BrokerState
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
+from replog.server.trusted_time import TrustedTime
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -46,7 +47,9 @@ class BrokerLifecycle:
         known: NewestMetadata,
         backoff: Backoff,
         offline_replicas: Callable[[], Iterable[tuple[TopicPartition, bytes]]],
+        time: TrustedTime,
     ) -> None:
+        self._time = time
         self._offline_replicas = offline_replicas
         self._config = config
         self._channel = channel
@@ -147,6 +150,7 @@ class BrokerLifecycle:
             want_fence=self.standing.want_fence, want_shutdown=self.standing.want_shutdown
         )
         interval_s = self.standing.interval_ms / 1000
+        question_ms = self._time.question_ms()
         try:
             response = await self._channel.call(methods.Controller["heartbeat"], request, interval_s * 2)
         except ReplogError as error:
@@ -157,6 +161,7 @@ class BrokerLifecycle:
             log.warning("heartbeat failed", reason=str(error))
             return min(self._backoff.next_s(), interval_s)
         self._backoff.reset()
+        self._time.heard(question_ms, response.wall_ms)
         if response.is_fenced != self.standing.fenced:
             log.info("fenced" if response.is_fenced else "unfenced", broker_epoch=self._identity.broker_epoch)
         if response.should_shutdown and not request.want_shutdown:
@@ -199,6 +204,7 @@ class BrokerLifecycle:
             want_fence=want_fence,
             want_shutdown=want_shutdown,
             known=self._known.message,
+            wall_ms=self._time.wall_ms(),
             offline=[  # once the controller has acted on these come the next
                 pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition)
                 for tp, topic_id in islice(self._offline_replicas(), MAX_OFFLINE_PER_REQUEST)

@@ -204,7 +204,7 @@ class RoleChanges:
             except asyncio.CancelledError:
                 change.abandon()
                 raise
-            self._logs.commit(change, self._manager.clock.wall_ms())
+            self._logs.commit(change, self._manager.clock.monotonic_ms())
             await asyncio.sleep(0)
         self._note_failures(placed, change)
         batch.put()

@@ -18,6 +18,7 @@ from replog.log.errors import LogStorageError, Passing
 from replog.log.files.deletion import remove
 from replog.log.files.open_files import OPEN_FILES, sync_all
 from replog.log.log import Log
+from replog.log.retention import Deletion
 from replog.properties import MAX_LONG
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
@@ -124,10 +125,22 @@ class Housekeeping:
     def _delete_old_segments(self, tp: TopicPartition, replica: Log) -> int:
         """How many. One that lacks room for a new segment keeps nobody from making room."""
         try:
-            return replica.delete_old_segments(self._manager.clock.wall_ms())
+            return replica.delete_old_segments(self._manager.time.may_delete_ms(), partial(self._tell, tp))
         except Passing as error:
             log.warning("retention left for the next time", partition=str(tp), reason=error.message)
             return 0
+
+    def _tell(self, tp: TopicPartition, deletion: Deletion) -> None:
+        now_ms = self._manager.clock.wall_ms()
+        log.info(
+            "retention has deleted records",
+            partition=str(tp),
+            records=deletion.records,
+            up_to_offset=deletion.up_to,
+            why=deletion.why,
+            newest_age_s=(now_ms - deletion.newest_ms) / 1000 if deletion.newest_ms >= 0 else None,
+            written_age_s=(now_ms - deletion.written_ms) / 1000,
+        )
 
     async def _expire_producers(self) -> None:
         self._logs.remove_expired_producers(  # PS-11
@@ -184,7 +197,7 @@ class Housekeeping:
     async def _delete_expired(self) -> None:
         """LG-15, LG-17; some at a time, with rests while others are served. Of a log with nothing more to come no more
         is looked at."""
-        now_ms = self._manager.clock.wall_ms()
+        now_ms = self._manager.clock.monotonic_ms()
         self._expired += self._logs.take_expired(now_ms)
         async for tp, log in in_slices(list(self._restless)):
             self._expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)

@@ -95,7 +95,7 @@ class ReplicaMoves:
         except BaseException:
             change.abandon()
             raise
-        self._logs.commit(change, self._manager.clock.wall_ms())
+        self._logs.commit(change, self._manager.clock.monotonic_ms())
 
     def _begin(self, tp: TopicPartition) -> None:
         current, future = self._logs.get(tp), self._logs.future(tp)
@@ -227,7 +227,7 @@ class ReplicaMoves:
         """One step: no event finds the replica without its log, or with two. What the checkpoints have to say of it is
         written then; where there is no room for that, with those of the next change."""
         old, hosted = self._logs.get(tp), self._manager.hosted[tp]
-        new = self._logs.swap(tp, self._manager.clock.wall_ms())
+        new = self._logs.swap(tp, self._manager.clock.monotonic_ms())
         hosted.replace_log(new)
         self._flusher.flushed(tp, new)  # whatever the old log's flush was waited for (LG-18)
         self._manager.stirred[tp] = None

@@ -37,6 +37,7 @@ from replog.server.broker.replicas.look_ups import LookUps
 from replog.server.broker.replicas.traffic import Traffic
 from replog.server.clock import Clock
 from replog.server.pace import Pace
+from replog.server.trusted_time import TrustedTime
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -63,6 +64,7 @@ class ReplicaManager:
         self.longest_step_s: Callable[[], float] = lambda: 0.0  # of the event loop, where somebody watches it
         self.started = False  # the image is complete and the roles are taken up: it answers requests from then on
         self.hearing = Hearing(clock.monotonic_ms())
+        self.time = TrustedTime(clock)
         self.produces = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()

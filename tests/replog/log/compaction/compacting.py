@@ -32,7 +32,7 @@ def sealed(log: Log, *batches: bytes, epoch: int = 0) -> Log:
     return log
 
 
-def clean(log: Log, now_ms: int = 0, *, checkpoint: int | None = None, map_bytes: int = MAP_BYTES) -> int:
+def clean(log: Log, now_ms: int | None = 0, *, checkpoint: int | None = None, map_bytes: int = MAP_BYTES) -> int:
     """One cleaning of all that is cleanable; where the next begins."""
     cleanable = log.cleanable(checkpoint, now_ms)
     task = log.cleaning_task(cleanable, now_ms, map_bytes)

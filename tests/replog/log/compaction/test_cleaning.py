@@ -1,5 +1,6 @@
 """Compaction of one log, on real files: the worked cases S-W-C1, S-W-C2, S-W-C3, S-W-C4 and the rules of what goes."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,39 @@ def test_cl_1_young_segments_wait_for_their_lag(tmp_path):
         2,
         3,
     ]
+
+
+def test_cl_1_segments_from_the_future_wait_since_they_were_written(tmp_path):
+    """LG-20."""
+    log = compacted(tmp_path, min_compaction_lag_ms=100, max_compaction_lag_ms=1000, min_cleanable_dirty_ratio=1.0)
+    append(log, keyed("a", time=10**15), now_ms=10**15).roll()
+    log.update_high_watermark(1)
+    os.utime(log.segments[0].path, ns=(0, T * 1_000_000))
+    assert [log.cleanable(None, now).first_uncleanable for now in (T + 99, T + 100)] == [0, 1]
+    assert [log.cleanable(None, now).is_worth_it(log.config) for now in (T + 1000, T + 1001)] == [False, True]
+
+
+def test_without_a_time_no_lag_is_over(tmp_path):
+    """CT-28; without lags the cleaner goes on."""
+    log = compacted(tmp_path, min_compaction_lag_ms=1, max_compaction_lag_ms=1, min_cleanable_dirty_ratio=1.0)
+    sealed(log, keyed("a"), keyed("a"))
+    assert log.cleanable(None, None).first_uncleanable == 0
+    log.config = log.config.model_copy(update={"min_compaction_lag_ms": 0})
+    assert log.cleanable(None, None).first_uncleanable == 2
+    assert not log.cleanable(None, None).is_worth_it(log.config)
+
+
+def test_without_a_time_a_tombstones_time_neither_begins_nor_ends(fixture_c):
+    """CT-28, CL-6: what a wrong clock noted, or took, would stay wrong."""
+    clean(fixture_c, None)
+    assert not any(header.attributes & DELETE_HORIZON for header, _ in batches_of(fixture_c))
+    clean(fixture_c, T, checkpoint=7)
+    kept = offsets_of(fixture_c)
+    assert any(header.attributes & DELETE_HORIZON for header, _ in batches_of(fixture_c))
+    clean(fixture_c, None, checkpoint=7)
+    assert offsets_of(fixture_c) == kept
+    clean(fixture_c, T + 500, checkpoint=7)
+    assert len(offsets_of(fixture_c)) < len(kept)
 
 
 def test_cl_2_the_dirty_ratio_must_exceed_its_minimum(tmp_path):

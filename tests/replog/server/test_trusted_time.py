@@ -1,0 +1,118 @@
+"""A clock that differs from the controller's deletes nothing, whichever of both is wrong (CT-28)."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from replog.server.trusted_time import MOST_APART_MS, TrustedTime
+
+DAYS = 30 * 86_400_000
+NOW = 2 * DAYS
+SLOW = 4000  # ms that an answer takes
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.monotonic, self.wall = 5000, NOW
+
+    def monotonic_ms(self) -> int:
+        return self.monotonic
+
+    def monotonic_s(self) -> float:
+        return self.monotonic / 1000
+
+    def wall_ms(self) -> int:
+        return self.wall
+
+    def pass_ms(self, by_ms: int) -> None:
+        self.monotonic += by_ms
+        self.wall += by_ms
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def time(clock):
+    return TrustedTime(clock)
+
+
+def heartbeat(time: TrustedTime, clock: Clock, ahead_ms: int, took_ms: int = 0, said_after_ms: int = 0) -> None:
+    """The broker's clock is so far ahead of the controller's, which looks at its own after a while."""
+    question_ms, controller_ms = time.question_ms(), clock.wall + said_after_ms - ahead_ms
+    clock.pass_ms(took_ms)
+    time.heard(question_ms, controller_ms)
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "took_ms", "said_after_ms", "trusted"),
+    [
+        (0, 0, 0, True),
+        (MOST_APART_MS, 0, 0, True),
+        (MOST_APART_MS + 1, 0, 0, False),
+        (-MOST_APART_MS, 0, 0, True),
+        (-MOST_APART_MS - 1, 0, 0, False),
+        (DAYS, 0, 0, False),
+        (-DAYS, 0, 0, False),
+        (0, SLOW, 0, True),
+        (0, SLOW, SLOW, True),
+        # the answer, or the question, may have been under way for all of that time: it does not prove enough
+        (MOST_APART_MS - SLOW, SLOW, 0, True),
+        (MOST_APART_MS - SLOW + 1, SLOW, 0, False),
+        (MOST_APART_MS, SLOW, SLOW, True),
+        (SLOW - MOST_APART_MS, SLOW, SLOW, True),
+        (SLOW - MOST_APART_MS - 1, SLOW, SLOW, False),
+        (-MOST_APART_MS, SLOW, 0, True),
+        (0, MOST_APART_MS + 1, 0, False),
+    ],
+)
+def test_a_heartbeat_proves_that_clocks_agree_or_nothing_is_deleted_by_time(
+    clock, time, ahead_ms, took_ms, said_after_ms, trusted
+):
+    heartbeat(time, clock, ahead_ms, took_ms, said_after_ms)
+    assert time.may_delete_ms() == (clock.wall if trusted else None), time.ahead_ms
+
+
+def test_before_a_controller_is_heard_nothing_is_deleted_and_that_is_said_once(clock, time):
+    with capture_logs() as lines:
+        assert (time.may_delete_ms(), time.may_delete_ms()) == (None, None)
+    assert [line["event"] for line in lines] == ["no controller was heard since the start: nothing is deleted by time"]
+
+
+def test_a_controller_of_release_0_1_0_says_no_time_and_the_own_clock_counts(clock, time):
+    time.heard(time.question_ms(), 0)
+    clock.wall += DAYS
+    assert (time.may_delete_ms(), time.ahead_ms, time.of_append(clock.monotonic)) == (clock.wall, 0, (clock.wall, 0))
+
+
+@pytest.mark.parametrize("jump_ms", [DAYS, -DAYS])
+def test_a_jump_shows_without_another_heartbeat_and_each_episode_is_said_once(clock, time, jump_ms):
+    heartbeat(time, clock, 0)
+    with capture_logs() as lines:
+        for _ in range(2):
+            clock.wall += jump_ms
+            assert time.may_delete_ms() is None
+            clock.pass_ms(10 * MOST_APART_MS)
+            assert (time.may_delete_ms(), time.ahead_ms) == (None, jump_ms)
+            heartbeat(time, clock, jump_ms)
+            clock.wall -= jump_ms
+            assert time.may_delete_ms() == clock.wall
+    assert [(line["log_level"], line["ahead_s"]) for line in lines] == [("warning", jump_ms / 1000), ("info", 0)] * 2
+
+
+def test_another_controller_is_compared_with_from_its_first_answer_on(clock, time):
+    heartbeat(time, clock, DAYS)
+    assert time.may_delete_ms() is None
+    heartbeat(time, clock, 0)
+    assert time.may_delete_ms() == clock.wall
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "appended"),
+    [(0, (NOW, 0)), (-1000, (NOW, 0)), (-DAYS, (NOW + DAYS, DAYS)), (DAYS, (NOW, DAYS))],
+)
+def test_a_record_is_dated_by_the_later_clock_if_both_differ(clock, time, ahead_ms, appended):
+    """So no retention takes it too early, whichever is right."""
+    heartbeat(time, clock, ahead_ms)
+    assert time.of_append(clock.monotonic) == appended
