@@ -423,6 +423,8 @@ class Log:
         Only whole batches are removed: for an offset inside a batch, the log ends at the batch's base offset, and no
         hole arises (unlike Kafka, LG-11). Nothing is appended before the log is `settled`.
         If damage hides the place, this log fails with LogStorageError, and the next start recovers that segment.
+        What takes long, such as producers and fsyncs, is left to a thread (`flush_task`). This reads some KiB, however
+        long the log is, and those written last: few truncations wait for a disk.
         """
         if offset < 0:
             raise ValueError(f"cannot truncate to negative offset {offset}")

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
 
 DAY_S = 24 * 3600.0
@@ -16,7 +17,7 @@ async def looked_at_daily(tls: Tls | None) -> AsyncIterator[None]:
     if tls is None:
         yield
         return
-    looking = asyncio.create_task(_look(tls), name="look at the certificate")
+    looking = for_good(_look(tls), "look at the certificate")
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import structlog
 
 from replog.config import LogConfig
+from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
 from replog.server import logging
 
@@ -40,7 +41,7 @@ def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.T
             await _read_again(read, tls)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
-    return asyncio.create_task(answer(), name="SIGHUP")
+    return for_good(answer(), "SIGHUP")
 
 
 async def _read_again(read: Callable[[], LogConfig], tls: Tls | None) -> None:

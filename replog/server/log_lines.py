@@ -1,7 +1,6 @@
-"""Log lines on their way out: a thread of their own writes them, so nobody waits for who reads them, or for a disk.
+"""Log lines on their way out: a thread writes them, so nobody waits for who reads them, or for a disk.
 
-They wait in a bounded room. Lines that find no room, or whose disk has none, are lost, and counted in a line and a
-metric (`replog_log_lines_lost_total`).
+They wait in a bounded room. Those that find no room there or on the disk are lost, and counted in a line and a metric.
 """
 
 import logging
@@ -16,21 +15,17 @@ ROOM_BYTES = 4 << 20  # for lines that wait
 ENDING_S = 2.0  # in which a process that ends writes what waits
 
 
-def nothing() -> None:
-    """Before a line."""
-
-
 class LogLines(logging.Handler):
     """Writes to the descriptor of stderr, whatever that leads to: a terminal, a pipe or a file."""
 
     lost = 0  # of this process
 
-    def __init__(self, before_line: Callable[[], None] = nothing) -> None:
+    def __init__(self, before_line: Callable[[], None] = lambda: None) -> None:
         """`before_line` is called by the thread, for a file that may be full."""
         super().__init__()
         self._before_line = before_line
-        self._lines: deque[bytes] = deque()
-        self._waiting_bytes = 0
+        self._lines = deque[bytes]()
+        self._bytes = 0  # of these
         self._changed = threading.Condition()
         self._untold = 0  # lost, and no line has said so yet
         self._ends = False
@@ -43,12 +38,12 @@ class LogLines(logging.Handler):
             self.handleError(record)
             return
         with self._changed:
-            if self._waiting_bytes + len(line) > ROOM_BYTES:
+            if self._bytes + len(line) <= ROOM_BYTES:
+                self._lines.append(line)
+                self._bytes += len(line)
+                self._changed.notify_all()
+            else:
                 self._lose()
-                return
-            self._lines.append(line)
-            self._waiting_bytes += len(line)
-            self._changed.notify_all()
 
     def _lose(self) -> None:
         self._untold += 1
@@ -68,7 +63,7 @@ class LogLines(logging.Handler):
             written = _write(descriptor, line)
             with self._changed:
                 self._lines.popleft()
-                self._waiting_bytes -= len(line)
+                self._bytes -= len(line)
                 if not written:
                     self._lose()
                 self._changed.notify_all()

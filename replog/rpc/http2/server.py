@@ -24,6 +24,7 @@ from replog.rpc.methods import methods_of
 from replog.rpc.names import look_up
 from replog.rpc.reflection import SERVICES, Reflection
 from replog.rpc.serving import cannot_listen
+from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Denied, unheard
 
@@ -69,7 +70,7 @@ class H2Server:
         except (OSError, UnicodeError) as error:
             raise cannot_listen(self._address) from error
         self._acceptor = Acceptor(sockets, self._new_wire)
-        self._sweeping = asyncio.create_task(self._sweep(), name="end idle connections")
+        self._sweeping = for_good(self._sweep(), "end idle connections")
         await self.set_serving(False)
         return f"{host}:{sockets[0].getsockname()[1]}"
 

@@ -22,7 +22,7 @@ from replog.metadata.changes import Change
 from replog.metadata.incarnation import Claim
 from replog.metadata.records import change_of, position_from_message, published, record_of
 from replog.metadata.values import BrokerRegistration, PartitionState
-from replog.rpc.tasks import may_fail_unheard
+from replog.rpc.tasks import for_good, may_fail_unheard
 from replog.rpc.transport import Transport, always
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
@@ -111,9 +111,9 @@ class ActiveController:
         log.info("controller active", cluster_id=self.state.image.cluster_id, version=self.state.image.version)
         self._note_running()
         self._tasks = [
-            asyncio.create_task(self._keep_running(), name="keep running"),
-            asyncio.create_task(self._expire_sessions(), name="expire sessions"),
-            asyncio.create_task(self._ask_who_is_gone(), name="ask who is gone"),
+            for_good(self._keep_running(), "keep running"),
+            for_good(self._expire_sessions(), "expire sessions"),
+            for_good(self._ask_who_is_gone(), "ask who is gone"),
             asyncio.create_task(
                 self._in_rounds(
                     self._config.unclean_leader_election_interval_ms / 1000,

@@ -13,6 +13,7 @@ from replog.config import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.peer import Peer
+from replog.rpc.tasks import for_good
 from replog.rpc.transport import Transport
 from replog.server.authorizer import Authorizer, guarded
 from replog.server.clock import Clock
@@ -112,7 +113,7 @@ class ControllerServer:
         if self._terms is not None:
             await self._tell_whether_it_decides(False)
             self._running = asyncio.create_task(self._terms.run(), name="terms")
-        self._telling = asyncio.create_task(self._tell_when_behind(), name="tell when behind")
+        self._telling = for_good(self._tell_when_behind(), "tell when behind")
         log.info("controller listening", address=self.address)
 
     async def _tell_whether_it_decides(self, decides: bool) -> None:

@@ -1,6 +1,5 @@
 """What every process shows of itself."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from replog.rpc.peer import Peer
+from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
 from replog.server.log_lines import LogLines
 from replog.server.metrics.certificates import certificate_metrics
@@ -56,7 +56,7 @@ async def shown_at(
 
     endpoint = MetricsEndpoint(config.metrics_listener, all_families, tls, allow_plaintext=config.allow_plaintext)
     log.info("metrics", address=await endpoint.start())
-    measuring = asyncio.create_task(measure(lag), name="measure the loop's lag")
+    measuring = for_good(measure(lag), "measure the loop's lag")
     try:
         yield
     finally:

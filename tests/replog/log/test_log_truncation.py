@@ -1,6 +1,9 @@
 """Truncation: fixture T, S-W-U1 to S-W-U7; whole batches only, and nothing left behind in the files."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,6 +11,7 @@ from replog.log.files.deletion import remove
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, leader_batch, open_log
+from tests.replog.log.eviction import forget_tails
 
 FULL = [(0, 234), (6, 234), (12, 234), (18, 78)]
 ALL = ((0, 0), (1, 8), (2, 16))
@@ -120,3 +124,29 @@ def test_a_flush_that_a_truncation_overtook_does_not_count(log):
     assert log.recovery_point == 6
     log.flush(8)
     assert log.recovery_point == 8
+
+
+@pytest.mark.parametrize("batches", [500, 5000])
+@pytest.mark.parametrize("part", [0.01, 0.5, 0.99])
+def test_to_cut_a_log_reads_little_of_it_however_long_it_is(tmp_path, monkeypatch, batches, part):
+    """It is done on the event loop: only what is left to the flush may take long."""
+    log = open_log(tmp_path / "t-0", segment_bytes=2 << 20)
+    append(log, *[client_batch(bytes(900))] * batches)
+    log.flush()
+    forget_tails()
+    reads: list[int] = []
+    monkeypatch.setattr(log, "on_flush_due", lambda: None)
+    for name in ("pread", "preadv"):
+        monkeypatch.setattr(os, name, _noted(getattr(os, name), reads))
+    assert log.truncate_to(int(part * batches))
+    assert 0 < sum(reads) < 128 << 10, reads
+    assert len(reads) < 50
+
+
+def _noted(read: Callable[..., Any], reads: list[int]) -> Callable[..., Any]:
+    def noted(*arguments: Any) -> Any:
+        came = read(*arguments)
+        reads.append(came if isinstance(came, int) else len(came))
+        return came
+
+    return noted
