@@ -8,14 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from replog.acl import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from replog.cli.app import App
 from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode, ReplogError
 
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="markdown", help="Say who may do what: add, list and remove ACLs."
-)
+app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Say who may do what: add, list and remove ACLs.")
 
 
 class PatternTypeName(StrEnum):

@@ -7,11 +7,12 @@ from contextlib import suppress
 
 import typer
 
+from replog.cli.app import App
 from replog.cli.options import bootstrap_server
 from replog.command.packages import SPARK, require
 from replog.errors import ReplogError
 
-app = typer.Typer(
+app = App(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="Prove that replicas agree, or name the first offset where they do not and why.",

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from replog.cli.app import App
 from replog.cli.asking import ask
 from replog.cli.options import (
     BootstrapServer,
@@ -19,7 +20,7 @@ from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT, MAX_LONG
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = App(rich_markup_mode="markdown")
 
 
 @app.callback(invoke_without_command=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replog.cli.app import App
 from replog.cli.cluster_description import describe
 from replog.cli.options import ClusterDirectory, OutputFormat
 from replog.command.ending import PROBLEM_FOUND, end_in_order
@@ -15,7 +16,7 @@ from replog.properties import MAX_INT
 if TYPE_CHECKING:
     from replog.local_cluster.local_cluster import LocalCluster
 
-app = typer.Typer(
+app = App(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="Describe any cluster; run a local one of real processes, with faults. Start with `replog cluster up`.",

@@ -61,9 +61,11 @@ def consume(
     `--format json` writes all there is of a record, and `replog produce --format json` takes that. `--print` has tabs
     between the fields, in its own order; it prints null for what is not there, and NO_HEADERS.
 
-    Examples: `replog consume --topic greetings --from-beginning --timeout-ms 2000`,
-    `replog consume --topic greetings --print timestamp,key,value`,
-    `replog consume --topic greetings --partition 0 --offset 42 --max-messages 1 --format json`
+    Examples:
+
+    * `replog consume --topic greetings --from-beginning --timeout-ms 2000`
+    * `replog consume --topic greetings --print timestamp,key,value`
+    * `replog consume --topic greetings --partition 0 --offset 42 --max-messages 1 --format json`
     """
     import asyncio
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replog.cli.app import App
 from replog.cli.options import ConfigFile, Overrides, settings
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from replog.config import ControllerConfig
     from replog.rpc.v1.metadata_pb2 import MetadataRecord
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = App(rich_markup_mode="markdown")
 
 
 def _parsed(config: ConfigFile, override: Overrides) -> "ControllerConfig":

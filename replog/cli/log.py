@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from replog.cli.app import App
 from replog.cli.options import OutputFormat
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format
 
-app = typer.Typer(
+app = App(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="Show, check and repair the files of a replica, replog's or Apache Kafka's, without a broker.",

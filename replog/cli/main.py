@@ -25,10 +25,11 @@ from replog.cli import (
     tls,
     topic,
 )
+from replog.cli.app import App
 from replog.command.ending import run
 from replog.release import VERSION
 
-app = typer.Typer(
+app = App(
     name="replog",
     no_args_is_help=True,
     rich_markup_mode="markdown",

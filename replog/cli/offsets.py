@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from replog.cli.app import App
 from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.cli.reassignment_plan import is_number
@@ -18,8 +19,8 @@ from replog.topic import TopicPartition
 if TYPE_CHECKING:
     from replog.client import Admin
 
-offsets_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Look up offsets.")
-records_app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help="Delete the oldest records.")
+offsets_app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Look up offsets.")
+records_app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Delete the oldest records.")
 TIMES = {"latest": -1, "earliest": -2, "-1": -1, "-2": -2}
 END = -1
 
@@ -43,7 +44,10 @@ def get(
 
     The end is the high watermark: what consumers may read is below it. Where no record is so late there is no offset.
 
-    Examples: `replog offsets get --topic flights`, `replog offsets get --topic flights --time 1700000000000`
+    Examples:
+
+    * `replog offsets get --topic flights`
+    * `replog offsets get --topic flights --time 1700000000000`
     """
     when = TIMES.get(time)
     if when is None and not _is_offset(time):
@@ -78,8 +82,10 @@ def delete(
 
     Only what is committed can be deleted. It is gone for readers at once; whole segments of it leave the disk soon.
 
-    Examples: `replog records delete --topic flights --partition 0 --before 5000`,
-    `replog records delete --topic flights --before end`
+    Examples:
+
+    * `replog records delete --topic flights --partition 0 --before 5000`
+    * `replog records delete --topic flights --before end`
     """
     if (file is None) == (topic is None or before is None):
         raise ReplogError(ErrorCode.INVALID_REQUEST, "use --topic with --before, or --offset-json-file")

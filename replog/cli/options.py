@@ -7,17 +7,24 @@ from typing import Annotated
 
 import typer
 
+from replog.command.home import user_directory
 from replog.command.output import Format, note
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import load_properties
 
 
 def default_directory() -> Path:
-    """Where the local cluster lives when nobody says: $REPLOG_CLUSTER_DIRECTORY or below the user's data directory."""
+    """Where the local cluster lives when nobody says: $REPLOG_CLUSTER_DIRECTORY or below the user's data directory.
+
+    Raises INVALID_CONFIG for a user without a home directory.
+    """
     if chosen := os.environ.get("REPLOG_CLUSTER_DIRECTORY"):
         return Path(chosen)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "replog" / "cluster"
+    try:
+        return user_directory("XDG_DATA_HOME", ".local/share") / "replog" / "cluster"
+    except ReplogError as error:
+        others = "or name brokers with --bootstrap-server, or a local cluster with REPLOG_CLUSTER_DIRECTORY"
+        raise ReplogError(error.code, f"{error.message}, {others}") from None
 
 
 def bootstrap_server(given: str | None) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from replog.cli.app import App
 from replog.cli.asking import ask
 from replog.cli.cluster_description import LOG_DIRS, log_dir_row
 from replog.cli.options import BootstrapServer, OutputFormat
@@ -17,7 +18,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT
 from replog.topic import TopicPartition
 
-app = typer.Typer(
+app = App(
     no_args_is_help=True, rich_markup_mode="markdown", help="Elect leaders, and move partitions to other brokers."
 )
 

@@ -67,9 +67,11 @@ def produce(
     named by line; the exit status is then 1. With `--format json` key, value, timestamp and headers are those of the
     line, and the partition is chosen as for any other record.
 
-    Examples: `echo hello | replog produce --topic greetings`,
-    `replog produce --topic users --file users.txt --key-separator : --null-marker NULL`,
-    `replog consume --topic users --from-beginning --format json | replog produce --topic copy --format json`
+    Examples:
+
+    * `echo hello | replog produce --topic greetings`
+    * `replog produce --topic users --file users.txt --key-separator : --null-marker NULL`
+    * `replog consume --topic users --from-beginning --format json | replog produce --topic copy --format json`
     """
     import asyncio
 

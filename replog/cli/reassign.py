@@ -63,8 +63,11 @@ def reassign(
 
     Exit status 1 if `--wait` gave up while moves go on, or `--verify` finds that not everything is where it should be.
 
-    Examples: `replog partition reassign --topic flights --partition 0 --replicas 2,3,4 --wait`,
-    `replog partition reassign --generate > plan.json`, `replog partition reassign --plan plan.json --wait > back.json`
+    Examples:
+
+    * `replog partition reassign --topic flights --partition 0 --replicas 2,3,4 --wait`
+    * `replog partition reassign --generate > plan.json`
+    * `replog partition reassign --plan plan.json --wait > back.json`
     """
     named = sum(value is not None for value in (topic, from_broker, plan))
     _check(named == 1 or (generate and not named), "use --topic with --partition, --plan, --from-broker or --generate")

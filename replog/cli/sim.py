@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replog.cli.app import App
 from replog.cli.options import OutputFormat
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 SHOWN_FAILURES = 5
 LINE_EVERY_S = 30.0
 
-app = typer.Typer(
+app = App(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="Run clusters of the shipped broker, controller and clients under virtual time, with faults from a seed.",

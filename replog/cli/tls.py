@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from replog.cli.app import App
 from replog.command.output import note
 
-app = typer.Typer(
+app = App(
     no_args_is_help=True,
     rich_markup_mode="markdown",
     help="Certificates of a cluster. Start with `replog tls init DIR`; docs/security.md has the whole way.",

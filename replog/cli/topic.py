@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from replog.cli.app import App
 from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replica_offsets
 from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, OutputFormat, name_values, settings_line
 from replog.command.ending import PROBLEM_FOUND
@@ -15,9 +16,7 @@ from replog.properties import MAX_INT
 if TYPE_CHECKING:
     from replog.client import PartitionDescription, TopicDescription
 
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode="markdown", help="Create, list, describe, alter and delete topics."
-)
+app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Create, list, describe, alter and delete topics.")
 
 PASSING = ("adding", "removing")  # columns that are shown while they say something
 
@@ -108,7 +107,10 @@ def describe(
     With one of the four conditions, or several, it shows the partitions to which one of them applies. Exit status 1 if
     there are any.
 
-    Examples: `replog topic describe --topic flights`, `replog topic describe --under-replicated-partitions`
+    Examples:
+
+    * `replog topic describe --topic flights`
+    * `replog topic describe --under-replicated-partitions`
     """
     chosen = under_replicated, unavailable, under_min_isr, at_min_isr
     conditions = [condition for condition, is_chosen in zip(CONDITIONS, chosen, strict=True) if is_chosen]
@@ -177,8 +179,10 @@ def alter(
     then on, and those that are there stay where they are. Producers notice within five minutes. Partitions are never
     taken away.
 
-    Examples: `replog topic alter --topic flights --config retention.ms=3600000 --delete-config flush.messages`,
-    `replog topic alter --topic flights --partitions 12`
+    Examples:
+
+    * `replog topic alter --topic flights --config retention.ms=3600000 --delete-config flush.messages`
+    * `replog topic alter --topic flights --partitions 12`
     """
     configs = name_values(config or [], "--config")
     if partitions is not None:

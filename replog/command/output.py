@@ -48,7 +48,7 @@ def _print_table(
     numbers = [heading for key, heading in columns.items() if any(_is_number(row[key]) for row in rows)]
     table = table_of(*columns.values(), right=numbers)
     for row in rows:
-        table.add_row(*(Text(cell(row[key]), style=_style(key, row[key])) for key in columns))
+        table.add_row(*(Text(_text(key, row[key]), style=_style(key, row[key])) for key in columns))
     writer = TerminalWriter()
     if line is None or writer.fits(table):
         writer.table(table)
@@ -56,6 +56,7 @@ def _print_table(
         print("\n".join(map(line, rows)))
 
 
+_BYTES = ("size", "usable_bytes", "total_bytes")
 _STATES = {
     **dict.fromkeys(("active", "running"), "green"),
     **dict.fromkeys(("cordoned", "standby", "starting", "stopping", "paused"), "yellow"),
@@ -75,6 +76,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _text(key: str, value: Any) -> str:
+    return bytes_text(value) if key in _BYTES and value >= 0 else cell(value)
+
+
 def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -83,6 +88,15 @@ def cell(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) or "-"
     return str(value)
+
+
+def bytes_text(count: int) -> str:
+    """`12.3 MB`; powers of 1000."""
+    size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size /= 1000
+        units.pop(0)
+    return f"{size:.0f} {units[0]}" if units[0] == "B" else f"{size:.1f} {units[0]}"
 
 
 def text_or_base64(value: bytes | None) -> Any:

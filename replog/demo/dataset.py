@@ -7,7 +7,6 @@ source distribution, runs the build back end for its name and version. Here the 
 
 import hashlib
 import io
-import os
 import subprocess
 import sys
 import tarfile
@@ -16,6 +15,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
+from replog.command.home import user_directory
 from replog.errors import ErrorCode, ReplogError
 from replog.log.files.replacing import write_atomically
 
@@ -32,8 +32,7 @@ DOWNLOAD_TIMEOUT_S = 300.0
 
 
 def cache_path() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "replog" / CSV_NAME
+    return user_directory("XDG_CACHE_HOME", ".cache") / "replog" / CSV_NAME
 
 
 def load(cache: Path | None = None) -> bytes:

@@ -63,7 +63,18 @@ def tls_of(settings: Mapping[str, str], source: str) -> Tls | None:
 
 @lru_cache(maxsize=100)
 def _client_tls(path: str) -> Tls | None:
-    config = ClientSecurity.parse(dict(load_properties(Path(path))), path)
+    """Its own paths count from the file: commands run in any directory."""
+    properties = dict(load_properties(Path(path)))
+    for name in ("ssl.keystore.location", "ssl.truststore.location"):
+        if properties.get(name):
+            properties[name] = str(Path(path).absolute().parent / properties[name])
+    config = ClientSecurity.parse(properties, path)
+    if config.security_protocol == "PLAINTEXT" and (config.ssl_keystore_location or config.ssl_truststore_location):
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"{path} names a keystore or a truststore, and security.protocol is PLAINTEXT, which uses neither; add "
+            "security.protocol=SSL, or leave them out",
+        )
     return None if config.security_protocol == "PLAINTEXT" else _tls(config, None)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from replog.command.output import bytes_text
 from replog.log.files.replacing import write_atomically
 from replog.topic import TopicPartition
 from spark_jobs.audit import overview, pictures
@@ -30,7 +31,7 @@ from spark_jobs.audit.findings import (
 from spark_jobs.audit.lineage import EpochHistory, Lineage, lineage
 from spark_jobs.audit.overview import ABSENT, is_fault, states
 from spark_jobs.audit.results import LISTED, counts, summary, write_findings
-from spark_jobs.audit.text import bytes_text, many, name_of, number, printable
+from spark_jobs.audit.text import many, name_of, number, printable
 
 DRAWN = 24  # diverged partitions with a plot and a lineage
 LAGS_DRAWN = 12  # partitions in the lag plot

@@ -36,12 +36,3 @@ def printable(text: str) -> str:
     if len(text) > MAX_TEXT:
         text = f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} more characters: see findings.parquet)"
     return text
-
-
-def bytes_text(count: int) -> str:
-    """`12.3 MB`; powers of 1000."""
-    size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
-    while size >= 1000 and len(units) > 1:
-        size /= 1000
-        units.pop(0)
-    return f"{size:.0f} {units[0]}" if units[0] == "B" else f"{size:.1f} {units[0]}"

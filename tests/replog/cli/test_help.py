@@ -84,3 +84,31 @@ def test_bad_use_is_status_2_and_leaves_stdout_alone(arguments):
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Usage: replog" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("topic create orders", "Perhaps you mean: --topic orders"),
+        ("produce greetings --acks 1", "Perhaps you mean: --topic greetings"),
+        ("produce --acks 1", "Missing option '--topic'."),
+    ],
+)
+def test_a_value_without_its_option_gets_a_hint(words, hint):
+    done = CliRunner().invoke(app, words.split(), env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert done.exit_code == 2
+    assert hint in done.output
+    assert ("Perhaps" in done.output) is ("Perhaps" in hint)
+
+
+def test_examples_stand_a_line_each():
+    runner = CliRunner()
+    for name in _commands(get_command(app)):
+        text = runner.invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).output
+        lines = text.splitlines()
+        for at, line in enumerate(lines):
+            if "Examples:" in line:
+                assert line.strip() == "Examples:", f"{name}: {line}"
+                assert [each.strip()[:1] for each in lines[at + 2 : at + 4]] == ["•", "•"], (
+                    f"{name}: {lines[at : at + 4]}"
+                )

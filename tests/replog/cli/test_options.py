@@ -51,3 +51,15 @@ def test_without_brokers_and_without_a_cluster_the_ways_out_are_named(monkeypatc
     with pytest.raises(ReplogError, match=r"--bootstrap-server HOST:PORT.*replog cluster up"):
         bootstrap_server(None)
     assert bootstrap_server("h:1") == "h:1"
+
+
+def test_a_user_without_a_home_directory_is_told_what_to_set(monkeypatch):
+    for variable in ("REPLOG_CLUSTER_DIRECTORY", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def nobody(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    with pytest.raises(ReplogError, match=r"no home directory; set XDG_DATA_HOME or HOME .* --bootstrap-server"):
+        bootstrap_server(None)

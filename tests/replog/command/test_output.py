@@ -27,3 +27,12 @@ def test_there_are_colours_on_a_terminal_unless_they_are_not_wanted(capsys, monk
                 patch.setenv(name, value)
             print_rows(row, columns, Format.TABLE)
         assert ("\x1b[1;31mfenced" in capsys.readouterr().out) is coloured, environment
+
+
+def test_tables_say_bytes_in_units_and_json_as_numbers(capsys):
+    rows = [{"size": 71_357_739_008, "usable_bytes": -1}, {"size": 22_900, "usable_bytes": 7}]
+    print_rows(rows, {"size": "size", "usable_bytes": "usable bytes"}, Format.TABLE)
+    shown = capsys.readouterr().out
+    assert [line.split() for line in shown.splitlines()[2:]] == [["71.4", "GB", "-"], ["22.9", "kB", "7", "B"]]
+    print_rows(rows, {"size": "size"}, Format.JSON)
+    assert json.loads(capsys.readouterr().out) == rows

@@ -93,3 +93,20 @@ def test_clients_find_their_certificate_by_the_environment(tmp_path, monkeypatch
     monkeypatch.setenv(CLIENT_CONFIG, str(tmp_path / "none"))
     with pytest.raises(ReplogError, match="cannot read"):
         client_tls()
+
+
+def test_paths_of_a_clients_file_count_from_the_file(tmp_path, monkeypatch):
+    authority = Authority(tmp_path / "tls")
+    keystore = authority.keystore(Role.CLIENT, "ann")
+    file = tmp_path / "client.properties"
+    names = [path.relative_to(tmp_path) for path in (keystore, authority.truststore)]
+    stores = f"ssl.keystore.location={names[0]}\nssl.truststore.location={names[1]}\n"
+    file.write_text(f"security.protocol=SSL\n{stores}")
+    monkeypatch.chdir("/")
+    assert client_tls(str(file)) is not None
+    other = tmp_path / "other.properties"
+    other.write_text(stores)
+    with pytest.raises(
+        ReplogError, match=r"security.protocol is PLAINTEXT, which uses neither; add security.protocol=SSL"
+    ):
+        client_tls(str(other))

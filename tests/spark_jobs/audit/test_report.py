@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from replog.command.output import bytes_text
 from spark_jobs.audit import overview, report
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, unsettled
 from spark_jobs.audit.overview import STATES, SYMBOLS, states
 from spark_jobs.audit.report import SYMBOLS as VERDICT_SYMBOLS
 from spark_jobs.audit.report import html_report
 from spark_jobs.audit.results import summary
-from spark_jobs.audit.text import MAX_TEXT, bytes_text, number, printable
+from spark_jobs.audit.text import MAX_TEXT, number, printable
 from tests.spark_jobs.audit import samples
 from tests.spark_jobs.audit.page import Element, check
 

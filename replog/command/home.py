@@ -1,0 +1,21 @@
+"""The user's directories, by the XDG variables."""
+
+import os
+from pathlib import Path
+
+from replog.errors import ErrorCode, ReplogError
+
+
+def user_directory(variable: str, below_home: str) -> Path:
+    """That of the variable, such as XDG_CACHE_HOME; without it the one below the home directory.
+
+    Raises INVALID_CONFIG for a user without either, as in a container that runs as any user id.
+    """
+    if chosen := os.environ.get(variable):
+        return Path(chosen)
+    try:
+        return Path.home() / below_home
+    except RuntimeError:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG, f"this user has no home directory; set {variable} or HOME to a directory"
+        ) from None
