@@ -48,7 +48,7 @@ def send(log: Log, numbers: range, an_epoch: int) -> list[Expected]:
     for number in numbers:
         records = batch_of(number)
         offset = log.log_end_offset
-        append(log, bytes(encode_batch(records, CODECS[number % 5])), epoch=number // an_epoch)
+        append(log, bytes(encode_batch(records, CODECS[number % 5])), epoch=number // an_epoch, now_ms=NOW)
         sent += [expected(offset + index, record) for index, record in enumerate(records)]
     log.update_high_watermark(log.log_end_offset)
     return sent
@@ -154,7 +154,7 @@ def compacted(directory: Path) -> tuple[dict[str, str], list[Expected]]:
             value = None if (number + index) % 9 == 0 else b"value %d.%d, " % (number, index) * 6
             records.append((NOW + number, b"key %d" % key, value, [("number", b"%d" % number)]))
             latest[f"key {key}"] = text(value)
-        append(log, bytes(encode_batch(records, CODECS[number % 5])), epoch=number // 150)
+        append(log, bytes(encode_batch(records, CODECS[number % 5])), epoch=number // 150, now_ms=NOW)
         log.update_high_watermark(log.log_end_offset)
         if number == 200:
             log.roll()

@@ -15,7 +15,11 @@ from replog.log.formats import batch as batch_format
 from replog.log.formats.records import LogRecord
 from replog.log.log import Log
 from replog.log.offsets import Isolation
+from replog.log.producers.snapshot import parse_snapshot
 from replog.log.tools.dump import BatchRow, dump_file
+from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.producers import producer_faults
+from tests.damage.vocabulary import Damage, flipped, longer, missing, overwritten, producers, written
 from tests.interop.dump import Batch, Dump, abnormal, dump, segment_files
 from tests.interop.history import COMPACTED_LINES, PER_CODEC, RECORD_SIZES, TOPICS, TRANSACTIONAL, TRANSACTIONS, History
 from tests.interop.kafka import Kafka
@@ -76,6 +80,39 @@ def test_log_verify_finds_no_fault(root):
     match = re.search(r"records (\d+)", done.stderr)
     assert match is not None
     assert int(match[1]) > END["codecs"] + END["stamped"]
+
+
+def producer_findings(root: Path) -> list[str]:
+    """What level deep of the audit says of transaction indexes and producer snapshots, in all partitions."""
+    return [
+        f"{fault.file} {fault.detail}"
+        for files in DirectoryStore(1, root).partitions(frozenset())
+        for segment in files.segments
+        for fault in producer_faults(segment, files.log_start, files.high_watermark or 0)
+    ]
+
+
+def test_the_audit_finds_kafkas_transaction_indexes_and_snapshots_right_and_changed_ones_wrong(root, tmp_path):
+    assert producer_findings(root) == []
+    partition = directory(root, "transactions")
+    index = next(path for path in sorted(partition.glob("*.txnindex")) if path.stat().st_size)
+    snapshot = max(path for path in partition.glob("*.snapshot") if len(path.read_bytes()) > 10)
+    last = parse_snapshot(snapshot.read_bytes())[-1]
+    planted: list[tuple[Damage, str]] = [
+        (missing(index.name), "no entry for the transaction"),
+        (written(index.name), "no entry for the transaction"),
+        (overwritten(index.name, 9, b"\x7f"), "no abort marker of that producer"),
+        (longer(index.name, index.read_bytes()[-34:]), "comes behind offset"),
+        (flipped(snapshot.name, -1), "the CRC of the producer snapshot"),
+        (producers(snapshot.name, last.producer_id, epoch=last.epoch + 7), "epoch is"),
+    ]
+    for number, (damage, told) in enumerate(planted):
+        copy = tmp_path / str(number)
+        shutil.copytree(partition, copy / partition.name)
+        for path in root.glob("*checkpoint"):
+            shutil.copy(path, copy)
+        damage(copy / partition.name)
+        assert any(told in finding for finding in producer_findings(copy)), (number, producer_findings(copy))
 
 
 def test_every_batch_and_record_reads_as_kafka_reads_it(root, by_kafka):
