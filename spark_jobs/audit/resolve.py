@@ -70,8 +70,7 @@ def resolve(
 class _Resolver:
     def __init__(self, directories: dict[int, tuple[Path, ...]], topic: str, partition: int, given: _Partition) -> None:
         self._directories = directories
-        self._topic = topic
-        self._partition = partition
+        self._place = topic, partition
         self._given = given
         self._replicas = {replica.replica: replica for replica in given.replicas}
         self._rot = [rot for rot in _merge(self._of(BIT_ROT)) if not self._is_leftover(rot)]
@@ -125,19 +124,8 @@ class _Resolver:
         for replica in self._given.replicas:
             if replica.readable and replica.log_end < replica.mark:
                 detail = f"the log ends at {replica.log_end}, below its own high watermark {replica.mark}"
-                yield ReplicaFault(
-                    GAP,
-                    self._topic,
-                    self._partition,
-                    replica.replica,
-                    TAIL,
-                    None,
-                    max(replica.log_start, replica.log_end),
-                    replica.mark - 1,
-                    -1,
-                    "",
-                    detail,
-                )
+                offsets = max(replica.log_start, replica.log_end), replica.mark - 1
+                yield ReplicaFault(GAP, *self._place, replica.replica, TAIL, None, *offsets, -1, "", detail)
 
     def _hole(self, hole: ReplicaFault) -> AuditFinding:
         """A loss if another replica has the offsets and they are known to be committed (INV-11). Otherwise a gap."""
@@ -182,18 +170,9 @@ class _Resolver:
         yield from map(self._own, self._of(NO_DIGESTS))
 
     def _about(self, replica: Replica, path: str, why: str) -> AuditFinding:
-        return AuditFinding(
-            UNREADABLE,
-            self._topic,
-            self._partition,
-            (replica.replica,),
-            None,
-            None,
-            replica.replica,
-            why,
-            REMEDIES[UNREADABLE].format(file=path),
-            (Evidence(replica.replica, path, None, why),),
-        )
+        number, remedy = replica.replica, REMEDIES[UNREADABLE].format(file=path)
+        evidence = (Evidence(number, path, None, why),)
+        return AuditFinding(UNREADABLE, *self._place, (number,), None, None, number, why, remedy, evidence)
 
     def _is_leftover(self, rot: ReplicaFault) -> bool:
         """Whether a crash left it behind the log end: recovery cuts it off."""
@@ -212,19 +191,8 @@ class _Resolver:
         for replica in self._given.replicas:
             if replica.fault == EPOCH_CACHE_LIE:
                 start, end = replica.log_start, max(replica.log_start, replica.log_end - 1)
-                yield ReplicaFault(
-                    EPOCH_CACHE_LIE,
-                    self._topic,
-                    self._partition,
-                    replica.replica,
-                    -1,
-                    None,
-                    start,
-                    end,
-                    -1,
-                    replica.file or "",
-                    replica.detail or "",
-                )
+                place = EPOCH_CACHE_LIE, *self._place, replica.replica, -1, None
+                yield ReplicaFault(*place, start, end, -1, replica.file or "", replica.detail or "")
         yield from _merge(self._of(EPOCH_CACHE_LIE))
         lies = self._of(INDEX_LIE)
         wrong = {(lie.replica, name) for lie in lies if (name := lie.file).endswith(SNAPSHOT_SUFFIX)}
@@ -263,53 +231,28 @@ class _Resolver:
         )
         epoch = fault.epoch if fault.epoch >= 0 else None
         evidence = Evidence(fault.replica, path, fault.position, fault.detail, epoch)
-        return AuditFinding(
-            TOLD_AS.get(fault.kind, fault.kind),
-            self._topic,
-            self._partition,
-            (fault.replica,),
-            fault.first,
-            fault.last,
-            fault.replica,
-            why,
-            remedy,
-            (evidence,),
-            fault.count,
-        )
+        place = TOLD_AS.get(fault.kind, fault.kind), *self._place, (fault.replica,), fault.first, fault.last
+        return AuditFinding(*place, fault.replica, why, remedy, (evidence,), fault.count)
 
     # -- what replicas show of each other
 
     def _mismatch(self, mismatch: Mismatch) -> Iterator[AuditFinding]:
         """One finding for each replica that is wrong."""
         checksum = "hash" if mismatch.of_records else "CRC"
-        evidence = tuple(
-            Evidence(
-                view.replica,
-                str(self._directory(view.replica) / segment_file_name(view.segment, ".log")),
-                view.position,
-                f"offsets {mismatch.first} to {view.last_offset}, epoch {view.epoch}, "
-                f"{checksum} {view.crc & 0xFFFFFFFF:08x}, {view.size} bytes",
-                view.epoch,
-            )
-            for view in mismatch.views
-        )
+        evidence = []
+        for view in mismatch.views:
+            path = str(self._directory(view.replica) / segment_file_name(view.segment, ".log"))
+            batch = f"offsets {mismatch.first} to {view.last_offset}, epoch {view.epoch}"
+            batch += f", {checksum} {view.crc & 0xFFFFFFFF:08x}, {view.size} bytes"
+            evidence.append(Evidence(view.replica, path, view.position, batch, view.epoch))
+        replicas = tuple(view.replica for view in mismatch.views)
+        place = mismatch.kind, *self._place, replicas, mismatch.first, mismatch.last
         for wrong, why in blame(mismatch, self._contradicted(mismatch)):
             remedy = UNDECIDED
             if wrong is not None:
                 remedy = REMEDIES[mismatch.kind].format(replica=wrong, directory=self._directory(wrong), file="")
-            yield AuditFinding(
-                mismatch.kind,
-                self._topic,
-                self._partition,
-                tuple(view.replica for view in mismatch.views),
-                mismatch.first,
-                mismatch.last,
-                wrong,
-                why + ("; compared by records, as replicas were cleaned there" if mismatch.of_records else ""),
-                remedy,
-                evidence,
-                mismatch.count,
-            )
+            why += "; compared by records, as replicas were cleaned there" if mismatch.of_records else ""
+            yield AuditFinding(*place, wrong, why, remedy, tuple(evidence), mismatch.count)
 
     def _contradicted(self, mismatch: Mismatch) -> set[int]:
         """Replicas whose other files say that their first batch there was a different one."""
@@ -329,12 +272,11 @@ class _Resolver:
             f"Let brokers {r1} and {r2} rebuild the indexes of this partition, one after the other: stop it, move them "
             "aside, start it."
         )
-        place = (self._topic, self._partition, (r1, r2), first, interval.last)
-        return AuditFinding(INDEX_LIE, *place, None, why, remedy)
+        return AuditFinding(INDEX_LIE, *self._place, (r1, r2), first, interval.last, None, why, remedy)
 
     def _directory(self, replica: int) -> Path:
         """The partition's replica, in any log directory of that broker."""
-        paths = [directory / f"{self._topic}-{self._partition}" for directory in self._directories[replica]]
+        paths = [directory / TopicPartition(*self._place).directory_name for directory in self._directories[replica]]
         return next((path for path in paths if path.is_dir()), paths[0])
 
     def _path(self, fault: ReplicaFault) -> str:

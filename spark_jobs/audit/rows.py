@@ -8,19 +8,10 @@ from spark_jobs.audit.findings import Interval, Mismatch, ReplicaFault, View
 def own_fault(row: Row) -> ReplicaFault:
     """A fault as it came from the pass."""
     fault = row["found"]
-    return ReplicaFault(
-        fault["fault"],
-        row["topic"],
-        row["partition"],
-        fault["replica"],
-        fault["segment"],
-        fault["position"],
-        fault["base_offset"],
-        fault["last_offset"],
-        -1 if fault["leader_epoch"] is None else fault["leader_epoch"],
-        fault["file"],
-        fault["detail"],
-    )
+    place = (row["topic"], row["partition"], fault["replica"], fault["segment"], fault["position"])
+    epoch = -1 if fault["leader_epoch"] is None else fault["leader_epoch"]
+    offsets = (fault["base_offset"], fault["last_offset"])
+    return ReplicaFault(fault["fault"], *place, *offsets, epoch, fault["file"], fault["detail"])
 
 
 def fault_of(row: Row) -> ReplicaFault:

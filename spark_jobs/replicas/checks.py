@@ -151,26 +151,13 @@ class _ChecksReader(SegmentReader):
             return self.fault_row(segment, item)
         place = place_of(segment)
         if isinstance(item, Block):
-            return self.row(
-                **place,
-                base_offset=item.first,
-                last_offset=item.last,
-                size=item.size,
-                value=signed(item.digest),
-                number=item.number,
-                cell=item.cell,
-                batches=item.batches,
-            )
+            number, cell, first, last, batches, size, digest = item
+            span = {"base_offset": first, "last_offset": last, "size": size, "value": signed(digest)}
+            return self.row(**place, **span, number=number, cell=cell, batches=batches)
         if isinstance(item, Point):
-            return self.row(
-                **place,
-                position=item.position,
-                base_offset=item.offset,
-                last_offset=item.offset,
-                kind=item.kind,
-                slot=item.slot,
-                value=signed(item.value),
-            )
+            kind, slot, offset, position, value = item
+            at = {"position": position, "base_offset": offset, "last_offset": offset}
+            return self.row(**place, **at, kind=kind, slot=slot, value=signed(value))
         begun = (*place.values(), *item)  # both are columns as they are
         return (*begun, *_UNSET[len(begun) :])
 

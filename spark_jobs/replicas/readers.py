@@ -195,16 +195,9 @@ class SegmentReader(ReplicaReader):
         raise NotImplementedError
 
     def fault_row(self, segment: ReplicaSegment, fault: FileFault) -> Row:
-        return self.row(
-            **place_of(segment),
-            position=fault.position,
-            base_offset=fault.first,
-            last_offset=fault.last,
-            leader_epoch=fault.epoch,
-            fault=fault.fault,
-            file=fault.file,
-            detail=fault.detail,
-        )
+        kind, file, position, first, last, epoch, detail = fault
+        place = {"position": position, "base_offset": first, "last_offset": last, "leader_epoch": epoch}
+        return self.row(**place_of(segment), **place, fault=kind, file=file, detail=detail)
 
     def _unlisted(self, files: PartitionFiles) -> Row:
         replica, (topic, partition) = files.replica, files.partition
