@@ -15,7 +15,7 @@ from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.fetch_size import FetchSize
-from replog.quota import ReplicationQuota
+from replog.quota import ReplicationQuota, Throttles
 from replog.topic import TopicPartition
 
 MAX_NAMED = 50  # partitions in one request; if there are more, it does not wait, and the next request names them
@@ -27,7 +27,7 @@ class FetchedReplica(Protocol):
     topic_partition: TopicPartition
     topic_id: bytes
     follower: PartitionFollower | None
-    follower_throttled: bool  # listed (FT-6)
+    follower_quota: ReplicationQuota | None  # it is throttled (FT-6)
     fetched_by: "FetchSessionHandler | None"
 
 
@@ -48,13 +48,13 @@ class FetchSessionHandler:
         self,
         config: BrokerConfig,
         broker_epoch: Callable[[], int],
-        quota: ReplicationQuota,
+        throttles: Throttles,
         on_progress: OnProgress,
         on_defect: OnDefect,
     ) -> None:
         self._config = config
         self._broker_epoch = broker_epoch
-        self._quota = quota
+        self._throttles = throttles
         self._on_progress = on_progress
         self._on_defect = on_defect
         self.partitions: dict[TopicPartition, FetchedReplica] = {}
@@ -66,7 +66,7 @@ class FetchSessionHandler:
         self._delayed: list[tuple[int, TopicPartition]] = []  # a heap: when to try again
         self._throttled: dict[TopicPartition, None] = {}
         self._throttled_until_ms = 0
-        self._quota_exceeded = False
+        self._exceeded = set[ReplicationQuota]()
         self._size = FetchSize(config.replica_fetch_response_max_bytes)
         self._asked_ms = 0
 
@@ -163,7 +163,8 @@ class FetchSessionHandler:
         follower = replica.follower
         if follower is None:
             return None
-        if self._counts(replica) and self._quota.is_exceeded(now_ms):
+        quota = self._quota(replica)
+        if quota is not None and quota.is_exceeded(now_ms):
             if not self._throttled:
                 self._throttled_until_ms = now_ms + self._config.replica_fetch_backoff_ms
             self._throttled[replica.topic_partition] = None
@@ -183,27 +184,26 @@ class FetchSessionHandler:
         if self._named.pop(tp, None) is not None:
             self._forgotten[tp] = None
 
-    def _counts(self, replica: FetchedReplica) -> bool:
-        """Whether what is copied of it counts for the quota, and waits for it (FT-6): it is listed and not in sync.
+    def _quota(self, replica: FetchedReplica) -> ReplicationQuota | None:
+        """What its copy waits for and counts for (FT-6): nothing while it is in sync.
 
         A replica without lag is in sync (FT-7). So is a member of the ISR, whatever it lacks at the moment (divergence
         55).
         """
         follower = replica.follower
-        if follower is None or not replica.follower_throttled:
-            return False
-        return follower.lag != 0 and self._config.node_id not in follower.isr
+        if follower is None or follower.lag == 0 or self._config.node_id in follower.isr:
+            return None
+        return replica.follower_quota
 
     def _look_at_quota(self, now_ms: int) -> None:
-        """While the throttle is exceeded, listed partitions are left out. They are tried again when it is not, and from
-        time to time, because they may not be listed any more."""
-        exceeded = self._quota.is_exceeded(now_ms)
-        if exceeded and not self._quota_exceeded:
-            self._unsettle(tp for tp, replica in self.partitions.items() if replica.follower_throttled)
-        if self._throttled and (not exceeded or now_ms >= self._throttled_until_ms):
+        """While a throttle is exceeded, its partitions are left out. They are tried again when it is not, and from time
+        to time, because they may not be throttled any more."""
+        before, self._exceeded = self._exceeded, self._throttles.exceeded(now_ms)
+        if exceeded := self._exceeded - before:
+            self._unsettle(tp for tp, replica in self.partitions.items() if replica.follower_quota in exceeded)
+        if self._throttled and (before - self._exceeded or now_ms >= self._throttled_until_ms):
             self._unsettle(self._throttled)
             self._throttled = {}
-        self._quota_exceeded = exceeded
 
     def _unsettle(self, partitions: Iterable[TopicPartition]) -> None:
         self._unsettled.update(dict.fromkeys(partitions))
@@ -227,8 +227,8 @@ class FetchSessionHandler:
     def _take_row(self, row: SessionRow, now_ms: int) -> None:
         tp, asked, answer = row
         replica, fetch = self.partitions.get(tp), self._named.get(tp)
-        if replica is not None and self._counts(replica):
-            self._quota.record(len(answer.records), now_ms)
+        if replica is not None and (quota := self._quota(replica)) is not None:
+            quota.record(len(answer.records), now_ms)
         if replica is None or replica.follower is None or fetch is None or replica.topic_id != asked.topic_id:
             return
         self._unsettled[tp] = None

@@ -37,8 +37,8 @@ class FollowerHost(Host, Protocol):
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         """The leader, or the first error (FE-1)."""
 
-    def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
-        """The quota for copies from this replica. None: it is not listed (FE-23)."""
+    def leader_throttle(self, tp: TopicPartition, follower: int) -> ReplicationQuota | None:
+        """The quota for copies from this replica to that broker's. None: they are not throttled (FE-23)."""
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
         """A follower has fetched (ST-10). `moved`: the high or the low watermark may have moved."""
@@ -132,7 +132,8 @@ class FollowerSession(FetchSession[PartitionLeader]):
 
     def _quota(self, tp: TopicPartition, leader: PartitionLeader) -> ReplicationQuota | None:
         """A follower that is in sync is never throttled (FE-23), and what it takes does not count (divergence 55)."""
-        return None if self._is_in_sync(leader) else self._host.leader_throttle(tp)
+        assert self._asker is not None
+        return None if self._is_in_sync(leader) else self._host.leader_throttle(tp, self._asker.replica_id)
 
     def _is_throttled(self, tp: TopicPartition, leader: PartitionLeader, now_ms: int) -> bool:
         quota = self._quota(tp, leader)

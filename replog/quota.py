@@ -3,6 +3,7 @@
 from collections import deque
 
 MS_PER_SECOND = 1000
+MAX_RATES = 100  # of moves, that a broker counts at a time
 
 
 def is_listed(replicas: str, partition: int, broker_id: int) -> bool:
@@ -45,3 +46,25 @@ class ReplicationQuota:
     def _forget(self, now_ms: int) -> None:
         while self._samples and now_ms - self._samples[0][0] >= self._windows * self._window_ms:
             self._total -= self._samples.popleft()[1]
+
+
+class Throttles:
+    """The quotas of what a broker sends, or of what it copies: one for replicas that are listed, and one for all moves
+    of the same throttle (divergence 55)."""
+
+    def __init__(self, rate: int, windows: int, window_ms: int) -> None:
+        self.listed = ReplicationQuota(rate, windows, window_ms)
+        self._windows = windows
+        self._window_ms = window_ms
+        self._of_moves: dict[int, ReplicationQuota] = {}  # by rate; kept for a while, so that the next move goes on
+
+    def of_moves(self, rate: int) -> ReplicationQuota:
+        """Of more rates than `MAX_RATES`, the one that was asked for longest ago counts from nothing again."""
+        quota = self._of_moves.pop(rate, None) or ReplicationQuota(rate, self._windows, self._window_ms)
+        self._of_moves[rate] = quota
+        if len(self._of_moves) > MAX_RATES:
+            del self._of_moves[next(iter(self._of_moves))]
+        return quota
+
+    def exceeded(self, now_ms: int) -> set[ReplicationQuota]:
+        return {quota for quota in (self.listed, *self._of_moves.values()) if quota.is_exceeded(now_ms)}

@@ -74,6 +74,9 @@ def decommission(
         int | None,
         typer.Option(metavar="BYTES", min=1, max=MAX_LONG, help="Copy at most so many bytes a second to a broker."),
     ] = None,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Have it stay instead: it gets new replicas, and no more move away.")
+    ] = False,
     bootstrap: BootstrapServer = None,
 ) -> None:
     """Take a broker out of the cluster for good, alive or dead: move its replicas away, wait, and forget it.
@@ -82,15 +85,20 @@ def decommission(
     partition does not use if there is one; twenty partitions move at a time. When it has none left, stop its process:
     the command waits for that, and then the cluster forgets it.
 
-    Ctrl-C is safe at any time, and the same command goes on from there. To change your mind instead:
-    `replog broker-config --broker 4 --delete-config cordoned.log.dirs`. With `replog partition reassign --from-broker 4
+    Ctrl-C is safe at any time, and the same command goes on from there; what moves to a broker that has died since goes
+    to another one. `--cancel` takes it back: the broker gets new replicas again, all moves away from it are cancelled,
+    and with them their throttle; what has moved stays where it is. With `replog partition reassign --from-broker 4
     --generate` you see beforehand where everything would go.
 
     Example: `replog broker decommission 4`
     """
     from replog.cli import decommission as work
 
-    ask(bootstrap, lambda admin: work.decommission(admin, broker, timeout, note, throttle))
+    if cancel:
+        moves = ask(bootstrap, lambda admin: work.cancel(admin, broker))
+        note(f"broker {broker} stays and gets new replicas; {moves} moves away from it are cancelled")
+        return
+    ask(bootstrap, lambda admin: work.decommission(admin, broker, timeout, note, throttle or 0))
     note(f"broker {broker} has left the cluster")
 
 

@@ -10,6 +10,7 @@ import typer
 
 from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, OutputFormat
+from replog.cli.throttles import by_hand, throttles
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode, ReplogError
@@ -30,6 +31,8 @@ def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TA
     A broker is active; cordoned, so it gets no new replicas; stopping, while it hands its partitions over; or fenced:
     it does not answer, leads nothing and counts for nothing. `epoch` rises with each of its starts. Replicas that are
     out of sync are what a fenced or slow broker has to copy. A log directory has room for `usable bytes`.
+
+    What is throttled is named: moves, and what somebody has set by hand, lists of topics and rates of brokers.
 
     Of several controllers one is active. The others are standby, or silent if they do not answer from here.
 
@@ -70,6 +73,8 @@ class ClusterFacts:
     brokers: list[dict[str, Any]]
     log_dirs: list[dict[str, Any]]
     partitions: dict[str, int]
+    throttles: dict[str, Any]  # by topic lists of replicas, by broker rates, by partition the rate of its move
+    throttled: str  # in words, what of them was set by hand
     audit: dict[str, Any] | None  # what `replog audit follow` has said last
     faults: list[str]  # what could not be asked
 
@@ -84,14 +89,23 @@ class ClusterFacts:
         )
 
     def as_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "faults"}
+        return {name: value for name, value in asdict(self).items() if name not in ("faults", "throttled")}
 
     def summary(self) -> str:
         counts = {name.replace("_", " "): count for name, count in self.partitions.items() if name != "all"}
         wrong = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
         total = self.partitions["all"]
         partitions = f"{total} partition{'s' if total != 1 else ''}, {wrong or 'all in sync'}"
-        return f"cluster {self.cluster_id}, metadata version {self.metadata_version}: {partitions}{self._audited()}"
+        moves = self.throttles["moves"]
+        moving = (
+            f"\nthrottled moves: {len(moves)}, such as that of {min(moves)} at {moves[min(moves)]} bytes a second"
+            if moves
+            else ""
+        )
+        return (
+            f"cluster {self.cluster_id}, metadata version {self.metadata_version}: {partitions}{moving}{self.throttled}"
+            f"{self._audited()}"
+        )
 
     def _audited(self) -> str:
         if self.audit is None:
@@ -117,6 +131,8 @@ async def cluster_facts(admin: "Admin") -> ClusterFacts:
         brokers=broker_rows(cluster, topics),
         log_dirs=log_dirs,
         partitions=partition_counts(topics),
+        throttles=throttles(topics, cluster.brokers),
+        throttled=by_hand(topics, cluster.brokers, "\n"),
         audit=await _audit(admin, faults),
         faults=faults,
     )

@@ -3,17 +3,18 @@
 import asyncio
 from collections.abc import Callable
 
-from replog.cli.partition_moves import LOOK_EVERY_S, carry_out
+from replog.cli.partition_moves import LOOK_EVERY_S, cancel_moves, carry_out
 from replog.cli.reassignment_plan import Assignment, Planner, assignment_of
 from replog.client import Admin
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
+CORDONED = "cordoned.log.dirs"
 ROUNDS = 100  # of looking what is left: moves have ended, and the brokers may hear of it a moment later
 
 
 async def decommission(
-    admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None], throttle: int | None = None
+    admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None], throttle: int = 0
 ) -> None:
     """Each step looks at what is there, so the same again goes on where another one was interrupted.
 
@@ -21,8 +22,28 @@ async def decommission(
     REQUEST_TIMED_OUT.
     """
     await targets_without(admin, broker_id)  # refused before anything is changed
-    await admin.alter_broker_configs(broker_id, {"cordoned.log.dirs": "*"})
-    say(f"broker {broker_id} gets no new replicas from now on (cordoned.log.dirs=*)")
+    await admin.alter_broker_configs(broker_id, {CORDONED: "*"})
+    say(f"broker {broker_id} gets no new replicas from now on ({CORDONED}=*)")
+    try:
+        await _empty(admin, broker_id, timeout_s, say, throttle)
+        await forget_when_stopped(admin, broker_id, timeout_s, say)
+    except BaseException:
+        say(
+            f"broker {broker_id} still gets no new replicas, and moves that have begun go on; the same command goes on "
+            f"from there, and replog broker decommission {broker_id} --cancel takes that back"
+        )
+        raise
+
+
+async def cancel(admin: Admin, broker_id: int) -> int:
+    """It stays: it gets new replicas again, and no move takes any away. How many moves were cancelled."""
+    await admin.alter_broker_configs(broker_id, {}, [CORDONED])
+    moves = await admin.list_partition_reassignments()
+    away = [tp for tp, move in moves.items() if broker_id in move.removing_replicas]
+    return await cancel_moves(admin, away)
+
+
+async def _empty(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None], throttle: int) -> None:
     for _ in range(ROUNDS):
         targets = await targets_without(admin, broker_id)
         if not targets:
@@ -36,14 +57,14 @@ async def decommission(
             f"broker {broker_id} still has replicas of {len(targets)} partitions, such as {min(targets)}: their moves "
             "were cancelled or changed; see replog partition list-reassignments, and run this again",
         )
-    await forget_when_stopped(admin, broker_id, timeout_s, say)
 
 
 async def targets_without(admin: Admin, broker_id: int) -> Assignment:
     """Where the partitions with a replica on this broker should be; some may be on the way there already."""
     topics = await admin.describe_topics()
-    targets = assignment_of(topics)
-    targets |= Planner(targets, (await admin.describe_cluster()).brokers).leave([broker_id])
+    brokers = (await admin.describe_cluster()).brokers
+    targets = assignment_of(topics, brokers, broker_id)
+    targets |= Planner(targets, brokers).leave([broker_id])
     held = [(topic.topic, p.partition) for topic in topics for p in topic.partitions if broker_id in p.replicas]
     return {tp: targets[tp] for tp in (TopicPartition(*each) for each in held)}
 

@@ -12,6 +12,7 @@ from replog.cli.asking import ask
 from replog.cli.cluster_description import LOG_DIRS, log_dir_row
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.cli.reassign import reassign
+from replog.cli.throttles import by_hand
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode, ReplogError
@@ -126,11 +127,13 @@ app.command()(reassign)
 def list_reassignments(
     topic: SomeTopic = None, bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE
 ) -> None:
-    """List the partitions that are being moved: where they are, which brokers come, and which will leave."""
+    """List the partitions that are being moved: where they are, which brokers come, and which will leave; and their
+    throttle, in bytes a second."""
 
     async def under_way(admin: Any) -> dict[Any, Any]:
-        if topic is not None:
-            await admin.describe_topic(topic)  # raises if there is none
+        topics = [await admin.describe_topic(topic)] if topic is not None else await admin.describe_topics()
+        if throttled := by_hand(topics, (await admin.describe_cluster()).brokers):
+            note(throttled)
         return await admin.list_partition_reassignments()  # type: ignore[no-any-return]
 
     rows = [
@@ -139,11 +142,13 @@ def list_reassignments(
             "replicas": list(moving.replicas),
             "adding": list(moving.adding_replicas),
             "removing": list(moving.removing_replicas),
+            "throttle": moving.throttle or None,
         }
         for tp, moving in ask(bootstrap, under_way).items()
         if topic is None or tp.topic == topic
     ]
-    print_rows(rows, {name: name for name in ("topic", "partition", "replicas", "adding", "removing")}, output)
+    columns = "topic", "partition", "replicas", "adding", "removing", "throttle"
+    print_rows(rows, {name: name for name in columns}, output)
 
 
 @app.command()

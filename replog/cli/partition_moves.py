@@ -1,69 +1,88 @@
 """Waiting until a partition is on other brokers, or in another log directory, and showing how far it has got."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from replog.cli.asking import replica_offsets
-from replog.cli.partition_throttle import throttled
+from replog.cli.nearing import Nearing
 from replog.cli.reassignment_plan import assignment_of
 from replog.client import Admin, ReplicaInfo
+from replog.command.output import note
 from replog.command.progress import status
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
 LOOK_EVERY_S = 0.5
 SEEN_WITHIN_S = 10.0  # the brokers hear of what the controller has done
+NOT_MOVING = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 AT_ONCE = 20  # partitions of a plan that move: each broker copies a few, and what is left can still be called off
 
 
-async def order(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """Have all of these partitions move. Raises what the controller says of the first that it refuses, and how many
-    of the others move."""
-    errors = (await admin.alter_partition_reassignments(plan)).values()
-    refused = [error for error in errors if error is not None]
+async def order(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], throttle: int = 0) -> set[TopicPartition]:
+    """Have all of these partitions move, with at most `throttle` bytes a second to a broker; 0: any number. Those that
+    are not there, perhaps not any more, are returned.
+
+    Raises what the controller says of the first that it refuses, and how many of the others move.
+    """
+    errors = await admin.alter_partition_reassignments(plan, throttle)
+    gone = {tp for tp, error in errors.items() if error and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    refused = [error for tp, error in errors.items() if error is not None and tp not in gone]
     if refused:
         others = f" (refused: {len(refused)} of {len(plan)} partitions; the others move)" if len(plan) > 1 else ""
         raise ReplogError(refused[0].code, refused[0].message + others)
+    return gone
+
+
+async def cancel_moves(admin: Admin, partitions: Iterable[TopicPartition]) -> int:
+    """How many moved, and do not any more. Raises the first error, which says why a move cannot be cancelled."""
+    errors = (await admin.alter_partition_reassignments(dict.fromkeys(partitions))).values()
+    for error in errors:
+        if error is not None and error.code not in NOT_MOVING:
+            raise error
+    return sum(error is None for error in errors)
 
 
 async def carry_out(
-    admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], timeout_s: float, throttle: int | None = None
-) -> None:
-    """Move partitions, some at a time, until no move is under way any more; with at most `throttle` bytes a second to
-    a broker.
+    admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], timeout_s: float, throttle: int = 0
+) -> set[TopicPartition]:
+    """Move partitions, some at a time, until no move is under way any more; and tell what holds them. Those that are
+    not there, perhaps not any more, are passed over and returned.
 
     Raises REQUEST_TIMED_OUT, the moves going on, when none has ended for `timeout_s`; and as `order`.
     """
-    async with throttled(admin, plan, throttle) if throttle is not None else nullcontext():
-        await _carry_out(admin, plan, timeout_s)
-
-
-async def _carry_out(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], timeout_s: float) -> None:
-    loop = asyncio.get_running_loop()
-    waiting, under_way = sorted(plan), set[TopicPartition]()
+    loop, nearing = asyncio.get_running_loop(), Nearing(admin)
+    waiting, under_way, gone = sorted(plan), set[TopicPartition](), set[TopicPartition]()
     deadline = loop.time() + timeout_s
-    with status() as show:
-        while waiting or under_way:
-            if next_ones := waiting[: AT_ONCE - len(under_way)]:
-                await order(admin, {tp: plan[tp] for tp in next_ones})
-                del waiting[: len(next_ones)]
-                under_way.update(next_ones)
-            ended = under_way - (await admin.list_partition_reassignments(sorted(under_way))).keys()
-            under_way -= ended
-            if ended:
-                deadline = loop.time() + timeout_s
-            elif loop.time() > deadline:
-                raise ReplogError(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    f"no partition has come to its new brokers for {timeout_s:g} s; {len(under_way)} still move, "
-                    f"such as {min(under_way)}, and {len(waiting)} wait; see replog partition list-reassignments, and "
-                    "run this again to go on",
-                )
-            else:
-                await asyncio.sleep(LOOK_EVERY_S)
-            left = len(waiting) + len(under_way)
-            show(f"{len(plan) - left} of {len(plan)} partitions have moved, {len(under_way)} are under way")
+    try:
+        with status() as show:
+            while waiting or under_way:
+                if next_ones := waiting[: AT_ONCE - len(under_way)]:
+                    del waiting[: len(next_ones)]
+                    under_way.update(next_ones)
+                    gone |= await order(admin, {tp: plan[tp] for tp in next_ones}, throttle)
+                ended = under_way - (await admin.list_partition_reassignments(sorted(under_way))).keys()
+                under_way -= ended
+                if ended:
+                    deadline = loop.time() + timeout_s
+                elif loop.time() > deadline:
+                    raise ReplogError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"no partition has come to its new brokers for {timeout_s:g} s; {len(under_way)} still move, "
+                        f"such as {min(under_way)}, and {len(waiting)} wait{nearing.why}; see replog partition "
+                        "list-reassignments, and run this again to go on",
+                    )
+                else:
+                    await nearing.look(under_way)
+                    await asyncio.sleep(LOOK_EVERY_S)
+                left = len(waiting) + len(under_way)
+                show(f"{len(plan) - left} of {len(plan)} partitions have moved, {len(under_way)} are under way")
+    except asyncio.CancelledError:
+        if under_way:
+            note(f"{len(under_way)} partitions go on moving; see replog partition list-reassignments")
+        raise
+    if gone:
+        note(f"{len(gone)} partitions are not there, such as {min(gone)}")
+    return gone
 
 
 async def wait_until_known(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
@@ -71,7 +90,7 @@ async def wait_until_known(admin: Admin, plan: Mapping[TopicPartition, Sequence[
     deadline = asyncio.get_running_loop().time() + SEEN_WITHIN_S
     while True:
         there = assignment_of(await admin.describe_topics())
-        elsewhere = [tp for tp, replicas in plan.items() if there.get(tp) != tuple(replicas)]
+        elsewhere = [tp for tp, replicas in plan.items() if there.get(tp, replicas) != tuple(replicas)]  # or deleted
         if not elsewhere:
             return
         if asyncio.get_running_loop().time() > deadline:
@@ -89,11 +108,19 @@ async def wait_for_brokers(admin: Admin, tp: TopicPartition, target: Sequence[in
     Raises REQUEST_TIMED_OUT, the move going on; INVALID_REQUEST when somebody has cancelled or redirected it.
     """
 
-    async def how_far() -> str | None:
-        under_way = await admin.list_partition_reassignments([tp])
-        return await _how_far(admin, tp, target) if under_way else None
+    nearing = Nearing(admin)
 
-    await _wait(how_far, tp, timeout_s, "list-reassignments")
+    async def how_far() -> str | None:
+        if not await admin.list_partition_reassignments([tp]):
+            return None
+        await nearing.look([tp])
+        return await _how_far(admin, tp, target)
+
+    try:
+        await _wait(how_far, tp, timeout_s, "list-reassignments", lambda: nearing.why)
+    except asyncio.CancelledError:
+        note(f"{tp} goes on moving; --cancel instead of --replicas takes that back")
+        raise
     deadline = asyncio.get_running_loop().time() + SEEN_WITHIN_S
     while (replicas := (await admin.describe_topic(tp.topic)).partitions[tp.partition].replicas) != tuple(target):
         if asyncio.get_running_loop().time() > deadline:
@@ -128,7 +155,11 @@ async def wait_for_directory(admin: Admin, tp: TopicPartition, broker_id: int, l
 
 
 async def _wait(
-    how_far: Callable[[], Awaitable[str | None]], tp: TopicPartition, timeout_s: float, command: str
+    how_far: Callable[[], Awaitable[str | None]],
+    tp: TopicPartition,
+    timeout_s: float,
+    command: str,
+    why: Callable[[], str] = lambda: "",
 ) -> None:
     """Show what `how_far` says until it says None."""
     deadline = asyncio.get_running_loop().time() + timeout_s
@@ -137,7 +168,7 @@ async def _wait(
             if asyncio.get_running_loop().time() > deadline:
                 raise ReplogError(
                     ErrorCode.REQUEST_TIMED_OUT,
-                    f"{tp} still moves after {timeout_s:g} s; see replog partition {command}",
+                    f"{tp} still moves after {timeout_s:g} s{why()}; see replog partition {command}",
                 )
             show(line)
             await asyncio.sleep(LOOK_EVERY_S)

@@ -45,7 +45,10 @@ def reassign(
     throttle: Annotated[
         int | None,
         typer.Option(
-            metavar="BYTES", min=1, max=MAX_LONG, help="Copy at most so many bytes a second to a broker; needs --wait."
+            metavar="BYTES",
+            min=1,
+            max=MAX_LONG,
+            help="Copy at most so many bytes a second to a broker, until it is there; --wait says if that is too few.",
         ),
     ] = None,
     bootstrap: BootstrapServer = None,
@@ -74,7 +77,7 @@ def reassign(
     _check(not generate or (topic is None and plan is None), "--generate stands alone or with --from-broker")
     _check(not verify or plan is not None, "--verify needs --plan")
     _check(not cancel or from_broker is None, "--cancel needs --topic or --plan")
-    _check(throttle is None or wait, "--throttle is removed when the move is done, so it needs --wait")
+    _check(throttle is None or not cancel, "--cancel takes the throttle back, too; leave --throttle out")
     if topic is not None:
         _check(partition is not None, "name the --partition, too")
         assert partition is not None
@@ -84,7 +87,9 @@ def reassign(
         if verify:
             _verify(wanted, bootstrap)
         elif cancel:
-            cancelled = ask(bootstrap, lambda admin: _cancel(admin, wanted))
+            from replog.cli.partition_moves import cancel_moves
+
+            cancelled = ask(bootstrap, lambda admin: cancel_moves(admin, wanted))
             note(f"{cancelled} moves are cancelled")
         else:
             _move(wanted, wait, timeout, throttle, bootstrap)
@@ -107,8 +112,10 @@ async def generated(admin: "Admin", from_broker: int | None) -> Assignment:
     brokers = (await admin.describe_cluster()).brokers
     if from_broker is not None and from_broker not in {broker.broker_id for broker in brokers}:
         raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {from_broker}")
-    planner = Planner(assignment_of(await admin.describe_topics()), brokers)
-    return planner.spread() if from_broker is None else planner.leave([from_broker])
+    topics = await admin.describe_topics()
+    if from_broker is None:
+        return Planner(assignment_of(topics), brokers).spread()
+    return Planner(assignment_of(topics, brokers, from_broker), brokers).leave([from_broker])
 
 
 def _move(wanted: Assignment, wait: bool, timeout: float, throttle: int | None, bootstrap: str | None) -> None:
@@ -118,21 +125,18 @@ def _move(wanted: Assignment, wait: bool, timeout: float, throttle: int | None, 
         there = assignment_of(await admin.describe_topics())
         print(to_json({tp: there[tp] for tp in wanted if tp in there}))
         if wait:
-            await carry_out(admin, wanted, timeout, throttle)
+            missing = await carry_out(admin, wanted, timeout, throttle or 0)
             await wait_until_known(admin, wanted)
         else:
-            await order(admin, wanted)
+            missing = await order(admin, wanted, throttle or 0)
+        if missing := missing - there.keys():
+            raise ReplogError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"there is no partition {min(missing)} (not there: {len(missing)} of {len(wanted)} partitions)",
+            )
 
     ask(bootstrap, moved)
     note(f"{len(wanted)} partitions {'are where the plan has them' if wait else 'move'}; what was before is on stdout")
-
-
-async def _cancel(admin: "Admin", wanted: Assignment) -> int:
-    errors = (await admin.alter_partition_reassignments(dict.fromkeys(wanted))).values()
-    refused = [e for e in errors if e is not None and e.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS]
-    if refused:
-        raise refused[0]
-    return sum(error is None for error in errors)
 
 
 def _verify(wanted: Assignment, bootstrap: str | None) -> None:
@@ -167,16 +171,7 @@ def _reassign_one(
     target = None if replicas is None else _brokers(replicas)
 
     async def moved(admin: Any) -> None:
-        if target is None or throttle is None:
-            await order(admin)
-            return
-        from replog.cli.partition_throttle import throttled
-
-        async with throttled(admin, {tp: target}, throttle):
-            await order(admin)
-
-    async def order(admin: Any) -> None:
-        error = (await admin.alter_partition_reassignments({tp: target}))[tp]
+        error = (await admin.alter_partition_reassignments({tp: target}, throttle or 0))[tp]
         if error is not None:
             raise error
         if target is not None and wait:

@@ -17,13 +17,21 @@ Assignment = dict[TopicPartition, tuple[int, ...]]
 """The replicas of partitions, in preference order."""
 
 
-def assignment_of(topics: Iterable["TopicDescription"]) -> Assignment:
-    """Where partitions are, or will be when the moves that are under way have ended."""
-    return {
-        TopicPartition(topic.topic, p.partition): tuple(r for r in p.replicas if r not in p.removing_replicas)
-        for topic in topics
-        for p in topic.partitions
-    }
+def assignment_of(
+    topics: Iterable["TopicDescription"], brokers: Iterable["BrokerDescription"] = (), leaving: int | None = None
+) -> Assignment:
+    """Where partitions are, or will be when the moves that are under way have ended; but a move away from `leaving`
+    that waits for one of `brokers` that does not serve counts as not begun."""
+    gone = {broker.broker_id for broker in brokers if broker.fenced}
+    assignment = {}
+    for topic in topics:
+        for p in topic.partitions:
+            target = [r for r in p.replicas if r not in p.removing_replicas]
+            awaited = [r for r in p.adding_replicas if r in target and r in gone and r not in p.isr]
+            if awaited and leaving in p.removing_replicas:
+                target[target.index(awaited[0])] = leaving
+            assignment[TopicPartition(topic.topic, p.partition)] = tuple(target)
+    return assignment
 
 
 class Planner:

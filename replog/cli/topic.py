@@ -9,6 +9,7 @@ import typer
 from replog.cli.app import App
 from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replica_offsets
 from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, OutputFormat, name_values, settings_line
+from replog.cli.throttles import by_hand, throttles
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.properties import MAX_INT
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Create, list, describe, alter and delete topics.")
 
-PASSING = ("adding", "removing")  # columns that are shown while they say something
+PASSING = ("adding", "removing", "throttle")  # columns that are shown while they say something
 
 TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters, digits, '.', '_' and '-'; 1 to 249.")]
 
@@ -101,8 +102,8 @@ def describe(
     """Show each partition's leader, replicas, in-sync and eligible replicas (isr, elr); of one topic offsets too.
 
     The offsets (log start, high watermark, log end) come from the leader; they are missing if it does not answer. While
-    a partition is being reassigned, adding and removing show which replicas come and go; those that come do not count
-    as out of sync.
+    a partition is being reassigned, adding and removing show which replicas come and go, and throttle with how many
+    bytes a second at most; those that come do not count as out of sync.
 
     With one of the four conditions, or several, it shows the partitions to which one of them applies. Exit status 1 if
     there are any.
@@ -123,6 +124,8 @@ def describe(
     rows = partition_rows(topics, conditions)
     if topic is not None:
         note(f"topic {topic}, id {topics[0].topic_id.hex()}, {settings_line(topics[0].configs)}")
+        if throttles(topics, ())["topics"]:
+            note(by_hand(topics, brokers))
         offsets = replica_offsets(topic, brokers)
         rows = [row | offsets.get((row["partition"], row["leader"]), UNKNOWN_OFFSETS) for row in rows]
     if rows or output is Format.JSON:
@@ -155,6 +158,7 @@ def partition_rows(topics: Iterable["TopicDescription"], conditions: Sequence[Co
             "elr": list(partition.elr),
             "adding": list(partition.adding_replicas),
             "removing": list(partition.removing_replicas),
+            "throttle": partition.throttle or None,
         }
         for topic in topics
         for partition in topic.partitions

@@ -60,6 +60,7 @@ class PartitionDescription:
     partition_epoch: int
     adding_replicas: tuple[int, ...]  # while a reassignment is under way
     removing_replicas: tuple[int, ...]
+    throttle: int = 0  # of that reassignment, bytes a second; 0: none
 
     @property
     def out_of_sync(self) -> tuple[int, ...]:
@@ -96,6 +97,7 @@ class PartitionReassignment:
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
+    throttle: int = 0  # bytes a second; 0: none
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,13 @@
-"""How far a command has got, on stderr and only if that is a terminal."""
+"""How far a command has got, on stderr: all the time if that is a terminal, else now and then."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from replog.command.output import note
+
+PRINT_EVERY_S = 30.0  # where nobody watches
 
 
 @contextmanager
@@ -31,11 +36,23 @@ def progress(total: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """Something to call with a line that says how far it is; shown if stderr is a terminal."""
+    """Something to call with a line that says how far it is. If stderr is no terminal, one is printed now and then."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield _now_and_then()
         return
     from rich.console import Console
 
     with Console(stderr=True, highlight=False).status("") as status:
         yield status.update
+
+
+def _now_and_then() -> Callable[[str], None]:
+    printed_s = time.monotonic()
+
+    def show(line: str) -> None:
+        nonlocal printed_s
+        if time.monotonic() - printed_s >= PRINT_EVERY_S:
+            printed_s = time.monotonic()
+            note(line)
+
+    return show

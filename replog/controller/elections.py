@@ -115,7 +115,7 @@ def _completed(state: PartitionState) -> PartitionState:
     target = tuple(r for r in state.replicas if r not in state.removing)
     if not state.reassigning or not isr or not set(isr) >= set(target):
         return state
-    return replace(state, replicas=target, isr=isr, elr=(), adding=(), removing=())
+    return replace(state, replicas=target, isr=isr, elr=(), adding=(), removing=(), throttle=0)
 
 
 def _elect(state: PartitionState, situation: Situation, election: Election) -> tuple[int, bool]:

@@ -24,6 +24,7 @@ class Reassignment(NamedTuple):
 
     topic_partition: TopicPartition
     target: Sequence[int] | None
+    throttle: int = 0  # bytes a second; it ends with the move
 
 
 def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) -> Decision[list[ReplogError]]:
@@ -31,7 +32,7 @@ def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) ->
     active = active_brokers(image)
     changes = PartitionChanges(image)
     errors = []
-    for tp, target in wanted:
+    for tp, target, throttle in wanted:
         error = ReplogError(ErrorCode.NONE, "")
         try:
             state = changes.get(tp)
@@ -40,7 +41,11 @@ def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) ->
                 changes.put(tp, cancel(tp, state, now))
             else:
                 check_replicas(image, tp, target)
-                changes.put(tp, start(state, tuple(target), now))
+                if throttle < 0:
+                    raise ReplogError(
+                        ErrorCode.INVALID_REQUEST, f"{tp}: throttle {throttle} < 0; leave it out for none"
+                    )
+                changes.put(tp, start(state, tuple(target), now, throttle))
         except ReplogError as refused:
             error = refused
         errors.append(error)
@@ -62,8 +67,8 @@ def check_replicas(image: MetadataImage, tp: TopicPartition, replicas: Iterable[
         raise _invalid(f"{tp}: the target is empty; a partition needs at least one replica")
 
 
-def start(state: PartitionState, target: tuple[int, ...], situation: Situation) -> PartitionState:
-    """CT-14; if a move is under way, this is its new target (CT-16).
+def start(state: PartitionState, target: tuple[int, ...], situation: Situation, throttle: int = 0) -> PartitionState:
+    """CT-14; if a move is under way, this is its new target, and its new throttle (CT-16).
 
     `adding` keeps all replicas that were not there when the move began, whatever the target is now. So a cancel goes
     back to the beginning, and the same request again changes nothing (divergence 23).
@@ -72,7 +77,8 @@ def start(state: PartitionState, target: tuple[int, ...], situation: Situation) 
     removing = tuple(r for r in state.replicas if r not in target)
     replicas = target + removing
     adding = tuple(r for r in replicas if r not in origin)
-    wanted = replace(state, replicas=replicas, adding=adding, removing=removing)
+    throttle = throttle if adding else 0
+    wanted = replace(state, replicas=replicas, adding=adding, removing=removing, throttle=throttle)
     return settle(state, wanted, situation)
 
 
@@ -84,7 +90,7 @@ def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> P
         raise ReplogError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{tp}: no reassignment is in progress")
     replicas = tuple(r for r in state.replicas if r not in state.adding)
     isr, elr = in_order(replicas, state.isr), in_order(replicas, state.elr)
-    wanted = replace(state, replicas=replicas, isr=isr, adding=(), removing=())
+    wanted = replace(state, replicas=replicas, isr=isr, adding=(), removing=(), throttle=0)
     after = settle(state, wanted, situation)
     loses_all = not (isr or (elr and not state.isr))
     refused = after.leader == NO_LEADER or (was_unclean(state, after) and not situation.unclean_leader_election)

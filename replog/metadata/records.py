@@ -146,6 +146,7 @@ def partition_from_record(record: pb.PartitionRecord) -> PartitionState:
         recovering=record.recovery_state == pb.RECOVERING,
         adding=tuple(record.adding_replicas),
         removing=tuple(record.removing_replicas),
+        throttle=record.throttle,
     )
 
 
@@ -164,6 +165,7 @@ def partition_to_record(tp: TopicPartition, topic_id: bytes, state: PartitionSta
         recovery_state=pb.RECOVERING if state.recovering else pb.RECOVERED,
         adding_replicas=state.adding,
         removing_replicas=state.removing,
+        throttle=state.throttle,
     )
 
 

@@ -29,6 +29,7 @@ class PartitionState:
     recovering: bool = False  # elected uncleanly and not yet joined (ST-15)
     adding: tuple[int, ...] = ()  # of `replicas`: these came since a reassignment began (CT-14)
     removing: tuple[int, ...] = ()  # of `replicas`: these leave when it completes
+    throttle: int = 0  # bytes a second that a broker copies to those of `adding`, or sends them, at most; 0: any number
 
     @property
     def reassigning(self) -> bool:

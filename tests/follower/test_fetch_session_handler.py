@@ -13,7 +13,7 @@ from replog.config import BrokerConfig
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.log.log import Log
-from replog.quota import ReplicationQuota
+from replog.quota import ReplicationQuota, Throttles
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, bytes_of, log_of, state
 
@@ -28,7 +28,7 @@ class Replica:
     topic_id: bytes
     log: Log
     follower: PartitionFollower | None
-    follower_throttled: bool = False
+    follower_quota: ReplicationQuota | None = None
     fetched_by: FetchSessionHandler | None = None
 
 
@@ -45,12 +45,14 @@ class Session(FetchSessionHandler):
     def __init__(self, directory: Path, partitions: int) -> None:
         config = BrokerConfig(node_id=2, log_dirs=directory, replica_fetch_backoff_ms=BACKOFF_MS)
         self.quota = Quota(1000, 1, 1000)
+        throttles = Throttles(1000, 1, 1000)
+        throttles.listed = self.quota
         self.progress: list[FollowerProgress] = []
         self.defects: list[Exception] = []
         super().__init__(
             config,
             lambda: 102,
-            self.quota,
+            throttles,
             lambda _, progress: self.progress.append(progress),
             lambda _, error: self.defects.append(error),
         )
@@ -222,7 +224,7 @@ def test_a_log_start_that_moved_is_named_st_7(session):
 def test_listed_partitions_are_left_out_while_the_quota_is_exceeded_ft_6(session):
     """Those too of which nothing was heard meanwhile; an in-sync one stays (FT-7)."""
     for number in (0, 1):
-        session.replicas[number].follower_throttled = True
+        session.replicas[number].follower_quota = session.quota
     session.ask()
     session.answer(1, offset=5, high_watermark=5)
     session.quota.exceeded = True
@@ -241,7 +243,7 @@ def test_listed_partitions_are_left_out_while_the_quota_is_exceeded_ft_6(session
 def test_only_copies_of_what_is_not_in_sync_count_and_wait_ft_6(session, lag, isr, counts):
     """Divergence 55: a member of the ISR neither waits nor uses up what the others may copy."""
     replica = session.replicas[0]
-    replica.follower_throttled, replica.follower.isr = True, isr
+    replica.follower_quota, replica.follower.isr = session.quota, isr
     session.ask()
     replica.follower.lag = lag
     session.answer(0, records=session.records(), high_watermark=100)
@@ -251,10 +253,10 @@ def test_only_copies_of_what_is_not_in_sync_count_and_wait_ft_6(session, lag, is
 
 
 def test_a_partition_that_is_listed_no_more_is_copied_within_a_backoff(session):
-    session.replicas[0].follower_throttled = True
+    session.replicas[0].follower_quota = session.quota
     session.quota.exceeded = True
     assert session.ask() == ({1: 5, 2: 5}, [])
-    session.replicas[0].follower_throttled = False
+    session.replicas[0].follower_quota = None
     session.respond()
     assert session.ask() == ({}, [])
     session.respond()

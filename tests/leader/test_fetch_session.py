@@ -35,7 +35,7 @@ class Host(SessionHost):
         self.sent: list[SessionResponse] = []
         self.session = FollowerSession(self, self.sent.append, lambda _: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
 
-    def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
+    def leader_throttle(self, tp: TopicPartition, follower: int) -> ReplicationQuota | None:
         return self.quota
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:

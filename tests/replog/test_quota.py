@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.quota import ReplicationQuota, is_listed
+from replog.quota import MAX_RATES, ReplicationQuota, Throttles, is_listed
 
 RATE = 1000  # bytes per second
 
@@ -71,3 +71,15 @@ def test_whoever_asks_before_each_chunk_keeps_to_the_rate(quota):
             passed += 100
         assert passed <= RATE * max(now_ms, 1000) / 1000 + 1100, now_ms
     assert passed == pytest.approx(60 * RATE, rel=0.05)
+
+
+def test_moves_of_a_rate_share_a_quota_and_some_rates_are_counted_at_a_time():
+    throttles = Throttles(RATE, windows=11, window_ms=1000)
+    slow = throttles.of_moves(5)
+    slow.record(1000, 0)
+    assert throttles.of_moves(5) is slow
+    assert throttles.exceeded(0) == {slow}
+    for rate in range(10, 10 + MAX_RATES):
+        throttles.of_moves(rate)
+    assert throttles.of_moves(5) is not slow
+    assert throttles.exceeded(0) == set()

@@ -117,7 +117,19 @@ def show_set(members: Iterable[int]) -> str:
     return " ".join(str(member) for member in sorted(members)) or NOTHING
 
 
-_FIELDS = ("replicas", "isr", "leader", "epoch", "p", "elr", "last-known", "adding", "removing", "recovering")
+_FIELDS = (
+    "replicas",
+    "isr",
+    "leader",
+    "epoch",
+    "p",
+    "elr",
+    "last-known",
+    "adding",
+    "removing",
+    "recovering",
+    "throttle",
+)
 
 
 def parse_partition(text: str, old: PartitionState | None = None, hosts: tuple[int, ...] = ()) -> PartitionState:
@@ -149,6 +161,7 @@ def parse_partition(text: str, old: PartitionState | None = None, hosts: tuple[i
         recovering="recovering" in fields,
         adding=ids("adding", ()),
         removing=ids("removing", ()),
+        throttle=one("throttle", 0),
     )
 
 
@@ -162,4 +175,6 @@ def show_partition(state: PartitionState) -> str:
             shown += f" {name} {show_set(members)}"
     if state.last_known_leader != NO_LEADER:
         shown += f" last-known {state.last_known_leader}"
+    if state.throttle:
+        shown += f" throttle {state.throttle}"
     return shown + (" recovering" if state.recovering else "")

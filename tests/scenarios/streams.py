@@ -29,7 +29,7 @@ class Stream:
         self.asking = FetchSessionHandler(
             follower.config,
             lambda: broker_epoch,
-            follower.follower_quota,
+            follower.copying,
             lambda replica, progress: on_progress(follower, replica.topic_partition, progress),
             self._failed,
         )

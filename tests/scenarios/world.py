@@ -242,7 +242,7 @@ class World:
     def controller(self) -> ClusterState:
         if self._controller is None:
             properties = {"metadata_log_dir": "/nowhere", **self.settings[ControllerConfig]}
-            self._controller = ClusterState(ControllerConfig.parse(properties, "scenario"), random.Random(7))
+            self._controller = ClusterState(ControllerConfig.model_validate(properties), random.Random(7))
             self._controller.load([], self.clock.monotonic_ms())
             self.commit([Change("cluster", None, "scenario")])
         return self._controller

@@ -11,7 +11,7 @@ from replog.client.descriptions import (
     PartitionReassignment,
 )
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
-from replog.errors import ReplogError
+from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import partition_from_record
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Log
@@ -64,18 +64,24 @@ class Partitions(Calls):
         return {partition_of(result): ElectionResult(result.leader, error_of(result)) for result in response.partitions}
 
     async def alter_partition_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], throttle: int = 0
     ) -> dict[TopicPartition, ReplogError | None]:
         """Begin to move each partition to these brokers, in preference order; None: take back what is under way.
 
         Data is copied in the background (see `list_partition_reassignments`). Each partition's error, if it was
         refused: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION (CT-14, CT-16).
+
+        While they move, no broker copies more than `throttle` bytes a second for moves of the same throttle, nor sends
+        more; 0: no limit. Raises UNSUPPORTED_VERSION if the controller is too old to know it; they move nevertheless.
         """
-        request = controller_pb2.AlterPartitionReassignmentsRequest()
+        request = controller_pb2.AlterPartitionReassignmentsRequest(throttle=throttle)
         for tp, target in targets.items():
             replicas = None if target is None else controller_pb2.ReplicaAssignment(broker_ids=target)
             request.partitions.add(topic=tp.topic, partition=tp.partition, target=replicas)
         response = await self._ask_controller(Controller["alter_partition_reassignments"], request)
+        if response.throttle != throttle:
+            why = "the controller is of a release that throttles no moves, so they go on without; cancel or let them"
+            raise ReplogError(ErrorCode.UNSUPPORTED_VERSION, why)
         return {partition_of(result): error_of(result) for result in response.partitions}
 
     async def list_partition_reassignments(
@@ -88,7 +94,10 @@ class Partitions(Calls):
         response = await self._ask_controller(Controller["list_partition_reassignments"], request)
         return {
             partition_of(result): PartitionReassignment(
-                tuple(result.replicas), tuple(result.adding_replicas), tuple(result.removing_replicas)
+                tuple(result.replicas),
+                tuple(result.adding_replicas),
+                tuple(result.removing_replicas),
+                result.throttle,
             )
             for result in response.partitions
         }

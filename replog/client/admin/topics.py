@@ -193,6 +193,7 @@ def _topic(described: log_pb2.TopicMetadata) -> TopicDescription:
             partition_epoch=p.partition_epoch,
             adding_replicas=tuple(p.adding_replicas),
             removing_replicas=tuple(p.removing_replicas),
+            throttle=p.throttle,
         )
         for p in described.partitions
     )

@@ -287,9 +287,10 @@ class ElectLeadersResult(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., error_message: _Optional[str] = ..., leader: _Optional[int] = ...) -> None: ...
 
 class AlterPartitionReassignmentsRequest(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "throttle")
     partitions: _containers.RepeatedCompositeFieldContainer[ReassignablePartition]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[ReassignablePartition, _Mapping]]] = ...) -> None: ...
+    throttle: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[ReassignablePartition, _Mapping]]] = ..., throttle: _Optional[int] = ...) -> None: ...
 
 class ReassignablePartition(_message.Message):
     __slots__ = ("topic", "partition", "target")
@@ -299,9 +300,10 @@ class ReassignablePartition(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., target: _Optional[_Union[ReplicaAssignment, _Mapping]] = ...) -> None: ...
 
 class AlterPartitionReassignmentsResponse(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "throttle")
     partitions: _containers.RepeatedCompositeFieldContainer[AlterPartitionReassignmentResult]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[AlterPartitionReassignmentResult, _Mapping]]] = ...) -> None: ...
+    throttle: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[AlterPartitionReassignmentResult, _Mapping]]] = ..., throttle: _Optional[int] = ...) -> None: ...
 
 class AlterPartitionReassignmentResult(_message.Message):
     __slots__ = ("topic", "partition", "error_code", "error_message")
@@ -323,13 +325,14 @@ class ListPartitionReassignmentsResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[OngoingPartitionReassignment, _Mapping]]] = ...) -> None: ...
 
 class OngoingPartitionReassignment(_message.Message):
-    __slots__ = ("topic", "partition", "replicas", "adding_replicas", "removing_replicas")
+    __slots__ = ("topic", "partition", "replicas", "adding_replicas", "removing_replicas", "throttle")
     topic: str
     partition: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
     adding_replicas: _containers.RepeatedScalarFieldContainer[int]
     removing_replicas: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+    throttle: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., throttle: _Optional[int] = ...) -> None: ...
 
 class DescribePartitionChangesRequest(_message.Message):
     __slots__ = ("after_version",)

@@ -266,7 +266,7 @@ class Broker:
             self._clock,
             self._backoff(),
             self.manager.on_followed,
-            self.manager.follower_quota,
+            self.manager.copying,
             self.manager.traffic,
         )
 

@@ -40,7 +40,7 @@ _TRAFFIC = {  # Kafka's name, ours, and what it is
 
 async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Metric]:
     now_s = manager.clock.monotonic_s()
-    replicas = ReplicaMetrics(offline=len(manager.unreachable))
+    replicas = ReplicaMetrics(manager.config.node_id, offline=len(manager.unreachable))
     async for tp, hosted in in_slices(list(manager.hosted.items())):
         replicas.add(hosted, manager.image.partitions.get(tp))
     fetching = set[FetchSession[Any]]()

@@ -211,11 +211,13 @@ class ControllerService:
     ) -> pb.AlterPartitionReassignmentsResponse:
         results = await self._in_lots(
             request.partitions,
-            lambda lot, _: self._controller.state.alter_partition_reassignments(map(_reassignment, lot)),
+            lambda lot, _: self._controller.state.alter_partition_reassignments(
+                _reassignment(item, request.throttle) for item in lot
+            ),
             _reassignment_result,
             f"move, {_asked()}",
         )
-        return pb.AlterPartitionReassignmentsResponse(partitions=results)
+        return pb.AlterPartitionReassignmentsResponse(partitions=results, throttle=request.throttle)
 
     async def list_partition_reassignments(
         self, request: pb.ListPartitionReassignmentsRequest
@@ -230,6 +232,7 @@ class ControllerService:
                     replicas=moving.replicas,
                     adding_replicas=moving.adding,
                     removing_replicas=moving.removing,
+                    throttle=moving.throttle,
                 )
                 for tp, moving in ongoing
             ]
@@ -356,9 +359,9 @@ def _elected(name: _Name, elected: Elected) -> pb.ElectLeadersResult:
     )
 
 
-def _reassignment(item: pb.ReassignablePartition) -> Reassignment:
+def _reassignment(item: pb.ReassignablePartition, throttle: int) -> Reassignment:
     target = item.target.broker_ids if item.HasField("target") else None
-    return Reassignment(TopicPartition(item.topic, item.partition), target)
+    return Reassignment(TopicPartition(item.topic, item.partition), target, throttle)
 
 
 def _reassignment_result(item: pb.ReassignablePartition, error: ReplogError) -> pb.AlterPartitionReassignmentResult:

@@ -91,7 +91,7 @@ class FetchSessionChecks:
         total = 0
         for tp in session.due:
             named, hosted = session.named[tp], self._manager.hosted.get(tp)
-            if hosted is not None and (hosted.log.failure is not None or hosted.leader_throttled):
+            if hosted is not None and (hosted.log.failure or hosted.leader_quota or hosted.move_quota):
                 return False
             if named.lacks is not None:
                 continue

@@ -79,6 +79,8 @@ def _check_members(partition: PartitionLedger, new: PartitionState) -> None:
         partition.fail("INV-2", f"leader {new.leader} is not in the ISR {list(new.isr)}")
     if not set(new.isr) | set(new.elr) <= set(new.replicas):
         partition.fail("INV-1", f"ISR {list(new.isr)} and ELR {list(new.elr)} are not among {list(new.replicas)}")
+    if new.throttle and not new.adding:
+        partition.fail("CT-15", f"no move is under way, and its throttle of {new.throttle} is left")
 
 
 def _check_epochs(partition: PartitionLedger, old: PartitionState, new: PartitionState) -> None:

@@ -18,13 +18,15 @@ async def elect_preferred(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.REASSIGN)
 async def reassign(n: Nemesis, kind: FaultKind) -> None:
-    """To as many brokers as before, chosen again; every other time it is taken back a while later (CT-14 to CT-16)."""
+    """To as many brokers as before, chosen again, some with a throttle; every other time it is taken back a while later
+    (CT-14 to CT-16)."""
     tp = n.partition()
     brokers = list(n.cluster.members)
     replicas = len(n.cluster.plan.replicas(tp))
     target = n.chance.sample(brokers, replicas)
-    n.begin(kind, partition=tp, target=target)
-    await _move(n, tp, target)
+    throttle = n.chance.choice((0, 0, 2_000, 20_000))
+    n.begin(kind, partition=tp, target=target, throttle=throttle)
+    await _move(n, tp, target, throttle)
     if n.chance.random() < 0.5:
         await n.for_a_while()
         n.kernel.trace.add("reassignment taken back", partition=tp)
@@ -102,5 +104,7 @@ async def _prefer(n: Nemesis, tp: TopicPartition, replicas: list[int]) -> None:
     await n.workload.administer_once("elect leaders", lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [tp]))
 
 
-async def _move(n: Nemesis, tp: TopicPartition, target: list[int] | None) -> None:
-    await n.workload.administer_once("reassign", lambda admin: admin.alter_partition_reassignments({tp: target}))
+async def _move(n: Nemesis, tp: TopicPartition, target: list[int] | None, throttle: int = 0) -> None:
+    await n.workload.administer_once(
+        "reassign", lambda admin: admin.alter_partition_reassignments({tp: target}, throttle)
+    )

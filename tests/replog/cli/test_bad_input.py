@@ -82,7 +82,8 @@ REFUSED = [
             ("--replicas ''", "'' is no broker id"),
             ("--replicas 1,1", "broker 1 twice"),
             ("--replicas 1,9", "broker 9"),
-            ("--replicas 1 --throttle 9", "--wait"),
+            ("--cancel --throttle 9", "--cancel takes the throttle back, too"),
+            (f"--replicas 1 --throttle {1 << 63}", "--throttle"),
         )
     ),
     *(

@@ -41,6 +41,9 @@ def test_settings_of_topics_and_brokers_are_altered_while_they_run(ask, done):
     altered = done(f"topic alter --topic altered --config retention.ms=7 --config '{replicas}=*'")
     assert altered.stdout == ""
     assert f"topic altered has {replicas}=* min.insync.replicas=2 retention.ms=7" in altered.stderr
+    for command in ("cluster describe", "topic describe --topic altered", "partition list-reassignments"):
+        said = ask(command)
+        assert "throttled by hand: replicas of topics altered" in said.stdout + said.stderr, command
     done(f"topic alter --topic altered --delete-config {replicas}")
     assert "topic altered has 3 partitions\n" in done("topic alter --topic altered --partitions 3").stderr
     fewer = ask("topic alter --topic altered --partitions 2")

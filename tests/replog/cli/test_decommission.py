@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from replog.cli import partition_moves
-from replog.cli.decommission import decommission, forget_when_stopped, targets_without
+from replog.cli.decommission import cancel, decommission, forget_when_stopped, targets_without
 from replog.cli.partition_moves import carry_out, order, wait_until_known
 from replog.cli.reassign import generated, progress_of
 from replog.errors import ErrorCode, ReplogError
@@ -119,3 +119,83 @@ async def test_a_plan_is_made_carried_out_and_verified(cluster: InProcessCluster
             await generated(admin, 9)
         with pytest.raises(ReplogError, match="broker 9 of the target is not registered"):
             await carry_out(admin, {TopicPartition("t", 0): (9,)}, TIMEOUT_S)
+
+
+async def begun(cluster: InProcessCluster, brokers: int) -> None:
+    """Broker 1 has three partitions that it could give away to those from 3 on; nothing is copied fast."""
+    await cluster.begin(2, partitions=3)
+    for number in range(3):
+        await cluster.produce(TopicPartition("t", number), batch(b"x" * 100_000))
+    for broker_id in range(3, brokers + 1):
+        await cluster.start_broker(broker_id)
+
+
+async def moves_begun(cluster: InProcessCluster) -> None:
+    partitions = cluster.controller.state.image.partitions
+    async with asyncio.timeout(TIMEOUT_S):
+        while not all(state.reassigning for state in partitions.values()):
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A throttle gives the first second's worth at once, which is more than there is: so nobody joins a set."""
+    monkeypatch.setattr("leader.partition_leader.PartitionLeader.take_proposal", lambda _: None)
+
+
+async def test_a_decommission_that_is_cancelled_leaves_nothing_behind(cluster, nothing_ends):
+    """Not its cordon, no move, no throttle; what somebody has set by hand stays."""
+    await begun(cluster, 3)
+    by_hand, said = {"leader.replication.throttled.rate": "7"}, list[str]()
+    image = cluster.controller.state.image
+    async with cluster.admin() as admin:
+        await admin.alter_broker_configs(1, by_hand)
+        leaving = asyncio.create_task(decommission(admin, 1, TIMEOUT_S, said.append, 1000))
+        await moves_begun(cluster)
+        assert {state.throttle for state in image.partitions.values()} == {1000}
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        assert "broker 1 still gets no new replicas, and moves that have begun go on" in said[-1]
+        assert "decommission 1 --cancel" in said[-1]
+        assert await cancel(admin, 1) == 3
+        assert await cancel(admin, 1) == 0
+    assert {(state.reassigning, state.throttle) for state in image.partitions.values()} == {(False, 0)}
+    assert image.broker_configs == {1: by_hand}
+
+
+async def test_what_moves_to_a_broker_that_has_died_goes_to_another_one_on_the_next_run(cluster, nothing_ends, capsys):
+    await begun(cluster, 4)
+    async with cluster.admin() as admin:
+        targets = await targets_without(admin, 1)
+        awaited = {broker for replicas in targets.values() for broker in replicas} & {3, 4}
+        dead = min(awaited)
+        await order(admin, targets)
+        await cluster.crash_broker(dead)
+        async with asyncio.timeout(TIMEOUT_S):
+            while {b.broker_id for b in (await admin.describe_cluster()).brokers if b.fenced} != {dead}:
+                await asyncio.sleep(0.05)
+        with pytest.raises(ReplogError, match=f"broker {dead}, to which .* should move, does not serve: start it"):
+            await carry_out(admin, targets, 1.0)
+        assert f"broker {dead}, to which" in capsys.readouterr().err
+        again = await targets_without(admin, 1)
+        assert again.keys() == targets.keys()
+        assert {broker for replicas in again.values() for broker in replicas} == {2, 7 - dead}
+        assert (await generated(admin, 1)).keys() == {tp for tp in targets if dead in targets[tp]}
+
+
+async def test_a_topic_that_is_deleted_meanwhile_is_passed_over(cluster, monkeypatch, capsys):
+    """Whether its partitions wait for their turn or move already."""
+    await begun(cluster, 3)
+    await cluster.create_topic("u", partitions=1, replication_factor=2)
+    monkeypatch.setattr(partition_moves, "AT_ONCE", 1)
+    plan = {TopicPartition("t", 0): (2, 3), TopicPartition("t", 1): (2, 3), TopicPartition("u", 0): (2, 3)}
+    async with cluster.admin() as admin:
+        moving = asyncio.create_task(carry_out(admin, plan, TIMEOUT_S))
+        await asyncio.sleep(0)
+        await admin.delete_topic("t")
+        assert await moving <= plan.keys() - {TopicPartition("u", 0)}
+        await wait_until_known(admin, plan)
+        assert cluster.controller.state.image.partitions[TopicPartition("u", 0)].replicas == (2, 3)
+        assert await carry_out(admin, {TopicPartition("t", 2): (2, 3)}, TIMEOUT_S) == {TopicPartition("t", 2)}
+    assert "1 partitions are not there, such as t-2" in capsys.readouterr().err

@@ -53,11 +53,13 @@ def test_a_move_is_listed_and_described_until_it_is_cancelled(ask, done, cluster
     cluster.pause(3)
     try:
         reassign = "partition reassign --topic stuck --partition 0"
-        assert "moves to brokers 1,3" in done(f"{reassign} --replicas 1,3").stderr
+        assert "moves to brokers 1,3" in done(f"{reassign} --replicas 1,3 --throttle 5").stderr
         listed = done("partition list-reassignments --format json")
         assert rows(listed) == [
-            {"topic": "stuck", "partition": 0, "replicas": [1, 3, 2], "adding": [3], "removing": [2]}
+            {"topic": "stuck", "partition": 0, "replicas": [1, 3, 2], "adding": [3], "removing": [2], "throttle": 5}
         ]
+        assert "throttle" in done("topic describe --topic stuck").stdout
+        assert "throttled moves: 1, such as that of stuck-0 at 5 bytes a second" in ask("cluster describe").stdout
         other = ask("partition list-reassignments --topic other")
         assert other.returncode == PROBLEM_FOUND
         assert "topic 'other' is not known" in other.stderr

@@ -76,6 +76,8 @@ def perform(event, state, now):
             return elect(state, now, Election.UNCLEAN)
         case "reassign to":
             return reassignments.start(state, brokers, now)
+        case "reassign to at":
+            return reassignments.start(state, brokers[:-1], now, brokers[-1])
         case "cancel":
             return reassignments.cancel(partition_of(""), state, now)
         case other:

@@ -40,6 +40,20 @@ moving | reassign to 12 15 | |
 | isr 11 12 15 | | replicas 12 15 isr 12 15 leader 12 epoch 6 p 12
 " | cancel | | replicas 12 13 11 isr 11 12 13 leader 11 epoch 6 p 12
 
+Divergence 55: a throttle is the move's, is what the last request says, and ends with the move
+isr 11 12 13 | reassign to 12 13 14 at 1000 | |
+  replicas 12 13 14 11 isr 11 12 13 leader 11 epoch 5 p 10 adding 14 removing 11 throttle 1000
+| isr 11 12 | | replicas 12 13 14 11 isr 11 12 leader 11 epoch 5 p 11 adding 14 removing 11 throttle 1000
+| reassign to 12 13 14 at 2000 | |
+  replicas 12 13 14 11 isr 11 12 leader 11 epoch 5 p 12 adding 14 removing 11 throttle 2000
+| isr 12 13 14 | | replicas 12 13 14 isr 12 13 14 leader 12 epoch 6 p 13
+moving throttle 1000 | cancel | | replicas 12 13 11 isr 11 12 13 leader 11 epoch 6 p 11
+moving throttle 1000 | reassign to 12 13 14 | |
+  replicas 12 13 14 11 isr 11 12 13 leader 11 epoch 5 p 11 adding 14 removing 11
+moving throttle 1000 | reassign to 11 12 13 at 1000 | | isr 11 12 13 leader 11 epoch 6 p 11
+isr 11 12 13 | reassign to 11 12 at 1000 | | replicas 11 12 isr 11 12 leader 11 epoch 6 p 10
+isr 11 12 13 | reassign to 11 12 13 at 1000 | | same
+
 CT-16, CT-15: going back to where it was completes at once
 moving | reassign to 11 12 13 | | isr 11 12 13 leader 11 epoch 6 p 11
 

@@ -48,5 +48,6 @@ def _throttle(world: World, name: str, *, listed: bool) -> None:
     """Its topic's settings list the replica, whichever role it plays."""
     broker, tp = replica_of(world, name)
     hosted = broker.hosted[tp]
-    hosted.leader_throttled = hosted.follower_throttled = listed
+    hosted.leader_quota = broker.sending.listed if listed else None
+    hosted.follower_quota = broker.copying.listed if listed else None
     broker.touched(tp, high_watermark_advanced=False)

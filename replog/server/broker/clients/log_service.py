@@ -268,6 +268,7 @@ class LogService:
                 partition_epoch=state.partition_epoch,
                 adding_replicas=state.adding,
                 removing_replicas=state.removing,
+                throttle=state.throttle,
             )
 
     def _permits(self, method: str, *, quietly: bool = False) -> Permits:

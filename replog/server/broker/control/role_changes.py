@@ -351,7 +351,8 @@ class RoleChanges:
         async for tp in in_slices([tp for tp in names if tp in self._manager.hosted]):
             partition = self._manager.hosted[tp]
             if partition.topic_id == topic.topic_id:
-                partition.configure(config, self._broker_id)
+                partition.configure(config)
+                self._throttle(partition)
                 self._manager.stirred[partition.topic_partition] = None
                 if partition.leader is not None:
                     partition.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
@@ -359,8 +360,13 @@ class RoleChanges:
 
     def _set_rates(self) -> None:
         dynamic = self._manager.config.dynamic(self._image.broker_configs.get(self._broker_id, {}))
-        self._manager.leader_quota.rate = dynamic.leader_replication_throttled_rate
-        self._manager.follower_quota.rate = dynamic.follower_replication_throttled_rate
+        self._manager.sending.listed.rate = dynamic.leader_replication_throttled_rate
+        self._manager.copying.listed.rate = dynamic.follower_replication_throttled_rate
+
+    def _throttle(self, hosted: HostedPartition) -> None:
+        state = self._image.partitions.get(hosted.topic_partition)
+        if state is not None:
+            hosted.throttle(state, self._broker_id, self._manager.sending, self._manager.copying)
 
     def _followed_from(self, leader_id: int) -> list[TopicPartition]:
         return [tp for tp in self._image.index.led_by(leader_id) if tp in self._manager.hosted]
@@ -402,8 +408,9 @@ class RoleChanges:
             topic, loaded = self._image.topics[tp.topic], self._logs.get(tp)
             assert loaded is not None, f"{tp} was not prepared"
             hosted = self._manager.hosted[tp] = HostedPartition(tp, topic.topic_id, loaded)
-            hosted.configure(topic_config(topic.name, topic.configs), self._broker_id)
+            hosted.configure(topic_config(topic.name, topic.configs))
             loaded.on_failure = lambda error: self._manager.went_offline(tp, error)
+        self._throttle(hosted)
         return hosted
 
     def _lead(self, tp: TopicPartition, state: PartitionState) -> Told | None:

@@ -8,7 +8,8 @@ from follower.partition_follower import PartitionFollower
 from leader.partition_leader import PartitionLeader
 from replog.config import TopicConfig
 from replog.log.log import Log
-from replog.quota import is_listed
+from replog.metadata.values import PartitionState
+from replog.quota import ReplicationQuota, Throttles, is_listed
 from replog.topic import TopicPartition
 
 
@@ -23,17 +24,35 @@ class HostedPartition:
     log: Log
     leader: PartitionLeader | None = None
     follower: PartitionFollower | None = None
-    leader_throttled: bool = False  # its leader's replica is listed (FE-23)
-    follower_throttled: bool = False  # this replica is listed (FT-6)
+    leader_quota: ReplicationQuota | None = None  # for copies from here: it is listed (FE-23)
+    follower_quota: ReplicationQuota | None = (
+        None  # for copies to here: it is listed, or a throttled move adds it (FT-6)
+    )
+    move_quota: ReplicationQuota | None = None  # for copies from here to `moving`
+    moving: tuple[int, ...] = ()  # what a throttled move adds
     fetched_by: FetchSessionHandler | None = None  # while it is copied from its leader
 
-    def configure(self, config: TopicConfig, broker_id: int) -> None:
-        """Use these settings of the topic from now on."""
-        partition = self.topic_partition.partition
+    def configure(self, config: TopicConfig) -> None:
+        """Use these settings of the topic from now on; `throttle` those that limit copies."""
         self.log.config = config
         self.log.ask_for_flush()
-        self.leader_throttled = is_listed(config.leader_replication_throttled_replicas, partition, broker_id)
-        self.follower_throttled = is_listed(config.follower_replication_throttled_replicas, partition, broker_id)
+
+    def throttle(self, state: PartitionState, broker_id: int, sent: Throttles, copied: Throttles) -> None:
+        """A throttled move has its own quota; for all else the topic's lists count."""
+        config, partition = self.log.config, self.topic_partition.partition
+        self.moving = state.adding if state.throttle else ()
+        self.move_quota = sent.of_moves(state.throttle) if self.moving else None
+        listed = is_listed(config.leader_replication_throttled_replicas, partition, broker_id)
+        self.leader_quota = sent.listed if listed else None
+        if broker_id in self.moving:
+            self.follower_quota = copied.of_moves(state.throttle)
+        else:
+            listed = is_listed(config.follower_replication_throttled_replicas, partition, broker_id)
+            self.follower_quota = copied.listed if listed else None
+
+    def quota_for(self, follower: int) -> ReplicationQuota | None:
+        """What copies from here to that broker wait for and count for."""
+        return self.move_quota if follower in self.moving else self.leader_quota
 
     def replace_log(self, log: Log) -> None:
         """Continue the role on this log, which has the same records as the old one (7.7)."""

@@ -26,7 +26,7 @@ from replog.log.errors import is_of_the_disk
 from replog.log.files.cold import ColdRead
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_HEIRS, PartitionState
-from replog.quota import ReplicationQuota
+from replog.quota import ReplicationQuota, Throttles
 from replog.server.audit_log import AuditLog
 from replog.server.authorizer import Authorizer
 from replog.server.broker.replicas.budget import Budget, Held
@@ -76,8 +76,8 @@ class ReplicaManager:
         self.waiting_produces = Held(config.queued_max_request_bytes)
         windows = config.replication_quota_window_num
         window_ms = config.replication_quota_window_size_seconds * 1000
-        self.leader_quota = ReplicationQuota(config.leader_replication_throttled_rate, windows, window_ms)
-        self.follower_quota = ReplicationQuota(config.follower_replication_throttled_rate, windows, window_ms)
+        self.sending = Throttles(config.leader_replication_throttled_rate, windows, window_ms)
+        self.copying = Throttles(config.follower_replication_throttled_rate, windows, window_ms)
         self.on_storage_error = on_storage_error
         self._submit_proposal = submit_proposal
         self._advanced: dict[TopicPartition, None] = {}  # the HW advanced since the last drain
@@ -144,9 +144,8 @@ class ReplicaManager:
             return self.leader_for_fetch(tp, fetch)
         return hosted.follower if fetch.topic_id in (hosted.topic_id, ANY_TOPIC) else ErrorCode.INCONSISTENT_TOPIC_ID
 
-    def leader_throttle(self, tp: TopicPartition) -> ReplicationQuota | None:
-        """The quota for copies of this replica, if it is listed (FE-23)."""
-        return self.leader_quota if self.hosted[tp].leader_throttled else None
+    def leader_throttle(self, tp: TopicPartition, follower: int) -> ReplicationQuota | None:
+        return self.hosted[tp].quota_for(follower)
 
     def watch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
         """Every event of `tp` marks it in this session.

@@ -7,6 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leader.partition_leader import PartitionLeader
 from replog.metadata.values import PartitionState, out_of_sync
+from replog.properties import MAX_LONG
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 
 _PER_PARTITION = {
@@ -26,6 +27,7 @@ _PER_PARTITION = {
 class ReplicaMetrics:
     """`add` each replica, then take the `families`."""
 
+    broker_id: int
     count: int = 0
     leaders: int = 0
     under_replicated: int = 0
@@ -34,6 +36,13 @@ class ReplicaMetrics:
     reassigning: int = 0
     offline: int = 0
     max_lag: int = 0
+    throttles: GaugeMetricFamily = field(
+        default_factory=lambda: GaugeMetricFamily(
+            "replog_replica_throttle_bytes_per_second",
+            "The rate to which a throttle holds copies of replicas that are not in sync",
+            labels=("topic", "partition", "side", "by"),
+        )
+    )
     per_partition: dict[str, GaugeMetricFamily] = field(
         default_factory=lambda: {
             name: GaugeMetricFamily(name, text, labels=("topic", "partition")) for name, text in _PER_PARTITION.items()
@@ -49,6 +58,8 @@ class ReplicaMetrics:
         self._set("kafka_log_log_logendoffset", labels, log.log_end_offset)
         self.count += 1
         self.offline += hosted.is_offline
+        if state is not None:
+            self._add_throttle(hosted, state, labels)
         if hosted.leader is not None:
             self._add_leader(hosted.leader, state, labels)
         elif hosted.follower is not None and hosted.follower.lag is not None:
@@ -69,6 +80,17 @@ class ReplicaMetrics:
         self._set("kafka_cluster_partition_underminisr", labels, in_sync < least)
         self._set("kafka_cluster_partition_atminisr", labels, in_sync == least)
         self._set("kafka_cluster_partition_insyncreplicascount", labels, in_sync)
+
+    def _add_throttle(self, hosted: HostedPartition, state: PartitionState, labels: tuple[str, str]) -> None:
+        """What holds up a replica now. One that is in sync is not throttled; a list without a rate throttles none."""
+        lacking = set(state.replicas) - set(state.isr)
+        for by, held in (("move", lacking & set(hosted.moving)), ("list", lacking - set(hosted.moving))):
+            if hosted.leader is not None:
+                side, quota = "leader", hosted.quota_for(min(held)) if held else None
+            else:
+                side, quota = "follower", hosted.follower_quota if self.broker_id in held else None
+            if quota is not None and quota.rate < MAX_LONG:
+                self.throttles.add_metric((*labels, side, by), quota.rate)
 
     def _set(self, name: str, labels: tuple[str, str], value: float) -> None:
         self.per_partition[name].add_metric(labels, value)
@@ -91,4 +113,5 @@ class ReplicaMetrics:
         )
         lag.add_metric(("Replica",), self.max_lag)
         yield lag
+        yield self.throttles
         yield from self.per_partition.values()

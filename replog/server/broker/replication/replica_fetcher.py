@@ -15,7 +15,7 @@ from replog.config import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.log.offsets import NO_OFFSET, EpochEndOffset
-from replog.quota import ReplicationQuota
+from replog.quota import Throttles
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.transport import Channel, Stream
@@ -44,7 +44,7 @@ class ReplicaFetcher:
         clock: Clock,
         backoff: Backoff,
         on_followed: OnFollowed,
-        quota: ReplicationQuota,
+        throttles: Throttles,
         traffic: Traffic,
     ) -> None:
         self._traffic = traffic
@@ -54,7 +54,7 @@ class ReplicaFetcher:
         self._backoff = backoff
         self._on_followed = on_followed
         self.session = FetchSessionHandler(
-            config, lambda: identity.broker_epoch, quota, self._on_progress, self._on_defect
+            config, lambda: identity.broker_epoch, throttles, self._on_progress, self._on_defect
         )
         self._last_sent_ms = 0
         self._happened: dict[str, list[dict[str, object]]] = {}  # of the response that is being taken

@@ -61,7 +61,7 @@ async def test_what_a_request_lists_is_built_lot_by_lot(running, monkeypatch):
     """Other work gets in between, however long the list is."""
     monkeypatch.setattr(service, "LOT", 2)
     built, build = [], service._reassignment
-    monkeypatch.setattr(service, "_reassignment", lambda item: built.append(item) or build(item))
+    monkeypatch.setattr(service, "_reassignment", lambda item, throttle: built.append(item) or build(item, throttle))
     async with running() as r:
         await r.start_brokers(1, 2)
         await r.assigned("t", *[[1]] * 5)

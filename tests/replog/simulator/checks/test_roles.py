@@ -18,6 +18,14 @@ def test_inv_1_the_isr_is_within_the_replicas(tmp_path):
         world.record(state(replicas=(1, 2)))
 
 
+def test_ct_15_a_throttle_is_a_moves(tmp_path):
+    world = TinyWorld(tmp_path)
+    moving = replace(state(replicas=(1, 2, 3), isr=(1, 2)), adding=(3,), throttle=5)
+    world.record(moving)  # nearly
+    with violates("CT-15", "its throttle of 5 is left"):
+        world.record(replace(moving, adding=(), partition_epoch=1))
+
+
 def test_inv_2_a_leader_outside_of_the_isr(tmp_path):
     world = TinyWorld(tmp_path)
     world.record(state(leader=NO_LEADER, isr=()))  # nearly

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from replog.rpc.peer import anonymous
 from replog.rpc.v1 import replica_pb2
 from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
 from replog.server.broker.replication.replica_service import ReplicaStream
@@ -126,3 +127,109 @@ def test_a_copy_that_stands_still_asks_seldom_and_goes_on_when_it_may(start, fet
 
     pair.run(raise_the_rate())
     assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 2)
+
+
+def move(pair: VirtualPair, target: list[int] | None, throttle: int = 0) -> None:
+    """Partition 0 of the topic is to move there; None: not to move."""
+
+    async def asked() -> None:
+        async with pair.admin() as admin:
+            assert (await admin.alter_partition_reassignments({TP: target}, throttle))[TP] is None
+
+    pair.run(asked())
+
+
+def moves(pair: VirtualPair) -> bool:
+    return pair.controller.state.image.partitions[TP].reassigning
+
+
+def seconds_until(pair: VirtualPair, done: Callable[[], bool], at_most: float = 60) -> float:
+    begun = pair.loop.time()
+    assert pair.loop.run_until(done, begun + at_most)
+    return pair.loop.time() - begun
+
+
+def test_a_move_keeps_to_its_throttle_which_ends_with_it(start):
+    """Divergence 55: no list and no rate is left, the command that asked for the move may have died."""
+    pair = start({"min_insync_replicas": "1"}, replica_fetch_response_max_bytes=BATCH_BYTES)
+    pair.start(3)
+    pair.produce(*[BATCH_BYTES] * 60)
+    move(pair, [1, 3], RATE)
+    assert seconds_until(pair, lambda: not moves(pair)) == pytest.approx(60 * BATCH_BYTES / RATE, rel=0.1)
+    assert pair.loop.run_until(lambda: pair.hosted(1).move_quota is None, pair.loop.time() + 2)
+    assert pair.hosted(3).follower_quota is None
+    image = pair.controller.state.image
+    assert (image.broker_configs, image.partitions[TP].throttle) == ({}, 0)
+    move(pair, [1, 2])
+    seconds_until(pair, lambda: not moves(pair), 5)
+
+
+@pytest.mark.parametrize("how", ["faster", "cancelled", "listed"])
+def test_a_throttle_of_a_move_is_what_the_last_request_says_and_goes_before_lists(start, how):
+    """A throttle that somebody set by hand stays, and counts where no move has one of its own."""
+    listed = {f"{side}_replication_throttled_replicas": "*" for side in ("leader", "follower")}
+    slow = {f"{side}_replication_throttled_rate": 1 for side in ("leader", "follower")}
+    pair = start({"min_insync_replicas": "1", **listed}, **slow)
+    pair.start(3)
+    pair.produce(*[BATCH_BYTES] * 60)
+    move(pair, [1, 2, 3], 0 if how == "listed" else 1000)
+    pair.loop.run_until(pair.loop.time() + 10)
+    assert moves(pair)
+    move(pair, None if how == "cancelled" else [1, 2, 3], RATE * 10)
+    seconds_until(pair, lambda: not moves(pair), 10)
+    assert pair.isr == ({1, 2} if how == "cancelled" else {1, 2, 3})
+
+
+def test_who_comes_back_during_a_throttled_move_is_not_throttled_by_it(start):
+    pair = start({"min_insync_replicas": "1"}, replica_fetch_response_max_bytes=BATCH_BYTES)
+    pair.start(3)
+    pair.produce(*[BATCH_BYTES] * 20)
+    move(pair, [1, 2, 3], 1)
+    lag_behind(pair, 60)
+    seconds_until(pair, lambda: pair.isr == {1, 2}, 5)
+    assert moves(pair)
+
+
+@pytest.mark.parametrize("replicas", ["", "*"])
+def test_a_throttle_above_the_rate_of_writes_lets_a_move_end(start, replicas):
+    """Divergence 55: 2 MB/s of writes, which broker 2 copies too, and a throttle of 3 MB/s: the move's, or of lists."""
+    listed = {f"{side}_replication_throttled_replicas": replicas for side in ("leader", "follower")}
+    rates = {f"{side}_replication_throttled_rate": 3_000_000 for side in ("leader", "follower")}
+    pair = start({"min_insync_replicas": "1", **listed}, **rates)
+    pair.start(3)
+    pair.produce(*[200_000] * 20)
+    move(pair, [1, 2, 3], 0 if replicas else 3_000_000)
+    written, begun = 20 * 200_000, pair.loop.time()
+    while moves(pair):
+        pair.produce(200_000)
+        written += 200_000
+        pair.loop.run_until(begun + (written - 20 * 200_000) / 2_000_000)
+        assert written < 40_000_000, f"{pair.log(3).size} of {pair.log(1).size} bytes are copied"
+    assert pair.isr == {1, 2, 3}
+    assert pair.loop.time() - begun > 2
+
+
+def test_what_a_throttle_holds_up_is_shown_to_prometheus(start):
+    """Of the leader and of the one that copies, of a move and of lists; only while somebody is not in sync."""
+    listed = {"leader_replication_throttled_replicas": "*", "min_insync_replicas": "1"}
+    pair = start(listed, leader_replication_throttled_rate=7, replica_fetch_response_max_bytes=BATCH_BYTES)
+
+    def throttles(broker_id: int) -> dict[tuple[str, str], float]:
+        families = pair.run(pair.brokers[broker_id].metrics(anonymous("127.0.0.1")))
+        return {
+            (sample.labels["side"], sample.labels["by"]): sample.value
+            for family in families
+            for sample in family.samples
+            if sample.name == "replog_replica_throttle_bytes_per_second"
+        }
+
+    pair.start(3)
+    assert [throttles(broker_id) for broker_id in (1, 2, 3)] == [{}, {}, {}]
+    lag_behind(pair, 20)
+    move(pair, [1, 2, 3], 1000)
+    pair.loop.run_until(pair.loop.time() + 1)
+    assert [throttles(broker_id) for broker_id in (1, 2, 3)] == [
+        {("leader", "list"): 7, ("leader", "move"): 1000},
+        {},
+        {("follower", "move"): 1000},
+    ]
