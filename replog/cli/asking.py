@@ -14,8 +14,8 @@ UNKNOWN_OFFSETS: dict[str, int | None] = {"log_start": None, "high_watermark": N
 T = TypeVar("T")
 
 
-def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]]) -> T:
-    """The answer of `question(admin)`."""
+def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]], controller: str | None = None) -> T:
+    """The answer of `question(admin)`, which asks brokers, or this controller alone."""
     import asyncio
 
     from replog.client import Admin
@@ -24,7 +24,8 @@ def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]]) -> T:
     logging.configure_command()
 
     async def run() -> T:
-        async with Admin(bootstrap_server(bootstrap), timeout_ms=ADMIN_TIMEOUT_MS) as admin:
+        asked = controller or bootstrap_server(bootstrap)
+        async with Admin(asked, timeout_ms=ADMIN_TIMEOUT_MS, to_controller=controller is not None) as admin:
             return await question(admin)
 
     return asyncio.run(run())

@@ -7,6 +7,7 @@ import typer
 from replog.cli.app import App
 from replog.cli.asking import ask
 from replog.cli.options import (
+    BootstrapController,
     BootstrapServer,
     ConfigFile,
     Configs,
@@ -105,6 +106,7 @@ def decommission(
 def broker_config(
     broker: Annotated[int, typer.Option(metavar="ID", min=0, max=MAX_INT, help="The broker's id.")],
     bootstrap: BootstrapServer = None,
+    controller: BootstrapController = None,
     config: Configs = None,
     delete_config: DeleteConfigs = None,
 ) -> None:
@@ -128,4 +130,4 @@ def broker_config(
             raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
         return known[broker]
 
-    note(f"broker {broker} has {settings_line(ask(bootstrap, alter))}")
+    note(f"broker {broker} has {settings_line(ask(bootstrap, alter, controller))}")

@@ -5,12 +5,21 @@ from typing import Annotated, Any
 import typer
 
 from replog.cli.asking import ask
-from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, OutputFormat, name_values, settings_line
+from replog.cli.options import (
+    BootstrapController,
+    BootstrapServer,
+    Configs,
+    DeleteConfigs,
+    OutputFormat,
+    name_values,
+    settings_line,
+)
 from replog.command.output import Format, note, print_rows
 
 
 def client_quota(
     bootstrap: BootstrapServer = None,
+    controller: BootstrapController = None,
     user: Annotated[
         str, typer.Option("--user", metavar="User:NAME", help="Default: each user without a quota of its own.")
     ] = "",
@@ -28,7 +37,7 @@ def client_quota(
     configs = name_values(config or [], "--config")
     if configs or delete_config:
         altered: dict[str, str] = ask(
-            bootstrap, lambda admin: admin.alter_client_quotas(user, configs, delete_config or [])
+            bootstrap, lambda admin: admin.alter_client_quotas(user, configs, delete_config or []), controller
         )
         note(f"{user or 'each user without a quota of its own'} has {settings_line(altered)}")
         return
@@ -37,5 +46,7 @@ def client_quota(
         quotas: dict[str, dict[str, str]] = await admin.describe_client_quotas()
         return quotas
 
-    rows = [{"user": name, "quota": settings_line(quota)} for name, quota in ask(bootstrap, described).items()]
+    rows = [
+        {"user": name, "quota": settings_line(quota)} for name, quota in ask(bootstrap, described, controller).items()
+    ]
     print_rows([row for row in rows if not user or row["user"] == user], {"user": "user", "quota": "quota"}, output)

@@ -36,6 +36,7 @@ def bootstrap_server(given: str | None) -> str:
         _warn_of_another_cluster(given)
         return given
     from replog.local_cluster.cluster_file import CLIENT_FILE, TLS_DIRECTORY, ClusterFile
+    from replog.local_cluster.ports import HOST
     from replog.local_cluster.processes import ProcessState
 
     directory = default_directory()
@@ -49,7 +50,8 @@ def bootstrap_server(given: str | None) -> str:
     if all(broker.state is ProcessState.STOPPED for broker in state.brokers):
         raise ReplogError(
             ErrorCode.BROKER_NOT_AVAILABLE,
-            f"no broker of the local cluster in {directory} runs; start it: replog cluster up --directory {directory}",
+            f"no broker of the local cluster in {directory} runs; start it: replog cluster up --directory {directory}; "
+            f"or ask its controller: --bootstrap-controller {HOST}:{state.controller.port}",
         )
     certificate = directory / TLS_DIRECTORY / CLIENT_FILE
     if certificate.exists():
@@ -102,6 +104,14 @@ BootstrapServer = Annotated[
         show_envvar=False,  # it would be cut off at 80 columns; `replog --help` has it
         metavar="HOST:PORT,…",
         help="Brokers to ask first; default: the environment's, else the local cluster's.",
+    ),
+]
+BootstrapController = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-controller",
+        metavar="HOST:PORT",
+        help="Ask the controller that decides, as when no broker runs; nobody waits for brokers then.",
     ),
 ]
 Configs = Annotated[

@@ -8,7 +8,15 @@ import typer
 
 from replog.cli.app import App
 from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replica_offsets
-from replog.cli.options import BootstrapServer, Configs, DeleteConfigs, OutputFormat, name_values, settings_line
+from replog.cli.options import (
+    BootstrapController,
+    BootstrapServer,
+    Configs,
+    DeleteConfigs,
+    OutputFormat,
+    name_values,
+    settings_line,
+)
 from replog.cli.throttles import by_hand, throttles
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
@@ -176,6 +184,7 @@ def alter(
     ] = None,
     config: Configs = None,
     delete_config: DeleteConfigs = None,
+    controller: BootstrapController = None,
 ) -> None:
     """Change some of a topic's settings while it is used, or add partitions; settings that are not named stay.
 
@@ -190,19 +199,20 @@ def alter(
     """
     configs = name_values(config or [], "--config")
     if partitions is not None:
-        ask(bootstrap, lambda admin: admin.create_partitions(topic, partitions))
-        _wait_until_led(bootstrap, topic, f"topic {topic} has {partitions} partitions now, but not all are led")
+        ask(bootstrap, lambda admin: admin.create_partitions(topic, partitions), controller)
+        if controller is None:
+            _wait_until_led(bootstrap, topic, f"topic {topic} has {partitions} partitions now, but not all are led")
         note(f"topic {topic} has {partitions} partitions")
         if not configs and not delete_config:
             return
     altered: dict[str, str] = ask(
-        bootstrap, lambda admin: admin.alter_topic_configs(topic, configs, delete_config or [])
+        bootstrap, lambda admin: admin.alter_topic_configs(topic, configs, delete_config or []), controller
     )
     note(f"topic {topic} has {settings_line(altered)}")
 
 
 @app.command()
-def delete(topic: TopicName, bootstrap: BootstrapServer = None) -> None:
+def delete(topic: TopicName, bootstrap: BootstrapServer = None, controller: BootstrapController = None) -> None:
     """Delete a topic and all of its records, for good, and wait until brokers know: as long as replicas go, then a
     minute."""
     from replog.errors import ErrorCode, ReplogError
@@ -217,6 +227,10 @@ def delete(topic: TopicName, bootstrap: BootstrapServer = None) -> None:
                 raise
         return topic_id
 
+    if controller is not None:
+        ask(bootstrap, lambda admin: admin.delete_topic(topic), controller)
+        note(f"deleted topic {topic}; brokers delete its replicas when they run")
+        return
     topic_id = ask(bootstrap, deleted)
     wait_for(
         lambda: ask(bootstrap, lambda admin: not_deleted(admin, topic, topic_id)),

@@ -207,19 +207,24 @@ class Metadata:
         self._wanted[name] = None
         return self.view.topics[name]
 
-    async def fetch(self, topics: Iterable[str] | None = None) -> log_pb2.GetMetadataResponse:
+    async def fetch(
+        self, topics: Iterable[str] | None = None, *, names_only: bool = False
+    ) -> log_pb2.GetMetadataResponse:
         """One GetMetadata answer, of every topic if `topics` is empty, of none if it is None: the first broker's that
-        gives one, or if that is stale the newer one of two brokers'.
+        gives one, or if that is stale the newer one of two brokers'. With `names_only` it says nothing more of topics.
         """
-        request = log_pb2.GetMetadataRequest(topics=topics, without_topics=topics is None, max_bytes=MAX_ANSWER_BYTES)
+        request = log_pb2.GetMetadataRequest(
+            topics=topics, without_topics=topics is None, max_bytes=MAX_ANSWER_BYTES, names_only=names_only
+        )
         response: log_pb2.GetMetadataResponse = await self.ask_any(Log["get_metadata"], request)
         if self._is_stale(response) and len(self._order) > 1:
             self.ask_another()
             with contextlib.suppress(ReplogError):
                 response = max(response, await self.ask_any(Log["get_metadata"], request), key=_newness)
         self._told = False
-        self.view.apply(response)
-        self.on_change()
+        if not names_only:
+            self.view.apply(response)
+            self.on_change()
         return response
 
     def _is_stale(self, response: log_pb2.GetMetadataResponse) -> bool:

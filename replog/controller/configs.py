@@ -31,6 +31,8 @@ from replog.topic import TopicPartition, validate_topic_name
 MAX_QUOTAS = 1000  # users with one of their own, at any time
 MAX_CONFIG_LENGTH = 256  # characters of one name or value,
 THROTTLED_REPLICAS = ".throttled.replicas"  # except lists of replicas
+MAX_ALL_LENGTH = 16 << 20  # characters of all topics' settings together: one answer has them all
+LONG = 2048  # characters of one topic's settings; only with such lists there are more
 
 
 class ConfigChange(NamedTuple):
@@ -65,6 +67,7 @@ def alter_topic_configs(
     source = f"topic {name}"
     configs = _altered(topic.configs, request, TopicConfig, source)
     _check_unchangeable(topic_config(name, topic.configs), topic_config(name, configs), source)
+    check_room(image, name, configs)
     partitions = image.partitions_of(name)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
     answer = AlteredConfigs(configs, image.version)
@@ -132,6 +135,23 @@ def checked_configs(configs: Mapping[str, str], model: type[Settings], source: s
             f"{MAX_BATCH_BYTES} bytes; set it to that or less",
         )
     return canonical
+
+
+def check_room(image: MetadataImage, name: str, configs: Mapping[str, str]) -> None:
+    """Raises INVALID_CONFIG if the settings of all topics, with these of this one, would be too long for an answer."""
+    if (length := _length(configs)) <= LONG:
+        return
+    length += sum(_length(topic.configs) for topic in image.topics.values() if topic.name != name)
+    if length > MAX_ALL_LENGTH:
+        raise ReplogError(
+            ErrorCode.INVALID_CONFIG,
+            f"topic {name}: the settings of all topics would have {length} characters, and {MAX_ALL_LENGTH} are the "
+            "most; give * instead of long lists of throttled replicas, here or for other topics",
+        )
+
+
+def _length(configs: Mapping[str, str]) -> int:
+    return sum(len(name) + len(value) for name, value in configs.items())
 
 
 def _altered(configs: Mapping[str, str], request: ConfigChange, model: type[Settings], source: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from replog.config import ControllerConfig, TopicConfig
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, active_brokers
-from replog.controller.configs import checked_configs
+from replog.controller.configs import check_room, checked_configs
 from replog.controller.decision import Decision
 from replog.controller.membership import has_joined, placeable
 from replog.controller.placement import Chance, ReplicaPlacer
@@ -77,6 +77,7 @@ def create_topic(
     configs = checked_configs(request.configs, TopicConfig, f"topic {name}")
     count, factor, assignment = _assignment(image, config, request, chance)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
+    check_room(image, name, configs)
     topic_id = request.topic_id[:REQUEST_BYTES] + (image.version + 1).to_bytes(16 - REQUEST_BYTES)
     topic = Topic(name, topic_id if request.topic_id else chance.randbytes(16), configs)
 

@@ -1,5 +1,6 @@
 """Changes of the cluster's metadata as plain values: what the controller decides and every image applies."""
 
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from replog.errors import ErrorCode, ReplogError
@@ -54,12 +55,13 @@ def parse_key(key: str) -> tuple[Kind, Any]:
     """The kind and the name that `key_of` made the key of. Raises UNSUPPORTED_VERSION for a kind of a later release."""
     noun, _, name = key.partition("/")
     kind = cast(Kind, noun.replace("-", "_"))
-    if kind not in get_args(Kind):
-        raise ReplogError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"the cluster's metadata have {key[:100]!r}, of a later release of replog; install that one here, too",
-        )
-    if kind == "partition":
-        topic, _, partition = name.rpartition("/")
-        return kind, TopicPartition(topic, int(partition))
-    return kind, int(name) if kind in ("broker", "broker_config") else name or None
+    with suppress(ValueError):  # a number is wanted, and something else is there
+        if kind == "partition":
+            topic, _, partition = name.rpartition("/")
+            return kind, TopicPartition(topic, int(partition))
+        if kind in get_args(Kind):
+            return kind, int(name) if kind in ("broker", "broker_config") else name or None
+    raise ReplogError(
+        ErrorCode.UNSUPPORTED_VERSION,
+        f"the cluster's metadata have {key[:100]!r}, of a later release of replog; install that one here, too",
+    )

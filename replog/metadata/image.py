@@ -60,7 +60,7 @@ class MetadataImage:
             case "broker":
                 _set(self.brokers, change.name, change.value)
             case "broker_config":
-                self.broker_configs[change.name] = change.value
+                _set(self.broker_configs, change.name, change.value)
             case "topic":
                 self._leave(change.name, change.value.topic_id if change.value is not None else None)
                 _set(self.topics, change.name, change.value)
@@ -74,7 +74,7 @@ class MetadataImage:
             case "acl":
                 self.acls.put(change.name, change.value)
             case "client_quota":
-                self.client_quotas[change.name] = change.value
+                _set(self.client_quotas, change.name, change.value)
             case "audit":
                 self.audit = change.value
 

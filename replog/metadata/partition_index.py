@@ -98,7 +98,7 @@ class PartitionIndex:
             self._behind_on[broker_id].discard(tp)
         for broker_id in new.behind:
             self._behind_on[broker_id].by_topic[topic][tp] = None
-        for names, holds in ((self.reassigning, new.reassigning), (self.displaced, new.leader != new.replicas[0])):
+        for names, holds in ((self.reassigning, new.reassigning), (self.displaced, new.leader not in new.replicas[:1])):
             if holds:
                 names.by_topic[topic][tp] = None
             elif old is not None:

@@ -56,6 +56,7 @@ class FaultKind(StrEnum):
     ELECT_UNCLEAN = "elect a leader that is not in sync"
     MOVE_LOG_DIR = "move replicas between log directories"
     ALTER_SETTINGS = "alter settings of a topic"
+    STORE_SETTINGS = "store settings and an ACL as another release would"
 
     DISK_FULL = "fill a disk"
     DISK_ERROR = "make a disk fail"
@@ -225,7 +226,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "settings",
             "settings that are altered, and throttles, while leaders change",
-            _at(6.0, FaultKind.ALTER_SETTINGS) | _at(3.0, *SETTINGS),
+            _at(6.0, FaultKind.ALTER_SETTINGS) | _at(3.0, FaultKind.STORE_SETTINGS, *SETTINGS),
         ),
         Profile(
             "stragglers",

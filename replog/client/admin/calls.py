@@ -28,15 +28,20 @@ class Calls:
         bootstrap: str | Sequence[str],
         *,
         timeout_ms: int = 30_000,
+        to_controller: bool = False,
         transport: Transport | None = None,
         rng: random.Random | None = None,
     ) -> None:
+        """`to_controller`: `bootstrap` is where the controller is that decides, for when no broker can be asked. What
+        it changes is changed once it answers; nobody waits for brokers, and what only they know cannot be asked.
+        """
         if timeout_ms <= 0:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"timeout_ms={timeout_ms} is not greater than 0")
         self._timeout_s = timeout_ms / 1000
         self._rng = rng or random.Random()
         self._backoff = Backoff(self._rng)
         self._metadata = Metadata(bootstrap, transport or client_transport(), self._rng, "admin")
+        self._controller = self._metadata.bootstrap[0] if to_controller else ""
         self.life = self._metadata.life
 
     async def __aenter__(self) -> Self:
@@ -53,9 +58,20 @@ class Calls:
         """Call the active controller, whose address the brokers know; look for it again when it has moved."""
 
         async def call() -> Any:
-            return await self._call_controller(await self._metadata.fetch(), method, request)
+            return await self._call_controller(await self._known(), method, request)
 
         return await self._retry(call, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def _known(self, topics: Iterable[str] | None = None) -> log_pb2.GetMetadataResponse:
+        """Where the controller is, and what brokers know of these topics, if they are asked."""
+        if self._controller:
+            return log_pb2.GetMetadataResponse(controller=self._controller)
+        return await self._metadata.fetch(topics)
+
+    async def _until_known(self, check: Callable[[], Awaitable[None]], not_retried: ErrorCode | None = None) -> None:
+        """Wait until a broker knows of a change."""
+        if not self._controller:
+            await self._retry(check, not_retried)
 
     async def _change(
         self, change: Callable[[bool], Awaitable[T]], is_made: Callable[[ReplogError], Awaitable[bool]]

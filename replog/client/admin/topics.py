@@ -60,7 +60,7 @@ class Topics(Calls):
                     f"{response.partitions} partitions so far; describe it until they know all",
                 )
 
-        await self._retry(visible)
+        await self._until_known(visible)
 
     async def create_partitions(
         self,
@@ -85,7 +85,7 @@ class Topics(Calls):
             return len((await self._describe(topic)).partitions)
 
         async def create(_: bool) -> None:
-            await self._call_controller(await self._metadata.fetch(), Controller["create_partitions"], request)
+            await self._call_controller(await self._known(), Controller["create_partitions"], request)
 
         async def is_made(error: ReplogError) -> bool:
             return error.code is ErrorCode.INVALID_PARTITIONS and await count() == total
@@ -99,7 +99,7 @@ class Topics(Calls):
 
         await self._change(create, is_made)
         if not validate_only:
-            await self._retry(visible)
+            await self._until_known(visible)
 
     async def delete_topic(self, topic: str) -> None:
         """Delete it and wait until a broker no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION.
@@ -110,7 +110,7 @@ class Topics(Calls):
         request = controller_pb2.DeleteTopicRequest(topic=validate_topic_name(topic))
 
         async def delete(lost: bool) -> None:
-            metadata = await self._metadata.fetch((topic,))
+            metadata = await self._known((topic,))
             if not lost:
                 request.topic_id = next((known.topic_id for known in metadata.topics if not known.error_code), b"")
             await self._call_controller(metadata, Controller["delete_topic"], request)
@@ -124,7 +124,7 @@ class Topics(Calls):
                 raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is deleted, but still known")
 
         await self._change(delete, is_made)
-        await self._retry(gone)
+        await self._until_known(gone)
 
     async def alter_topic_configs(
         self, topic: str, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
@@ -145,11 +145,12 @@ class Topics(Calls):
                 raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is altered, but not yet known to be")
 
         if not validate_only:
-            await self._retry(known, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            await self._until_known(known, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return altered
 
     async def list_topics(self) -> list[str]:
-        response = await self._retry(lambda: self._metadata.fetch(()))
+        """Their names, however long their settings are."""
+        response = await self._retry(lambda: self._metadata.fetch((), names_only=True))
         return sorted(topic.topic for topic in response.topics if not topic.error_code)
 
     async def describe_topic(self, topic: str) -> TopicDescription:

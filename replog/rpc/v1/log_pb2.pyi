@@ -190,11 +190,12 @@ class DeleteRecordsPartitionResult(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., low_watermark: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class GetMetadataRequest(_message.Message):
-    __slots__ = ("topics", "without_topics", "max_bytes")
+    __slots__ = ("topics", "without_topics", "max_bytes", "names_only")
     topics: _containers.RepeatedScalarFieldContainer[str]
     without_topics: bool
     max_bytes: int
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., without_topics: _Optional[bool] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+    names_only: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., without_topics: _Optional[bool] = ..., max_bytes: _Optional[int] = ..., names_only: _Optional[bool] = ...) -> None: ...
 
 class GetMetadataResponse(_message.Message):
     __slots__ = ("cluster_id", "controller", "brokers", "topics", "metadata_version", "controller_heard_ms_ago", "controllers")

@@ -1,9 +1,20 @@
 """What administrators change while a cluster runs: settings of topics, and the rates of brokers."""
 
+import asyncio
+from dataclasses import replace
+
+from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.client.admin import Admin
-from replog.simulator.faults.nemesis import Nemesis, deed
+from replog.config import DEFAULT_USER
+from replog.controller.decision import Decision
+from replog.metadata.changes import Change
+from replog.metadata.records import change_of, record_of
+from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
 from replog.simulator.profiles import FaultKind
 
+ODD = {"min_insync_replicas": "9", "retention.ms": "1h", "later.setting": "x", "flush.messages": "1_000.0"}
+ODD_RATES = {"leader_replication_throttled_rate": "10MB", "later.rate": "1", "producer_byte_rate": "fast"}
+ODD_ACL = Acl(ResourceType(99), "t", PatternType(99), "User:*", "*", Operation(99), Permission(99))
 THROTTLED = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
 
 
@@ -25,6 +36,30 @@ async def alter_settings(n: Nemesis, kind: FaultKind) -> None:
     await n.for_a_while()
     back = {name: first[name] for name in configs if name in first}
     await _alter(n, topic, back, [name for name in configs if name not in first])
+
+
+@deed(FaultKind.STORE_SETTINGS)
+async def store_settings(n: Nemesis, kind: FaultKind) -> None:
+    """Past the door: wrong names, odd notations, words of a later release. Nobody fails because of them; some are taken
+    away again."""
+    tp, controller, member = n.partition(), n.cluster.controller, n.cluster.controller_member
+    stored = controller.state.image.topics.get(tp.topic) if controller is not None and member.running else None
+    if controller is None or stored is None:
+        raise NotNow
+    n.begin(kind, topic=tp.topic)
+    changes = [
+        Change("topic", tp.topic, replace(stored, configs=ODD | dict(stored.configs))),
+        *(Change("broker_config", broker_id, ODD_RATES) for broker_id in controller.state.image.brokers),
+        Change("client_quota", DEFAULT_USER, ODD_RATES),
+        Change("acl", "99" * 16, ODD_ACL),
+    ]
+    read = [change_of(record_of(change)) for change in changes]  # as the controller has them after a start
+    task = n.kernel.loop.spawn(member.process, controller.decide(lambda _: Decision(read, None)))
+    await asyncio.wait([task], timeout=5)
+    if task.done() and not task.cancelled():
+        task.exception()  # as any decision it may fail, and its process may be killed
+    await n.for_a_while()
+    await _alter(n, tp.topic, {}, [name for name in ODD if name not in (*stored.configs, "min_insync_replicas")])
 
 
 async def _alter(n: Nemesis, topic: str, configs: dict[str, str], delete: list[str]) -> None:

@@ -16,6 +16,17 @@ from tests.replog.client.losing import loses_first
 from tests.replog.server.broker.conftest import batch, eventually
 
 
+async def test_names_are_listed_however_long_the_settings_of_topics_are(cluster, monkeypatch):
+    """All settings together once did not fit, and nobody could find which to undo."""
+    await cluster.start_broker(1)
+    listed = ",".join(f"{partition}:1" for partition in range(700))
+    for name in ("t", "u"):
+        await cluster.create_topic(name, replication_factor=1, leader_replication_throttled_replicas=listed)
+    monkeypatch.setattr("replog.client.metadata.MAX_ANSWER_BYTES", 400)
+    async with cluster.admin() as admin:
+        assert await admin.list_topics() == ["t", "u"]
+
+
 async def test_a_created_topic_is_there_with_its_leaders_and_configs(cluster):
     await cluster.start_brokers(1, 2, 3)
     async with Admin(bootstrap(cluster)) as admin:

@@ -149,6 +149,21 @@ def test_long_lists_of_throttled_replicas_are_settings(three):
     assert three.image.topics["t"].configs["leader.replication.throttled.replicas"] == listed
 
 
+def test_the_settings_of_all_topics_fit_in_an_answer(three, refused, monkeypatch):
+    """With a thousand such lists no answer had room for all topics, and nobody could find what to undo."""
+    monkeypatch.setattr(configs, "MAX_ALL_LENGTH", 10_000)
+    listed = ",".join(f"{partition}:11" for partition in range(1000))
+    alter(three, leader_replication_throttled_replicas=listed)
+    wanted = {"leader.replication.throttled.replicas": listed}
+    with refused(ErrorCode.INVALID_CONFIG, "the settings of all topics would have 1", "10000 are the most; give *"):
+        three.assigned("new", [11], configs=wanted)
+    three.assigned("new", [11])
+    with refused(ErrorCode.INVALID_CONFIG, "the settings of all topics would have 1"):
+        three.state.alter_topic_configs("new", ConfigChange(wanted))
+    alter(three, delete=[*wanted])
+    assert alter(three, "new", leader_replication_throttled_replicas=listed).configs.keys() >= wanted.keys()
+
+
 def test_isr_15_a_lower_minimum_forgets_eligible_leaders_in_the_same_commit(three):
     """ISR-16: the one member that is left commits alone from now on, and the others will not have it."""
     three.expire(12, 13)

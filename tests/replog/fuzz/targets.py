@@ -16,8 +16,11 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 from hpack import Encoder
 
+from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.client.records import decode_fetched
-from replog.config import TopicConfig
+from replog.config import DEFAULT_USER, BrokerConfig, TopicConfig, topic_config
+from replog.controller.broker_events import Rules, situation
+from replog.controller.membership import placeable
 from replog.errors import ReplogError
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
 from replog.log.compaction.fates import Fates
@@ -44,6 +47,11 @@ from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
 from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, parse_snapshot, read_snapshot
 from replog.log.tools.dump import dump_file
+from replog.metadata.changes import Change
+from replog.metadata.image import MetadataImage
+from replog.metadata.records import change_of, record_of
+from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.properties import load_properties
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.http2.bounds import Bounds
@@ -63,7 +71,10 @@ from replog.rpc.http2.frames import (
 )
 from replog.rpc.lists import Lists
 from replog.rpc.v1 import controller_pb2, log_pb2
-from replog.topic import parse_directory_name
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
+from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, Throttle
+from replog.server.clock import SystemClock
+from replog.topic import TopicPartition, parse_directory_name
 from tests.replog.log.batches import client_batch, leader_batch, stamped
 
 BASE = 100
@@ -374,6 +385,49 @@ def checkpoint_seeds() -> list[bytes]:
     return [b"0\n2\nt 0 5\na-b 12 9\n", b"0\n", b""]
 
 
+def metadata_seeds() -> list[bytes]:
+    settings = ("retention.ms", "1h"), ("min_insync_replicas", "1"), ("max.message.bytes", "2000.0"), ("later", "x")
+    throttled = {"leader.replication.throttled.replicas": "0:1,00:1", "cleanup.policy": "delete,compact"}
+    acl = Acl(ResourceType.TOPIC, "t", PatternType.PREFIXED, "User:a", "10.0.0.0/8", Operation.READ, Permission.DENY)
+    broker = BrokerRegistration(1, 5, bytes(16), "a..b:9", "r", False, False)
+    changes = [
+        *(Change("topic", "t", Topic("t", bytes(16), each)) for each in (dict(settings), throttled)),
+        Change("broker_config", 1, {"leader_replication_throttled_rate": "5", "cordoned.log.dirs": "*"}),
+        Change("client_quota", DEFAULT_USER, {"producer_byte_rate": "1000000.0"}),
+        Change("acl", "61" * 16, acl),
+        Change("broker", 1, broker),
+        Change("partition", TopicPartition("t", 0), PartitionState((1, 2), (1,), 1, 0, 0), bytes(16)),
+        Change("audit", None, StandingAudit("CONSISTENT", "deep", 2**63 - 1, (), 1, (), 0)),
+    ]
+    return [record_of(change._replace(version=7)).SerializeToString() for change in changes]
+
+
+def follow_metadata(data: bytes) -> None:
+    """What brokers, controllers and clients read of a record, whoever wrote it."""
+    try:
+        change = change_of(MetadataRecord.FromString(data))
+    except (DecodeError, ReplogError):
+        return
+    image = MetadataImage()
+    image.put(change._replace(version=1))
+    record_of(change)
+    for name, topic in image.topics.items():
+        assert (
+            topic_config(name, topic.configs).unclean_leader_election_enable
+            is situation(image, Rules(2), name, frozenset()).unclean_leader_election
+        )
+    config = BrokerConfig.parse({"node.id": 1, "log.dirs": "/d"}, "fuzz")
+    for altered in image.broker_configs.values():
+        config.dynamic(altered)
+    for user in image.client_quotas:
+        for kind in (PRODUCED, CONSUMED):
+            assert (Throttle(user, kind, image.client_quotas, SystemClock()).rate or 1) >= 0
+    for acl in image.acls.ids:
+        image.acls.verdict(acl.principal, "10.0.0.7", Operation.READ, ResourceType.TOPIC, "t")
+        image.acls.allows_any(acl.principal, "10.0.0.7", Operation.READ, ResourceType.TOPIC)
+    placeable(image)
+
+
 TARGETS: dict[str, Target] = {
     "batches": Target(walk_batches, batches),
     "records": Target(decode_records, batches),
@@ -402,6 +456,7 @@ TARGETS: dict[str, Target] = {
     "properties": Target(as_file("server.properties", load_properties), identity_seeds),
     "names": Target(names, lambda: [b"a-b-12", LOG.encode(), b"t-0." + b"0" * 32 + b"-delete", b"9" * 20 + b".log"]),
     "wire": Target(wire, messages),
+    "metadata": Target(follow_metadata, metadata_seeds),
     "lists": Target(lists, many_partitions),
     "HTTP/2 of a client": Target(
         http2("server"), http2_seeds(PREFACE, [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/a/b")])

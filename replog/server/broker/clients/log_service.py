@@ -244,18 +244,20 @@ class LogService:
         )
         async for name in in_slices(names):
             if permits(name):
-                await self._describe(response.topics.add(topic=name))
+                await self._describe(response.topics.add(topic=name), names_only=request.names_only)
             elif request.topics:  # whether there is one or not; a list leaves it out
                 response.topics.add(topic=name, error_code=wire_code(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         check_fits(response.ByteSize(), request.max_bytes)
         return response
 
-    async def _describe(self, described: pb.TopicMetadata) -> None:
+    async def _describe(self, described: pb.TopicMetadata, *, names_only: bool) -> None:
         topic = self._manager.image.topics.get(described.topic)
         if topic is None:
             described.error_code = wire_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
         described.topic_id = topic.topic_id
+        if names_only:
+            return
         described.configs.update(topic.configs)
         async for number, state in in_slices(self._manager.image.partitions_of(topic.name).items()):
             described.partitions.add(
