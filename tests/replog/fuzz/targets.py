@@ -403,7 +403,7 @@ def metadata_seeds() -> list[bytes]:
 
 
 def follow_metadata(data: bytes) -> None:
-    """What brokers, controllers and clients read of a record, whoever wrote it."""
+    """What brokers, controllers and clients read of a record, by whatever hand."""
     try:
         change = change_of(MetadataRecord.FromString(data))
     except (DecodeError, ReplogError):
