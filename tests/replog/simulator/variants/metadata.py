@@ -1,12 +1,13 @@
 """Wrong ways to hear of the metadata."""
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 
 from replog.controller.cluster_state import ClusterState
 from replog.controller.restoration import Held, Restored, restored
 from replog.log.directories.metadata_position import Position
 from replog.metadata.image import MetadataImage
 from replog.server.controller import restoring
+from replog.settings import Settings
 from tests.replog.simulator.variants.variant import Variant
 
 _leave = MetadataImage._leave
@@ -31,9 +32,16 @@ def _as_if_never_compacted(
     return restored(copy, [each._replace(compacted=False) for each in held], read, restorations)
 
 
+def _all_or_nothing(model: type[Settings], stored: Mapping[str, str]) -> Settings:
+    return model.parse(stored, "the metadata")
+
+
 VARIANTS: list[Variant] = [
     Variant("missed-deletion-unnoticed", "many", (MetadataImage, "_leave", _leave_when_told)),
     Variant("controller-behind-obeyed", "stores", (ClusterState, "check_known", _check_nothing)),
     Variant("restored-by-who-is-there", "stores", (restoring, "restored", _by_who_is_there)),
+    Variant(
+        "stored-settings-must-be-known", "settings", (Settings, "readable", classmethod(_all_or_nothing)), raises=True
+    ),
     Variant("restored-as-if-never-compacted", "stores", (restoring, "restored", _as_if_never_compacted)),
 ]
