@@ -65,13 +65,15 @@ check: $(SETUP_DONE)  ## Format, lint, types, import rules, and generated code a
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTHON) -m replog.rpc.generate --check
+	$(PYTHON) replog/client/generate.py --check
 
 format: $(SETUP_DONE)  ## Format and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-proto: $(SETUP_DONE)  ## Generate replog/rpc/v1 from proto/
+proto: $(SETUP_DONE)  ## Generate replog/rpc/v1 from proto/, and the blocking clients from the async ones
 	$(PYTHON) -m replog.rpc.generate
+	$(PYTHON) replog/client/generate.py
 
 docs: $(SETUP_DONE)  ## The documents as a site, into build/site
 	$(PYTHON) -m mkdocs build

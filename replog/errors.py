@@ -106,6 +106,11 @@ DENIALS = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUT
 class ReplogError(Exception):
     """Something was refused. `code` is Kafka's name for it; the message names the thing, the value and the remedy."""
 
+    def __new__(cls, code: ErrorCode, *_: object, **__: object) -> "ReplogError":
+        """One made without a class of its own gets that of its code."""
+        of_code = (kind for kind in (RetriableError, DeniedError, PositionError) if code in kind.CODES)
+        return super().__new__(next(of_code, InvalidError) if cls is ReplogError else cls)
+
     def __init__(self, code: ErrorCode, message: str, instead: str = "") -> None:
         """`instead`: the address to ask instead, if that is known."""
         super().__init__(message)
@@ -119,3 +124,25 @@ class ReplogError(Exception):
     @property
     def retriable(self) -> bool:
         return self.code in RETRIABLE
+
+
+class RetriableError(ReplogError):
+    """It may pass: the same call, made later, may succeed."""
+
+    CODES = RETRIABLE
+
+
+class DeniedError(ReplogError):
+    """An administrator has to allow it."""
+
+    CODES = DENIALS
+
+
+class PositionError(ReplogError):
+    """A partition cannot be read on from where the consumer is: seek."""
+
+    CODES = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE})
+
+
+class InvalidError(ReplogError):
+    """The call, or a setting, has to be another one: every other code."""

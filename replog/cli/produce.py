@@ -17,6 +17,7 @@ from replog.cli.options import BootstrapServer, bootstrap_server
 from replog.cli.record_lines import Fields, from_json
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import note
+from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT
 from replog.topic import validate_topic_name
@@ -59,6 +60,10 @@ def produce(
     batch_size: Annotated[
         int, typer.Option(min=1, max=1 << 20, metavar="BYTES", help="Size of a full batch.")
     ] = 262_144,
+    max_request_size: Annotated[
+        int,
+        typer.Option(min=1, max=MAX_BATCH_BYTES, metavar="BYTES", help="The largest record, before compression."),
+    ] = 1 << 20,
     linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for more records.")] = 5,
 ) -> None:
     """Send each line of stdin (or a file) as one record; the counts come on stderr at the end.
@@ -86,6 +91,7 @@ def produce(
         acks=1 if acks == "1" else 0 if acks == "0" else "all",
         compression=compression,
         batch_size=batch_size,
+        max_request_bytes=max_request_size,
         linger_ms=linger_ms,
     )
     if format_ == "json" and (key_separator is not None or null_marker is not None):

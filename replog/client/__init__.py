@@ -1,7 +1,7 @@
 """Clients of the log: producer, consumer and admin, async first."""
 
 from replog.client.admin import Admin
-from replog.client.consuming.consumer import Consumer, LogTruncated
+from replog.client.consuming.consumer import Consumer, LogTruncated, TopicRecreated
 from replog.client.descriptions import (
     ElectionType,
     LogDirDescription,
@@ -12,22 +12,32 @@ from replog.client.descriptions import (
 from replog.client.producing.producer import Delivery, DeliveryFailed, Producer, RecordMetadata
 from replog.client.records import Record
 from replog.client.sync import SyncAdmin, SyncConsumer, SyncProducer
+from replog.errors import DeniedError, ErrorCode, InvalidError, PositionError, ReplogError, RetriableError
+from replog.topic import TopicPartition
 
 __all__ = [
     "Admin",
     "Consumer",
     "Delivery",
     "DeliveryFailed",
+    "DeniedError",
     "ElectionType",
+    "ErrorCode",
+    "InvalidError",
     "LogDirDescription",
     "LogTruncated",
     "PartitionDescription",
+    "PositionError",
     "Producer",
     "Record",
     "RecordMetadata",
     "ReplicaInfo",
+    "ReplogError",
+    "RetriableError",
     "SyncAdmin",
     "SyncConsumer",
     "SyncProducer",
     "TopicDescription",
+    "TopicPartition",
+    "TopicRecreated",
 ]

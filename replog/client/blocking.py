@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
+from types import FunctionType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from replog.client.lifetime import Lifetime
+from replog.client.producing.producer import Delivery, Producer, RecordMetadata
 from replog.errors import ErrorCode, ReplogError
 
 END_S = 5.0  # what closing allows a client whose own closing was interrupted
@@ -29,6 +31,13 @@ class Blocking(Generic[C]):
     A call that is interrupted, by Ctrl-C or a signal handler that raises, is cancelled: nothing that it had taken is
     lost, and the client goes on.
     """
+
+    def __init_subclass__(cls, of: type, **options: object) -> None:
+        """Its methods say what those of the async class say."""
+        super().__init_subclass__(**options)
+        for name, member in vars(cls).items():
+            if isinstance(member, FunctionType | property) and not member.__doc__:
+                member.__doc__ = getattr(getattr(of, name.removesuffix("_nowait"), None), "__doc__", None)
 
     def __init__(self, make: Callable[[], C]) -> None:
         self._loop = asyncio.new_event_loop()
@@ -88,12 +97,19 @@ class Blocking(Generic[C]):
                 self._loop.call_soon_threadsafe(give_up)
             raise
 
+    def _forever(self, fetch: Callable[[], Iterable[T]]) -> Iterator[T]:
+        while not self._loop.is_closed():
+            yield from fetch()
+
     def close(self) -> None:
-        """As the async one's; and the thread ends."""
+        raise NotImplementedError
+
+    def _close(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """As `close` does; and the thread ends."""
         if self._loop.is_closed() or self._client.life.is_copy:
             return
         try:
-            self._wait(self._client.close)
+            self._wait(close)
         finally:
             self._stop()
 
@@ -118,3 +134,34 @@ class Blocking(Generic[C]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class BlockingDelivery:
+    """The outcome to come of one record that a blocking producer sent."""
+
+    def __init__(self, client: Blocking[Producer], delivery: Delivery) -> None:
+        self._client = client
+        self._delivery = delivery
+
+    def __repr__(self) -> str:
+        return repr(self._delivery)
+
+    @property
+    def partition(self) -> int:
+        return self._delivery.partition
+
+    def done(self) -> bool:
+        return self._delivery.done()
+
+    def result(self, timeout_s: float | None = None) -> RecordMetadata:
+        """Wait for it. Raises DeliveryFailed, and TimeoutError while the record is under way."""
+
+        async def delivered() -> RecordMetadata:
+            async with asyncio.timeout(timeout_s):
+                return await self._delivery
+
+        return self._delivery.result() if self.done() else self._client._run(delivered)
+
+
+async def outcomes(sending: Coroutine[Any, Any, list[Delivery]]) -> list[RecordMetadata]:
+    return [await delivery for delivery in await sending]

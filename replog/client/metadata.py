@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from replog.addresses import check_address
 from replog.backoff import Backoff
 from replog.client.lifetime import Lifetime
+from replog.client.waiting import told_if_long
 from replog.config import topic_config
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES
@@ -185,7 +186,12 @@ class Metadata:
         unreachable: ReplogError | None = None
         self._looked_for[validate_topic_name(name)] += 1
         try:
-            async with asyncio.timeout(timeout_s):
+            async with (
+                asyncio.timeout(timeout_s),
+                told_if_long(
+                    lambda: f"topic {name!r} is waited for, {timeout_s:g} s at most: {unreachable or 'it is not known'}"
+                ),
+            ):
                 while name not in self.view.topics:
                     try:
                         await self.refresh()

@@ -20,6 +20,7 @@ from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles
 from replog.rpc.transport import Transport
 
+PathLike = str | Path | None
 VARIABLE = "REPLOG_RPC_TRANSPORT"
 CLIENT_CONFIG = "REPLOG_CLIENT_CONFIG"  # a file of `ClientSecurity`
 DEFAULT = "h2"
@@ -40,12 +41,15 @@ def transport_named(name: str = "", tls: Tls | None = None, connections: Connect
     return TRANSPORTS[name](tls, limits)
 
 
-def client_transport() -> Transport:
-    """Of a client that is told nothing else: with TLS if the file that `REPLOG_CLIENT_CONFIG` names says so.
+def client_transport(ssl_truststore_location: PathLike = None, ssl_keystore_location: PathLike = None) -> Transport:
+    """With TLS as these say; if nothing is said, as the file does that `REPLOG_CLIENT_CONFIG` names.
 
     Raises INVALID_CONFIG.
     """
-    return transport_named(tls=client_tls())
+    if ssl_truststore_location is ssl_keystore_location is None:
+        return transport_named(tls=client_tls())
+    files = {"ssl_truststore_location": ssl_truststore_location, "ssl_keystore_location": ssl_keystore_location}
+    return transport_named(tls=_tls(ClientSecurity.model_validate({"security_protocol": "SSL", **files}), None))
 
 
 def client_tls(path: str = "") -> Tls | None:

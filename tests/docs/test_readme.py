@@ -24,7 +24,7 @@ def tour() -> str:
 def test_the_first_five_minutes_work(tmp_path):
     script = tour()
     assert script.count("replog ") >= 30
-    assert script.count("python -") == 5
+    assert script.count("python -") == 6
     environment = {key: value for key, value in os.environ.items() if not key.startswith("REPLOG_")}
     directory = tmp_path / "cluster"
     try:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from replog.client.admin.calls import Calls, error_of, partition_of
+from replog.client.arguments import texts
 from replog.client.descriptions import (
     BrokerDescription,
     BrokerReplicas,
@@ -53,7 +54,7 @@ class Brokers(Calls):
         Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
         """
         request = controller_pb2.AlterBrokerConfigsRequest(
-            broker_id=broker_id, set=configs, delete=delete, validate_only=validate_only
+            broker_id=broker_id, set=texts(configs), delete=delete, validate_only=validate_only
         )
         response = await self._ask_controller(Controller["alter_broker_configs"], request)
         return dict(response.configs)

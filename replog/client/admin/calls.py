@@ -11,7 +11,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Transport
-from replog.rpc.transports import client_transport
+from replog.rpc.transports import PathLike, client_transport
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.topic import TopicPartition
 
@@ -29,6 +29,8 @@ class Calls:
         *,
         timeout_ms: int = 30_000,
         to_controller: bool = False,
+        ssl_truststore_location: PathLike = None,
+        ssl_keystore_location: PathLike = None,
         transport: Transport | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -40,7 +42,9 @@ class Calls:
         self._timeout_s = timeout_ms / 1000
         self._rng = rng or random.Random()
         self._backoff = Backoff(self._rng)
-        self._metadata = Metadata(bootstrap, transport or client_transport(), self._rng, "admin")
+        self._metadata = Metadata(
+            bootstrap, transport or client_transport(ssl_truststore_location, ssl_keystore_location), self._rng, "admin"
+        )
         self._controller = self._metadata.bootstrap[0] if to_controller else ""
         self.life = self._metadata.life
 

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from replog.client.admin.calls import Calls
+from replog.client.arguments import texts
 from replog.client.descriptions import (
     PartitionDescription,
     TopicDescription,
@@ -35,7 +36,7 @@ class Topics(Calls):
             topic=validate_topic_name(topic),
             partitions=partitions,
             replication_factor=replication_factor,
-            configs=configs or {},
+            configs=texts(configs),
             assignment=[controller_pb2.ReplicaAssignment(broker_ids=brokers) for brokers in assignment],
             validate_only=validate_only,
             topic_id=self._rng.randbytes(16),  # by which the controller knows this request when it comes again
@@ -134,7 +135,7 @@ class Topics(Calls):
         Waits until a broker uses them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
         """
         request = controller_pb2.AlterTopicConfigsRequest(
-            topic=validate_topic_name(topic), set=configs, delete=delete, validate_only=validate_only
+            topic=validate_topic_name(topic), set=texts(configs), delete=delete, validate_only=validate_only
         )
         response = await self._ask_controller(Controller["alter_topic_configs"], request)
         altered = dict(response.configs)

@@ -6,18 +6,19 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Self, TypeVar
 
 from replog.backoff import Backoff
+from replog.client.arguments import Partition, check_numbers, partition_of, partitions_of
 from replog.client.consuming.fetch_stream import AssignedPartition
-from replog.client.consuming.fetcher import D, Decode, Fetcher, FetchSettings, LogTruncated
+from replog.client.consuming.fetcher import D, Decode, Fetcher, FetchSettings, LogTruncated, TopicRecreated
 from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.transport import Transport
-from replog.rpc.transports import client_transport
+from replog.rpc.transports import PathLike, client_transport
 from replog.topic import TopicPartition
 
-__all__ = ["Consumer", "LogTruncated"]
+__all__ = ["Consumer", "LogTruncated", "TopicRecreated"]
 
 RETRY_BACKOFF_MAX_MS = 500
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "error": None}
@@ -48,9 +49,14 @@ class Consumer:
         auto_offset_reset: Literal["earliest", "latest", "error"] = "latest",
         client_rack: str = "",
         request_timeout_ms: int = 30_000,
+        ssl_truststore_location: PathLike = None,
+        ssl_keystore_location: PathLike = None,
         transport: Transport | None = None,
         rng: random.Random | None = None,
     ) -> None:
+        sizes = {"fetch_min_bytes": fetch_min_bytes, "max_partition_fetch_bytes": max_partition_fetch_bytes}
+        times = {"fetch_max_wait_ms": fetch_max_wait_ms, "request_timeout_ms": request_timeout_ms}
+        check_numbers(**sizes, **times, fetch_max_bytes=fetch_max_bytes)
         if isolation_level not in ("read_uncommitted", "read_committed"):
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG, f"isolation_level={isolation_level!r}: read_uncommitted or read_committed"
@@ -65,7 +71,9 @@ class Consumer:
             raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a consumer are greater than 0")
         rng = rng or random.Random()
         self._backoff = Backoff(rng, max_ms=RETRY_BACKOFF_MAX_MS)
-        self._metadata = Metadata(bootstrap, transport or client_transport(), rng, "consumer")
+        self._metadata = Metadata(
+            bootstrap, transport or client_transport(ssl_truststore_location, ssl_keystore_location), rng, "consumer"
+        )
         self.life = self._metadata.life
         self._read_committed = isolation_level == "read_committed"
         self._fetcher = Fetcher(
@@ -89,10 +97,10 @@ class Consumer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+    def assign(self, partitions: Iterable[Partition]) -> None:
         """Read exactly these from now on; one that was assigned keeps its position, a new one starts by the policy."""
         self.life.check()
-        wanted = [TopicPartition(*partition) for partition in partitions]
+        wanted = partitions_of(partitions)
         self._metadata.want(partition.topic for partition in wanted)
         self._fetcher.assign(wanted)
 
@@ -111,23 +119,26 @@ class Consumer:
         self.life.check(closed_too=False)
         return list(self._fetcher.states)
 
-    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
-        """Read on from `offset`. It is checked when it is fetched, and reset by the policy when out of range."""
+    def seek(self, partition: Partition, offset: int, topic_id: bytes = b"") -> None:
+        """Read on from `offset`. It is checked when it is fetched, and reset by the policy when out of range.
+
+        With the id of the topic that the offset was in (`topic_id`), a topic that was made again since is noticed.
+        """
         if offset < 0:
             raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"cannot seek to offset {offset}; offsets start at 0")
-        self._fetcher.go_to(self._assigned(partition), offset)
+        self._fetcher.go_to(self._assigned(partition), offset, topic_id)
 
-    def seek_to_beginning(self, *partitions: TopicPartition | tuple[str, int]) -> None:
+    def seek_to_beginning(self, *partitions: Partition) -> None:
         """Read on from the first offset there is; none named: of every assigned partition."""
         for partition in partitions or self.assignment:
             self._fetcher.replace(AssignedPartition(self._assigned(partition), None, EARLIEST))
 
-    def seek_to_end(self, *partitions: TopicPartition | tuple[str, int]) -> None:
+    def seek_to_end(self, *partitions: Partition) -> None:
         """Read on from the high watermark as it is when this takes effect; none named: of every partition."""
         for partition in partitions or self.assignment:
             self._fetcher.replace(AssignedPartition(self._assigned(partition), None, LATEST))
 
-    async def position(self, partition: TopicPartition | tuple[str, int], timeout_s: float = 30.0) -> int:
+    async def position(self, partition: Partition, timeout_s: float = 30.0) -> int:
         """The offset of the next record that `fetch` will return, waiting until it is known."""
         wanted = self._assigned(partition)
         try:
@@ -146,13 +157,11 @@ class Consumer:
             ) from None
 
     async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_s: float = 30.0
+        self, partitions: Iterable[Partition], timeout_s: float = 30.0
     ) -> dict[TopicPartition, int]:
         return await self._bounds(partitions, EARLIEST, timeout_s)
 
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]], timeout_s: float = 30.0
-    ) -> dict[TopicPartition, int]:
+    async def end_offsets(self, partitions: Iterable[Partition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
         """The high watermarks (last stable offsets when reading committed): where a reader would wait (FE-22)."""
         return await self._bounds(partitions, LATEST, timeout_s)
 
@@ -167,6 +176,8 @@ class Consumer:
 
     async def fetch(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[Record]:
         """The next records, of one partition, in order; none when nothing came in time.
+
+        Raises INVALID_REQUEST if nothing is assigned.
 
         Raises the error of a partition that cannot go on (LogTruncated, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) each
         time until a `seek` mends it.
@@ -186,6 +197,8 @@ class Consumer:
         taken = take()
         if taken:
             return taken
+        if not self._fetcher.states:
+            raise ReplogError(ErrorCode.INVALID_REQUEST, "nothing is assigned; call assign first")
         try:
             async with asyncio.timeout(timeout_s):
                 while not taken:
@@ -228,9 +241,9 @@ class Consumer:
             await self._metadata.close()
 
     async def _bounds(
-        self, partitions: Iterable[TopicPartition | tuple[str, int]], timestamp: int, timeout_s: float
+        self, partitions: Iterable[Partition], timestamp: int, timeout_s: float
     ) -> dict[TopicPartition, int]:
-        offsets = await self._list_offsets({TopicPartition(*p): timestamp for p in partitions}, timeout_s)
+        offsets = await self._list_offsets(dict.fromkeys(partitions_of(partitions), timestamp), timeout_s)
         return {partition: offset.offset for partition, offset in offsets.items() if offset is not None}
 
     async def _list_offsets(
@@ -240,9 +253,9 @@ class Consumer:
             self._metadata, self._backoff, timestamps, read_committed=self._read_committed, timeout_s=timeout_s
         )
 
-    def _assigned(self, partition: TopicPartition | tuple[str, int]) -> TopicPartition:
+    def _assigned(self, partition: Partition) -> TopicPartition:
         self.life.check()
-        partition = TopicPartition(*partition)
+        partition = partition_of(partition)
         if partition not in self._fetcher.states:
             raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} is not assigned; assign it first")
         return partition

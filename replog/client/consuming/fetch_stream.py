@@ -28,6 +28,7 @@ class AssignedPartition:
     reset: int | None  # the ListOffsets timestamp that will tell the position
     fetch_offset: int | None = field(init=False)  # of the next fetch: ahead of `position` by what is buffered
     last_epoch: int | None = None  # leader epoch of the last batch fetched (truncation detection)
+    topic_id: bytes = b""  # of the topic that the position is in; empty: not known
     error: ReplogError | None = None  # raised by fetch() until a seek
     failures: int = 0  # retriable ones in a row
     failed_source: Leader | None = None  # with whom the last failure was

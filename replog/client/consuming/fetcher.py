@@ -8,7 +8,7 @@ its first error or silence. None of these is an error of the partition, and only
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -16,9 +16,9 @@ from replog.backoff import Backoff
 from replog.client.consuming.fetch_stream import AssignedPartition, Chunk, Fetch, FetchStream
 from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
-from replog.client.offsets import list_offsets_once
+from replog.client.offsets import EARLIEST, list_offsets_once
 from replog.client.records import Record, decode_fetched
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode, PositionError, ReplogError
 from replog.fetch_size import FetchSize
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import AbortedTransaction, Buffer
@@ -45,7 +45,7 @@ D = TypeVar("D", bound=Decodes)
 Decode = Callable[[Buffer, str, int, int, tuple[AbortedTransaction, ...]], D]
 
 
-class LogTruncated(ReplogError):
+class LogTruncated(PositionError):
     """The log no longer holds what was consumed: it was cut at `diverging_offset` (-1 when that is unknown)."""
 
     def __init__(self, partition: TopicPartition, position: int, diverging_offset: int) -> None:
@@ -73,6 +73,17 @@ class FetchSettings:
     reset: int | None  # the ListOffsets timestamp of the reset policy; None: raise
 
 
+class TopicRecreated(LogTruncated):
+    """The topic was deleted, and another one made under its name."""
+
+    def __init__(self, partition: TopicPartition, position: int) -> None:
+        super().__init__(partition, position, 0)
+        self.message = (
+            f"topic {partition.topic!r} was deleted and made again: what was consumed of {partition} up to {position} "
+            "is gone; seek to go on in the new one"
+        )
+
+
 class Fetcher:
     """Fetches from the first assignment until `close`; `take` hands out what has arrived."""
 
@@ -92,6 +103,7 @@ class Fetcher:
         self._current: tuple[AssignedPartition, deque[Record], int] | None = None  # being handed out; then the position
         self._failed: list[AssignedPartition] = []
         self._suspicious = False  # a leader is silent
+        self._missing: Set[str] = frozenset()  # topics and partitions, as the log was told
         self._stale = asyncio.Event()  # positions or leaders are missing
         metadata.on_change = self._stale.set  # streams follow the leaders
         self._task: asyncio.Task[None] | None = None
@@ -261,7 +273,20 @@ class Fetcher:
             self._reset_or_fail(state, error)
             return
         logger.warning("%s was truncated from %d to %d", state.partition, state.fetch_offset, diverging_offset)
-        self.replace(AssignedPartition(state.partition, min(diverging_offset, state.fetch_offset), None))
+        self.go_to(state.partition, min(diverging_offset, state.fetch_offset))
+
+    def _recreated(self, state: AssignedPartition, topic_id: bytes) -> None:
+        """With a reset policy go on at the start of the new topic, of which nothing was consumed; else raise."""
+        if state.position != state.fetch_offset:
+            self._retry_later(state)  # first hand out what was read while it was there
+            return
+        error = TopicRecreated(state.partition, state.position or 0)
+        if self._reset is None:
+            state.topic_id = topic_id
+            self._fail(state, error)
+            return
+        logger.warning("%s; reading the new one from its start", error.message.partition(";")[0])
+        self.replace(AssignedPartition(state.partition, None, EARLIEST))
 
     def _reset_or_fail(self, state: AssignedPartition, error: ReplogError) -> None:
         if self._reset is None:
@@ -284,8 +309,14 @@ class Fetcher:
         loop.call_later(delay_s, self._stale.set)
         self._stale.set()
 
-    def go_to(self, partition: TopicPartition, offset: int) -> None:
-        self.replace(AssignedPartition(partition, offset, None))
+    def go_to(self, partition: TopicPartition, offset: int, topic_id: bytes = b"") -> None:
+        """In the topic with this id; if none is given, in the one that was read, or that is there."""
+        topic_id = topic_id or self.states[partition].topic_id or self._id_of(partition)
+        self.replace(AssignedPartition(partition, offset, None, topic_id=topic_id))
+
+    def _id_of(self, partition: TopicPartition) -> bytes:
+        view = self.metadata.view.topics.get(partition.topic)
+        return b"" if view is None else view.topic_id
 
     def replace(self, state: AssignedPartition) -> None:
         self.states[state.partition] = state
@@ -357,7 +388,7 @@ class Fetcher:
                     self._fail(state, error)
                     raise
                 logger.warning("%s; reading it from the leader", error)
-                again = AssignedPartition(state.partition, state.position, None)
+                again = AssignedPartition(state.partition, state.position, None, topic_id=state.topic_id)
                 again.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
                 self.replace(again)
         return None
@@ -397,6 +428,7 @@ class Fetcher:
                     self._suspicious = False
                     await self.metadata.refresh()
                     refreshed = loop.time()
+                    self._tell_missing()
                 await self._resolve_positions()
             except ReplogError as error:
                 self.metadata.told_of(error)
@@ -411,6 +443,21 @@ class Fetcher:
         self._task = None
         for state in self.states.values():
             self._fail(state, ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"fetching failed: {defect!r}"))
+
+    def _tell_missing(self) -> None:
+        """Once of each assigned topic or partition that is not there."""
+        missing: dict[str, str] = {}
+        for partition in self.states:
+            view = self.metadata.view.topics.get(partition.topic)
+            if partition.topic in self.metadata.view.denied:
+                missing[partition.topic] = f"no ACL lets this client describe topic {partition.topic!r}"
+            elif view is None:
+                missing[partition.topic] = f"topic {partition.topic!r} is not known; create it, or check its name"
+            elif partition.partition not in view.partitions:
+                missing[str(partition)] = f"topic {partition.topic!r} has {len(view.partitions)} partitions"
+        for name in missing.keys() - self._missing:
+            logger.warning("%s is assigned, and waited for: %s", name, missing[name])
+        self._missing = missing.keys()
 
     def _needs_metadata(self) -> bool:
         return any(
@@ -427,6 +474,7 @@ class Fetcher:
         }
         if not unknown:
             return
+        ids = {partition: self._id_of(partition) for partition in unknown}
         timestamps = {partition: state.reset for partition, state in unknown.items() if state.reset is not None}
         offsets, error = await list_offsets_once(
             self.metadata, timestamps, read_committed=self._settings.read_committed, timeout_s=POSITION_TIMEOUT_S
@@ -436,6 +484,7 @@ class Fetcher:
             if offset is not None:
                 state.position = state.fetch_offset = offset.offset
                 state.reset = None
+                state.topic_id = ids[partition]
                 state.failures = 0
             elif error is None or error.retriable:
                 self._retry_later(state)
@@ -456,8 +505,12 @@ class Fetcher:
             of_broker = wanted.setdefault(source.address, {})
             delayed = state.retry_at > now and source == state.failed_source
             if state.fetch_offset is not None and state.error is None and not delayed:
-                topic_id = self.metadata.view.topics[state.partition.topic].topic_id
-                of_broker[state.partition] = Fetch(state, source, topic_id)
+                topic_id = self._id_of(state.partition)
+                state.topic_id = state.topic_id or topic_id
+                if topic_id == state.topic_id:
+                    of_broker[state.partition] = Fetch(state, source, topic_id)
+                else:
+                    self._recreated(state, topic_id)
         for address in [address for address in self._streams if address not in wanted]:
             self._streams.pop(address).stop()
         for address, fetches in wanted.items():

@@ -9,11 +9,13 @@ the next records fill the next batches, so requests grow with the load.
 
 import asyncio
 import logging
+import math
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat, takewhile
+from time import monotonic
 from typing import NamedTuple
 
 from replog.client.counts import ProducerCounts
@@ -46,10 +48,37 @@ class DeliveryFailed(ReplogError):
         self.may_be_appended = may_be_appended
 
 
+class _Unseen:
+    """Tells the log of records that failed and whose outcome nobody asked for, in a line a second."""
+
+    def __init__(self) -> None:
+        self._said_at = -math.inf
+        self._unsaid = 0
+
+    def failed(self, records: int, error: ReplogError) -> None:
+        self._unsaid += records
+        if (now := monotonic()) - self._said_at >= 1:
+            logger.warning("records failed, and nobody asked for their outcomes (%d): %s", self._unsaid, error)
+            self._said_at, self._unsaid = now, 0
+
+
+_unseen = _Unseen()
+
+
 class Outcome:
     """What becomes of a batch. Its deliveries keep this, not the batch."""
 
-    __slots__ = ("_process", "_waiters", "append_time_ms", "base_offset", "error", "partition", "settled")
+    __slots__ = (
+        "_process",
+        "_waiters",
+        "append_time_ms",
+        "base_offset",
+        "error",
+        "partition",
+        "records",
+        "seen",
+        "settled",
+    )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
@@ -57,8 +86,15 @@ class Outcome:
         self.base_offset = -1
         self.append_time_ms = -1
         self.error: DeliveryFailed | None = None
+        self.records = 0  # once it is settled
+        self.seen = False  # somebody was told of the error
         self._waiters: list[asyncio.Future[None]] = []
         self._process = os.getpid()
+
+    def __del__(self) -> None:
+        """Its batch and all of its deliveries are gone."""
+        if self.error is not None and not self.seen:
+            _unseen.failed(self.records, self.error)
 
     def settle(self) -> None:
         self.settled = True
@@ -140,6 +176,11 @@ class Delivery:
         """Whether the record was its batch's first."""
         return self._index == 0
 
+    def __repr__(self) -> str:
+        outcome = self._outcome
+        state = "under way" if not outcome.settled else f"failed: {outcome.error}" if outcome.error else "acknowledged"
+        return f"<Delivery to {outcome.partition}: {state}>"
+
     def done(self) -> bool:
         return self._outcome.settled
 
@@ -150,6 +191,7 @@ class Delivery:
             raise asyncio.InvalidStateError("the record is not delivered yet; await it")
         if outcome.error is not None:
             error = outcome.error
+            outcome.seen = True
             raise DeliveryFailed(error.code, error.message, error.may_be_appended)
         offset = outcome.base_offset + self._index if outcome.base_offset >= 0 else -1
         timestamp = self._timestamp if outcome.append_time_ms < 0 else outcome.append_time_ms
@@ -207,6 +249,7 @@ class Accumulator:
         identity: Identity | None = None,
     ) -> None:
         self.topics: dict[str, list[PartitionQueue]] = {}
+        self._ids: dict[str, bytes] = {}  # of these topics
         self._busy: dict[PartitionQueue, None] = {}  # those with batches, waiting or in flight
         self.used_bytes = 0
         self.counts = ProducerCounts()
@@ -221,9 +264,19 @@ class Accumulator:
         self._identity = identity  # None: not idempotent
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    def grow(self, topic: str, partitions: int, max_batch_bytes: int) -> list[PartitionQueue]:
-        """The topic's queues, at least one per partition. Their next batches are no larger than the topic takes."""
+    def grow(self, topic: str, partitions: int, max_batch_bytes: int, topic_id: bytes = b"") -> list[PartitionQueue]:
+        """The topic's queues, at least one per partition. Their next batches are no larger than the topic takes.
+
+        A topic that was made again has as many queues as it has partitions now.
+        """
         queues = self.topics.setdefault(topic, [])
+        if self._ids.setdefault(topic, topic_id) != topic_id:
+            self._ids[topic] = topic_id
+            for queue in queues:
+                if queue.sequences is not None:
+                    queue.sequences.begin_again()
+                    self.go_on(queue)
+            del queues[partitions:]
         batch_size = min(self._batch_size, max_batch_bytes)
         for queue in queues:
             queue.batch_size = batch_size
@@ -328,6 +381,7 @@ class Accumulator:
         """The batch has its outcome, which is set on it; its bytes are free and waiters are woken."""
         if batch.outcome.settled:
             return
+        batch.outcome.records = batch.records.count
         batch.outcome.settle()
         self.used_bytes -= batch.bytes
         counts, records = self.counts, batch.records.count

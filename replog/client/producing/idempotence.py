@@ -61,6 +61,11 @@ class Sequences:
         if stream is not self._stream:
             self._stream, self.known = stream, False
 
+    def begin_again(self) -> None:
+        """The topic was made again: its log knows nothing of the producer. What has a number goes alone, then follows
+        a new epoch."""
+        self._stream, self.known, self.broken = None, False, self.producer is not None
+
     def known_by(self, stream: object) -> None:
         """The log there has taken a batch, or said that one is out of order."""
         self.known |= stream is self._stream

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Literal, Self
 
 from replog.backoff import Backoff
+from replog.client.arguments import check_numbers, check_record
 from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, RecordMetadata
@@ -15,10 +16,11 @@ from replog.client.producing.idempotence import Identity
 from replog.client.producing.partitioner import StickyPartitioner, partition_for_key
 from replog.client.producing.sender import Sender
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
+from replog.client.waiting import told_if_long
 from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.transport import Transport
-from replog.rpc.transports import client_transport
+from replog.rpc.transports import PathLike, client_transport
 
 __all__ = ["Delivery", "DeliveryFailed", "Producer", "RecordMetadata"]
 
@@ -55,10 +57,15 @@ class Producer:
         max_block_ms: int = 60_000,
         delivery_timeout_ms: int = 120_000,
         request_timeout_ms: int = 30_000,
+        ssl_truststore_location: PathLike = None,
+        ssl_keystore_location: PathLike = None,
         transport: Transport | None = None,
         rng: random.Random | None = None,
         wall_clock_ms: Callable[[], int] = _wall_ms,
     ) -> None:
+        sizes = {"max_request_bytes": max_request_bytes, "buffer_memory": buffer_memory, "batch_size": batch_size}
+        times = {"delivery_timeout_ms": delivery_timeout_ms, "request_timeout_ms": request_timeout_ms}
+        check_numbers(**sizes, **times, linger_ms=linger_ms, max_block_ms=max_block_ms)
         if str(acks) not in _ACKS:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"acks={acks!r}: choose 'all', 1 or 0")
         if enable_idempotence and _ACKS[str(acks)] != -1:
@@ -81,7 +88,9 @@ class Producer:
         self._batches_a_turn = max(1, _BYTES_A_TURN // batch_size)  # of one call
         self._wall_ms = wall_clock_ms
         self._sticky = StickyPartitioner(rng)
-        self._metadata = Metadata(bootstrap, transport or client_transport(), rng, "producer")
+        self._metadata = Metadata(
+            bootstrap, transport or client_transport(ssl_truststore_location, ssl_keystore_location), rng, "producer"
+        )
         self.life = self._metadata.life
         idempotent = _ACKS[str(acks)] == -1 if enable_idempotence is None else enable_idempotence
         self._identity = Identity() if idempotent else None
@@ -135,17 +144,23 @@ class Producer:
         Waits, up to `max_block_ms`, while the topic is not known or the buffer is full. Raises MESSAGE_TOO_LARGE,
         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TIMESTAMP, REQUEST_TIMED_OUT (buffer), NETWORK_EXCEPTION (no broker).
         """
-        if timestamp_ms is None:
-            timestamp_ms = self._wall_ms()
-        elif not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
-            raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
-        queue = self._current(topic, key, partition)
-        if queue is not None:
-            delivery = self._accumulator.append_to_open(queue, timestamp_ms, key, value, headers)
-            if delivery is not None:
-                return delivery
-        queue = await self._room_in(topic, key, partition, largest_batch_of(key, value, headers))
-        delivery = self._accumulator.append(queue, timestamp_ms, key, value, headers)
+        try:
+            if timestamp_ms is None:
+                timestamp_ms = self._wall_ms()
+            elif not isinstance(timestamp_ms, int):
+                raise TypeError
+            elif not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
+                raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
+            queue = self._current(topic, key, partition)
+            if queue is not None:
+                delivery = self._accumulator.append_to_open(queue, timestamp_ms, key, value, headers)
+                if delivery is not None:
+                    return delivery
+            queue = await self._room_in(topic, key, partition, largest_batch_of(key, value, headers))
+            delivery = self._accumulator.append(queue, timestamp_ms, key, value, headers)
+        except (TypeError, ValueError, AttributeError):
+            check_record(topic, value, key, partition, timestamp_ms, headers)
+            raise
         await asyncio.sleep(0)  # a caller that only sends must let the sender run
         return delivery
 
@@ -177,12 +192,17 @@ class Producer:
             if queue is None:
                 left = tuple(islice(rest, 1))
             else:
-                left = accumulator.append_many_to_open(queue, timestamp_ms, key, rest, deliveries)
+                try:
+                    left = accumulator.append_many_to_open(queue, timestamp_ms, key, rest, deliveries)
+                except TypeError as error:
+                    check_record(topic, None, key, partition, None, ())
+                    raise TypeError("each of values must be bytes or None; encode text") from error
             if not left:
                 break
             begun += 1
             if begun % self._batches_a_turn == 0:
                 await asyncio.sleep(0)  # as above
+            check_record(topic, left[0], key, partition, None, ())
             queue = await self._room_in(topic, key, partition, largest_batch_of(key, left[0], ()))
             timestamp_ms = self._wall_ms()
             deliveries.append(accumulator.append(queue, timestamp_ms, key, left[0], ()))
@@ -203,14 +223,22 @@ class Producer:
         finally:
             self._accumulator.flushing -= 1
 
-    async def close(self) -> None:
-        """Flush, then end every stream. Bounded by the delivery timeout; calling it again does nothing."""
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Flush, then end every stream. What has no outcome after `timeout_s` (None: the delivery timeout) fails;
+        calling it again does nothing."""
         self.life.close()
         try:
             if not self.life.is_copy:
-                await self._flush()
+                async with asyncio.timeout(timeout_s), told_if_long(self._waits_for):
+                    await self._flush()
+        except TimeoutError:
+            pass
         finally:
             await self.life.end(self._end)
+
+    def _waits_for(self) -> str:
+        records = sum(batch.records.count for batch in self._accumulator.unsettled())
+        return f"closing waits for the outcomes of {records} records; cancel it (Ctrl-C, once more) to give them up"
 
     async def _end(self) -> None:
         try:
@@ -244,8 +272,10 @@ class Producer:
         if size > self._max_request_bytes or size > self._buffer_memory:
             raise ReplogError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"a record for {topic!r} takes up to {size} bytes, more than max_request_bytes "
-                f"{self._max_request_bytes} or buffer_memory {self._buffer_memory}",
+                f"a record for {topic!r} takes up to {size} bytes, counted before compression, more than "
+                f"max_request_bytes={self._max_request_bytes} or buffer_memory={self._buffer_memory} of the producer; "
+                f"raise it (max_request_bytes to {MAX_BATCH_BYTES} at most; in Spark kafka.max.request.size, of "
+                "replog produce --max-request-size)",
             )
         queues = self._accumulator.topics.get(topic)
         if queues is None:
@@ -280,4 +310,4 @@ class Producer:
         self.life.check()
         if not view.partitions:
             raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partitions")
-        return self._accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes)
+        return self._accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes, view.topic_id)

@@ -277,7 +277,7 @@ class Sender:
             refreshed = loop.time()
             for topic, view in self.metadata.view.topics.items():
                 if topic in self.accumulator.topics and view.partitions:
-                    self.accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes)
+                    self.accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes, view.topic_id)
             self._leave_silent_leaders(loop.time())
             self._retry_at_new_leaders()
             unrouted, self._unrouted = self._unrouted, {}

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from replog.client import Admin, ElectionType, SyncAdmin, SyncConsumer, SyncProducer
+from replog.client import Admin, Consumer, ElectionType, Producer, SyncAdmin, SyncConsumer, SyncProducer
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from tests.docs.tree import ROOT
+from tests.replog.client.calls import public
 
 TP = TopicPartition("t", 0)
+TWINS = {Producer: SyncProducer, Consumer: SyncConsumer, Admin: SyncAdmin}
 
 
 async def test_a_script_creates_writes_and_reads(cluster):
@@ -61,9 +63,37 @@ async def test_a_script_moves_a_partition_and_elects_its_leader(cluster):
     assert await asyncio.to_thread(script) == 2
 
 
-def test_a_script_can_ask_for_all_that_an_admin_can():
-    asked = {name for name, of in inspect.getmembers(Admin, inspect.iscoroutinefunction) if not name.startswith("_")}
-    assert asked == {name for name in dir(SyncAdmin) if not name.startswith("_")}
+@pytest.mark.parametrize(("client", "twin"), TWINS.items())
+def test_blocking_clients_have_every_call_with_the_same_arguments_and_words(client, twin):
+    left_out = {"start", "send_and_wait", "fetch_decoded"}
+    assert set(public(client)) - left_out == {name for name in public(twin) if not name.endswith("_nowait")}
+    for name in {"__init__", *public(twin)}:
+        if isinstance(getattr(twin, name), property):
+            continue
+        mine, its = (inspect.signature(getattr(of, name.removesuffix("_nowait"))) for of in (twin, client))
+        known = {n: str(p) for n, p in its.parameters.items() if n not in ("transport", "rng", "wall_clock_ms")}
+        assert {n: str(p) for n, p in mine.parameters.items()} == known, name
+        assert all(p.kind is not p.VAR_KEYWORD and p.annotation is not Any for p in mine.parameters.values()), name
+        assert getattr(twin, name).__doc__ == getattr(client, name.removesuffix("_nowait")).__doc__
+
+
+async def test_a_script_sends_without_waiting_and_reads_record_after_record(one_broker):
+    def script() -> list[bytes | None]:
+        with SyncProducer(one_broker, linger_ms=60_000) as producer, SyncConsumer(one_broker) as consumer:
+            sent = [producer.send_nowait("t", b"%d" % number) for number in range(5)]
+            assert not sent[-1].done()
+            with pytest.raises(TimeoutError):
+                sent[-1].result(0.05)
+            assert "under way" in repr(sent[-1])
+            producer.flush()
+            assert [delivery.result().offset for delivery in sent] == [0, 1, 2, 3, 4]
+            consumer.assign([("t", partition) for partition in consumer.partitions_for("t")])
+            consumer.seek_to_beginning()
+            assert consumer.assignment == [TP]
+            assert consumer.beginning_offsets([TP]) == {TP: 0}
+            return [record.value for _, record in zip(range(5), consumer, strict=False)]
+
+    assert await asyncio.to_thread(script) == [b"%d" % number for number in range(5)]
 
 
 def test_closing_ends_the_thread_and_can_be_repeated():

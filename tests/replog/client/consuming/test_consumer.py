@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from replog.client import Admin, Consumer, LogTruncated, Producer
+from replog.client import Admin, Consumer, LogTruncated, Producer, TopicRecreated
 from replog.client.consuming.fetcher import Fetcher
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import iterate_batches
@@ -315,3 +315,33 @@ async def test_a_defect_while_fetching_is_raised_until_a_seek(cluster, monkeypat
         consumer.seek(TP, 0)
         assert len(await read(consumer, 1)) == 1
     assert "stopped fetching: a defect" in caplog.text
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
+async def test_a_topic_made_again_is_noticed_and_read_from_its_start(cluster, policy, caplog):
+    """It went on at its old offset in the new topic, in silence."""
+    address = await one_broker_with(cluster, 30)
+    async with Consumer(address, auto_offset_reset=policy) as consumer, Admin(address) as admin:
+        consumer.assign([TP])
+        consumer.seek(TP, 0)
+        old = consumer.topic_id("t") or (await consumer.partitions_for("t") and consumer.topic_id("t"))
+        await read(consumer, 30)
+        await admin.delete_topic("t")
+        await cluster.create_topic("t", replication_factor=1)
+        for _ in range(40):
+            await cluster.produce(TP, batch(b"new"))
+        if policy == "error":
+            with pytest.raises(TopicRecreated, match=r"'t' was deleted and made again: .* up to 30 is gone; seek"):
+                await read(consumer, 1)
+            consumer.seek(TP, 5)
+            assert (await read(consumer, 1))[0].offset == 5
+        else:
+            assert [record.offset for record in await read(consumer, 40)] == list(range(40))
+            assert "'t' was deleted and made again" in caplog.text
+        assert old is not None
+        consumer.seek(TP, 35, old)
+        if policy == "error":
+            with pytest.raises(TopicRecreated):
+                await read(consumer, 1)
+        else:
+            assert (await read(consumer, 1))[0].offset == 0, "a stored position of the topic that was"

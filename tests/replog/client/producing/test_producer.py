@@ -263,3 +263,24 @@ async def test_a_time_in_microseconds_is_refused_at_once_and_the_producer_goes_o
         assert (caught.value.code, caught.value.may_be_appended) == (ErrorCode.INVALID_TIMESTAMP, False)
         assert (await (await producer.send("t", b"y"))).offset == 0
         assert producer.metrics()["record-retry-total"] == 0
+
+
+async def test_a_topic_made_again_with_fewer_partitions_gets_each_record_in_order_and_once(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=3, replication_factor=1)
+    async with Producer(bootstrap(cluster)) as producer, Admin(bootstrap(cluster)) as admin:
+        for partition in range(3):
+            await producer.send_and_wait("t", b"old", partition=partition)
+        epoch = producer._identity.current.epoch  # type: ignore[union-attr]
+        await admin.delete_topic("t")
+        await cluster.create_topic("t", replication_factor=1)
+        await producer._metadata.refresh()
+        producer._sender._stale.set()
+        async with asyncio.timeout(60):
+            while len(producer._accumulator.topics["t"]) > 1:
+                await asyncio.sleep(0.01)
+        values = [b"%d" % number for number in range(50)]
+        for delivery in [await producer.send("t", value, key=value) for value in values]:
+            await delivery
+        assert producer._identity.current.epoch == epoch + 1  # type: ignore[union-attr]
+    assert await read_all(bootstrap(cluster)) == values

@@ -1,0 +1,99 @@
+"""What clients say of themselves: failures that nobody asked for, what is not there, and long waits."""
+
+import asyncio
+import gc
+
+import pytest
+
+from replog.client import (
+    Admin,
+    Consumer,
+    DeniedError,
+    ErrorCode,
+    InvalidError,
+    LogTruncated,
+    PositionError,
+    Producer,
+    ReplogError,
+    RetriableError,
+)
+from tests.replog.client.conftest import TP, bootstrap
+
+
+async def until(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with asyncio.timeout(60):
+        while text not in caplog.text:
+            await asyncio.sleep(0.02)
+
+
+async def test_a_record_that_failed_and_that_nobody_asked_for_is_logged(cluster, caplog):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, max_message_bytes="1000")
+    async with Producer(bootstrap(cluster), batch_size=500) as producer:
+        for _ in range(5):
+            await producer.send("t", b"x" * 5000)
+        asked = await producer.send("t", b"x" * 5000)
+        assert "under way" in repr(asked)
+        await producer.flush()
+        assert "failed: MESSAGE_TOO_LARGE" in repr(asked)
+        await until("nobody asked for their outcomes", caplog)
+    assert "t-0: " in caplog.text
+    caplog.clear()
+    with pytest.raises(ReplogError):
+        asked.result()
+    del asked
+    gc.collect()
+    assert "nobody asked" not in caplog.text
+
+
+async def test_what_is_assigned_and_not_there_is_told_once(cluster, caplog):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=2, replication_factor=1)
+    async with Consumer(bootstrap(cluster)) as consumer:
+        consumer.assign([("nosuch", 0), ("nosuch", 1), ("t", 0), ("t", 99)])
+        assert await consumer.fetch(1) == []
+    told = [record.message for record in caplog.records if "is assigned, and waited for" in record.message]
+    assert sorted(told) == [
+        "nosuch is assigned, and waited for: topic 'nosuch' is not known; create it, or check its name",
+        "t-99 is assigned, and waited for: topic 't' has 2 partitions",
+    ]
+
+
+async def test_long_waits_are_told_and_a_closing_gives_up_in_time(cluster, caplog, monkeypatch):
+    monkeypatch.setattr("replog.client.waiting.LONG_S", 0.1)
+    await cluster.start_broker(1)
+    async with Producer(bootstrap(cluster), max_block_ms=400) as producer:
+        with pytest.raises(ReplogError, match="topic 'nosuch' is not known after"):
+            await producer.send("nosuch", b"x")
+    assert "topic 'nosuch' is waited for, 0.4 s at most" in caplog.text
+    await cluster.create_topic("t", replication_factor=1)
+    producer = Producer(bootstrap(cluster), linger_ms=0)
+    await producer.send_and_wait("t", b"x")
+    await cluster.crash_broker(1)
+    lost = await producer.send("t", b"x")
+    async with asyncio.timeout(60):
+        await producer.close(timeout_s=0.5)
+    assert "closing waits for the outcomes of 1 records" in caplog.text
+    with pytest.raises(ReplogError, match="the producer was closed"):
+        lost.result()
+
+
+def test_errors_have_a_class_by_what_a_caller_does_about_them():
+    for code, kind in (
+        (ErrorCode.NETWORK_EXCEPTION, RetriableError),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, DeniedError),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, PositionError),
+        (ErrorCode.INVALID_CONFIG, InvalidError),
+    ):
+        error = ReplogError(code, "x")
+        assert type(error) is kind
+        assert (error.code, str(error)) == (code, f"{code.name}: x")
+    assert isinstance(LogTruncated(TP, 5, 3), PositionError)
+
+
+async def test_tls_is_said_in_the_constructor(tmp_path):
+    for client in (Producer, Consumer, Admin):
+        with pytest.raises(ReplogError, match=r"ssl.truststore.location=.*/none.pem: .*No such file"):
+            client("127.0.0.1:1", ssl_truststore_location=tmp_path / "none.pem")
+        with pytest.raises(ReplogError, match=r"ssl.truststore.location is missing"):
+            client("127.0.0.1:1", ssl_keystore_location=tmp_path / "none.pem")
