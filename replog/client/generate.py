@@ -31,6 +31,9 @@ TWINS = {  # of those that are not made as all others: name, what it returns, wh
         ),
     ),
     "fetch": (("fetch", "list[Record]", "self._run(lambda: self._client.fetch({}), self._client.give_back)"),),
+    "fetch_many": (
+        ("fetch_many", "list[Record]", "self._run(lambda: self._client.fetch_many({}), self._client.give_back)"),
+    ),
     "close": (("close", "None", "self._close(lambda: self._client.close({}))"),),
     "__aiter__": (("__iter__", "Iterator[Record]", "self._forever(lambda: self.fetch(max_records=1))"),),
 }

@@ -10,7 +10,7 @@ from replog.client.counts import Counts
 from replog.client.descriptions import BrokerReplicas, ClusterDescription, ElectionResult, ElectionType, LogDirDescription, PartitionChanges, PartitionReassignment, TopicDescription
 from replog.client.offsets import OffsetAndTimestamp
 from replog.client.producing.accumulator import RecordMetadata
-from replog.client.producing.producer import Producer
+from replog.client.producing.producer import Partitioner, Producer
 from replog.client.records import Headers, Record
 from replog.errors import ReplogError
 from replog.metadata.standing_audit import StandingAudit
@@ -20,8 +20,8 @@ from typing import Literal
 
 
 class SyncProducer(Blocking[Producer], of=Producer):
-    def __init__(self, bootstrap: str | Sequence[str], *, acks: Literal['all', 1, 0]='all', enable_idempotence: bool | None=None, linger_ms: float=0, batch_size: int=262144, compression: str='none', max_request_bytes: int=1 << 20, buffer_memory: int=32 << 20, max_block_ms: int=60000, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None) -> None:
-        super().__init__(lambda: Producer(bootstrap, acks=acks, enable_idempotence=enable_idempotence, linger_ms=linger_ms, batch_size=batch_size, compression=compression, max_request_bytes=max_request_bytes, buffer_memory=buffer_memory, max_block_ms=max_block_ms, delivery_timeout_ms=delivery_timeout_ms, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location))
+    def __init__(self, bootstrap: str | Sequence[str], *, acks: Literal['all', 1, 0]='all', enable_idempotence: bool | None=None, linger_ms: float=0, batch_size: int=262144, compression: str='none', partitioner: Partitioner | None=None, max_request_bytes: int=1 << 20, buffer_memory: int=32 << 20, max_block_ms: int=60000, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None) -> None:
+        super().__init__(lambda: Producer(bootstrap, acks=acks, enable_idempotence=enable_idempotence, linger_ms=linger_ms, batch_size=batch_size, compression=compression, partitioner=partitioner, max_request_bytes=max_request_bytes, buffer_memory=buffer_memory, max_block_ms=max_block_ms, delivery_timeout_ms=delivery_timeout_ms, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location))
 
     def send(self, topic: str, value: bytes | None, key: bytes | None=None, partition: int | None=None, timestamp_ms: int | None=None, headers: Headers=()) -> RecordMetadata:
         return self._run(lambda: self._client.send_and_wait(topic, value, key, partition, timestamp_ms, headers))
@@ -71,6 +71,12 @@ class SyncConsumer(Blocking[Consumer], of=Consumer):
     def seek_to_end(self, *partitions: Partition) -> None:
         self._call(lambda: self._client.seek_to_end(*partitions))
 
+    def pause(self, *partitions: Partition) -> None:
+        self._call(lambda: self._client.pause(*partitions))
+
+    def resume(self, *partitions: Partition) -> None:
+        self._call(lambda: self._client.resume(*partitions))
+
     def position(self, partition: Partition, timeout_s: float=30.0) -> int:
         return self._run(lambda: self._client.position(partition, timeout_s))
 
@@ -85,6 +91,9 @@ class SyncConsumer(Blocking[Consumer], of=Consumer):
 
     def fetch(self, timeout_s: float=1.0, max_records: int | None=None) -> list[Record]:
         return self._run(lambda: self._client.fetch(timeout_s, max_records), self._client.give_back)
+
+    def fetch_many(self, timeout_s: float=1.0, max_records: int=500) -> list[Record]:
+        return self._run(lambda: self._client.fetch_many(timeout_s, max_records), self._client.give_back)
 
     def give_back(self, records: Sequence[Record]) -> None:
         self._call(lambda: self._client.give_back(records))

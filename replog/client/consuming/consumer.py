@@ -138,6 +138,15 @@ class Consumer:
         for partition in partitions or self.assignment:
             self._fetcher.replace(AssignedPartition(self._assigned(partition), None, LATEST))
 
+    def pause(self, *partitions: Partition) -> None:
+        """`fetch` returns nothing of these until `resume`. Their positions stay; what was read ahead is read again."""
+        for partition in partitions:
+            self._fetcher.pause(self._assigned(partition))
+
+    def resume(self, *partitions: Partition) -> None:
+        for partition in partitions:
+            self._fetcher.resume(self._assigned(partition))
+
     async def position(self, partition: Partition, timeout_s: float = 30.0) -> int:
         """The offset of the next record that `fetch` will return, waiting until it is known."""
         wanted = self._assigned(partition)
@@ -183,6 +192,17 @@ class Consumer:
         time until a `seek` mends it.
         """
         return await self._taken(lambda: self._fetcher.take(max_records), timeout_s) or []
+
+    async def fetch_many(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Record]:
+        """As `fetch`, of all partitions that have records by now; each one's are in order."""
+        taken = more = await self.fetch(timeout_s, max_records)
+        while more and len(taken) < max_records:
+            try:
+                more = self._fetcher.take(max_records - len(taken))
+            except ReplogError:
+                break  # the next call raises it
+            taken = taken + more
+        return taken
 
     async def fetch_decoded(self, decode: Decode[D], timeout_s: float = 1.0) -> D | None:
         """As `fetch`, but without decoding records: the next batches of one partition, as they came

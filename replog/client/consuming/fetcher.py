@@ -103,6 +103,7 @@ class Fetcher:
         self._current: tuple[AssignedPartition, deque[Record], int] | None = None  # being handed out; then the position
         self._failed: list[AssignedPartition] = []
         self._suspicious = False  # a leader is silent
+        self.paused: set[TopicPartition] = set()
         self._missing: Set[str] = frozenset()  # topics and partitions, as the log was told
         self._stale = asyncio.Event()  # positions or leaders are missing
         metadata.on_change = self._stale.set  # streams follow the leaders
@@ -111,6 +112,8 @@ class Fetcher:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch exactly these; known ones go on, new ones start by the reset policy."""
         old, self.states = self.states, {}
+        partitions = list(partitions)
+        self.paused.intersection_update(partitions)
         for partition in partitions:
             self.states[partition] = old.get(partition) or self._fresh(partition)
         self._changed()
@@ -314,6 +317,16 @@ class Fetcher:
         topic_id = topic_id or self.states[partition].topic_id or self._id_of(partition)
         self.replace(AssignedPartition(partition, offset, None, topic_id=topic_id))
 
+    def pause(self, partition: TopicPartition) -> None:
+        """Fetch no more of it. What is buffered is dropped, and read again from the position later."""
+        self.paused.add(partition)
+        if (state := self.states[partition]).position is not None and state.error is None:
+            self.go_to(partition, state.position)
+
+    def resume(self, partition: TopicPartition) -> None:
+        self.paused.discard(partition)
+        self._stale.set()
+
     def _id_of(self, partition: TopicPartition) -> bytes:
         view = self.metadata.view.topics.get(partition.topic)
         return b"" if view is None else view.topic_id
@@ -504,7 +517,8 @@ class Fetcher:
                 continue
             of_broker = wanted.setdefault(source.address, {})
             delayed = state.retry_at > now and source == state.failed_source
-            if state.fetch_offset is not None and state.error is None and not delayed:
+            paused = state.partition in self.paused
+            if state.fetch_offset is not None and state.error is None and not delayed and not paused:
                 topic_id = self._id_of(state.partition)
                 state.topic_id = state.topic_id or topic_id
                 if topic_id == state.topic_id:

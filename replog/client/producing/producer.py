@@ -25,6 +25,7 @@ from replog.rpc.transports import PathLike, client_transport
 __all__ = ["Delivery", "DeliveryFailed", "Producer", "RecordMetadata"]
 
 MAX_BATCH_SIZE = 1 << 20
+Partitioner = Callable[[bytes | None, int], int | None]
 _BYTES_A_TURN = 256 << 10
 _ACKS = {"all": -1, "1": 1, "0": 0, "-1": -1}
 
@@ -41,6 +42,9 @@ class Producer:
     is stored exactly once, and a failed record once or not at all, through broker and connection failures. If the
     application sends a record again, that is another record. Without idempotence a batch whose answer was lost may be
     stored twice.
+
+    `partitioner` chooses the partition of a record sent without one, by its key and how many partitions there are; None
+    leaves it to the producer.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Producer:
         linger_ms: float = 0,
         batch_size: int = 262_144,  # five batches of a partition can be under way
         compression: str = "none",
+        partitioner: Partitioner | None = None,
         max_request_bytes: int = 1 << 20,
         buffer_memory: int = 32 << 20,
         max_block_ms: int = 60_000,
@@ -87,6 +92,7 @@ class Producer:
         self._max_block_s = max_block_ms / 1000
         self._batches_a_turn = max(1, _BYTES_A_TURN // batch_size)  # of one call
         self._wall_ms = wall_clock_ms
+        self._partitioner = partitioner
         self._sticky = StickyPartitioner(rng)
         self._metadata = Metadata(
             bootstrap, transport or client_transport(ssl_truststore_location, ssl_keystore_location), rng, "producer"
@@ -151,6 +157,8 @@ class Producer:
                 raise TypeError
             elif not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
                 raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
+            if partition is None and self._partitioner is not None:
+                partition = await self._chosen(topic, key, self._partitioner)
             queue = self._current(topic, key, partition)
             if queue is not None:
                 delivery = self._accumulator.append_to_open(queue, timestamp_ms, key, value, headers)
@@ -185,6 +193,8 @@ class Producer:
     ) -> list[Delivery]:
         """`send` each value, in order, for less CPU; once this returns all of them are in batches."""
         self.life.check()
+        if partition is None and self._partitioner is not None:
+            partition = await self._chosen(topic, key, self._partitioner)
         accumulator, deliveries, rest = self._accumulator, list[Delivery](), iter(values)
         queue, timestamp_ms = self._current(topic, key, partition), self._wall_ms()
         begun = 0
@@ -297,6 +307,10 @@ class Producer:
             else:
                 partition = partition_for_key(key, len(queues))
         return queues[partition]
+
+    async def _chosen(self, topic: str, key: bytes | None, partitioner: Partitioner) -> int | None:
+        self.life.check()
+        return partitioner(key, len(self._accumulator.topics.get(topic) or await self._load(topic)))
 
     def _available(self, topic: str, queues: list[PartitionQueue]) -> Sequence[int]:
         """The partitions that have a leader; all of them when none has."""

@@ -43,6 +43,9 @@ def calls(client: type, broker_id: int = 1, log_dir: str = "d") -> dict[str, Cal
         "offsets_for_times": lambda c: c.offsets_for_times({TP: 0}),
         "fetch": lambda c: c.fetch(0.05),
         "fetch_decoded": lambda c: c.fetch_decoded(decode_fetched, 0.05),
+        "pause": lambda c: c.pause(TP),
+        "resume": lambda c: c.resume(TP),
+        "fetch_many": lambda c: c.fetch_many(0.05),
         "give_back": lambda c: c.give_back([]),
         "metrics": lambda c: c.metrics(),
     }

@@ -345,3 +345,35 @@ async def test_a_topic_made_again_is_noticed_and_read_from_its_start(cluster, po
                 await read(consumer, 1)
         else:
             assert (await read(consumer, 1))[0].offset == 0, "a stored position of the topic that was"
+
+
+async def test_a_paused_partition_gives_nothing_until_it_goes_on_where_it_was(cluster):
+    address = await one_broker_with(cluster, 20, partitions=2)
+    other = TopicPartition("t", 1)
+    async with Consumer(address, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TP, other])
+        seen = []
+        while not any(record.partition == 0 for record in seen):
+            seen += await consumer.fetch(60, max_records=3)
+        consumer.pause(TP)
+        while sum(record.partition for record in seen) < 20:
+            seen += await consumer.fetch(60)
+        paused = [record.offset for record in seen if record.partition == 0]
+        assert await consumer.fetch(0.3) == []
+        assert await consumer.position(TP) == len(paused)
+        consumer.resume(TP)
+        paused += [record.offset for record in await read(consumer, 20 - len(paused))]
+    assert paused == list(range(20))
+
+
+async def test_one_call_takes_of_many_partitions_in_order_and_no_more_than_asked_for(cluster):
+    address = await one_broker_with(cluster, 20, partitions=4)
+    async with Consumer(address, auto_offset_reset="earliest") as consumer:
+        consumer.assign([("t", partition) for partition in range(4)])
+        calls = []
+        while sum(map(len, calls)) < 80:
+            calls.append(await consumer.fetch_many(60, max_records=33))
+        assert max(map(len, calls)) <= 33
+        assert any(len({record.partition for record in records}) > 1 for records in calls)
+        for partition in range(4):
+            assert [r.offset for records in calls for r in records if r.partition == partition] == list(range(20))

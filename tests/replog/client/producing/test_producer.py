@@ -284,3 +284,16 @@ async def test_a_topic_made_again_with_fewer_partitions_gets_each_record_in_orde
             await delivery
         assert producer._identity.current.epoch == epoch + 1  # type: ignore[union-attr]
     assert await read_all(bootstrap(cluster)) == values
+
+
+async def test_a_partitioner_of_ones_own_chooses_or_leaves_it(cluster):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", partitions=3, replication_factor=1)
+    own = {b"a": 2, b"b": 0}
+    async with Producer(bootstrap(cluster), partitioner=lambda key, count: own.get(key or b"")) as producer:
+        placed = [(await producer.send_and_wait("t", b"v", key=key)).partition for key in (b"a", b"b", b"21")]
+        assert placed == [2, 0, partition_for_key(b"21", 3)]
+        assert {(await delivery).partition for delivery in await producer.send_many("t", [b"v"] * 5, b"a")} == {2}
+    async with Producer(bootstrap(cluster), partitioner=lambda key, count: count) as producer:
+        with pytest.raises(ReplogError, match="has partitions 0 to 2, not 3"):
+            await producer.send("t", b"v")
