@@ -12,6 +12,7 @@ from replog.rpc.methods import Controller, Replica
 from replog.rpc.transports import TRANSPORTS, VARIABLE
 from replog.topic import TopicPartition
 from tests.replog.rpc.handlers import channel_to, error_of
+from tests.replog.server.broker.conftest import eventually
 
 pytestmark = pytest.mark.processes
 
@@ -53,7 +54,9 @@ async def test_a_secure_cluster_serves_those_who_show_a_certificate_and_no_other
             async with channel_to(member.address, transport) as channel:
                 stream = channel.open(method)
                 assert (await error_of(stream.receive(10))).code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            (denied,) = [line for line in cluster.log_file(member).read_text().splitlines() if method.path in line]
+            log = cluster.log_file(member)  # a thread writes it, perhaps after the answer
+            await eventually(lambda log=log, method=method: method.path in log.read_text())
+            (denied,) = [line for line in log.read_text().splitlines() if method.path in line]
             for word in (
                 "replog.authorizer",
                 '"denied"',
