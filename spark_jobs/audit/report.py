@@ -41,14 +41,10 @@ TAKEN_LISTED = 100  # partitions that were taken over from a saved audit
 LINKED = 12  # findings named next to a plot
 
 SEEN_BY = {
-    "digest": "Compared the digests that brokers wrote as they indexed. Sees losses, and other batches or leader "
-    "epochs; does not see what changed behind the indexes afterwards.",
-    "index": "Compared all indexes, and the headers of the batches that they point at. Also sees indexes and epoch "
-    "checkpoints that say what is not so; does not see what changed behind the indexes afterwards.",
-    "batches": "Read the header of every batch and all indexes. Also sees headers that changed behind the indexes; "
-    "does not see payload that rotted.",
-    "deep": "Read every byte and recomputed every checksum. Also sees payload that rotted, and transaction indexes and "
-    "producer snapshots that say what is not so; where replicas were compacted on their own, compares records.",
+    "digest": "Compared the digests that brokers wrote as they indexed.",
+    "index": "Compared all indexes, and the headers of the batches that they point at.",
+    "batches": "Read the header of every batch, and all indexes.",
+    "deep": "Read every byte and recomputed every checksum; compared records where replicas were compacted.",
 }
 _place = attrgetter("place")
 SYMBOLS = {CONSISTENT: "✓", DIVERGED: "≠", INCONCLUSIVE: "?"}

@@ -17,6 +17,7 @@ from spark_jobs.audit.overview import states
 
 LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
 
+_OF_REPLICA = ("replica", "topic", "partition", "log_start", "high_watermark", "log_end", "size", "segments")
 _INTS = pa.list_(pa.int32())
 _SEEN = {"replica": pa.int32(), "file": pa.string(), "position": pa.int64(), "epoch": pa.int32(), "seen": pa.string()}
 FINDINGS_SCHEMA = pa.schema(
@@ -79,18 +80,8 @@ def summary(result: Audit) -> dict[str, Any]:
         "complete": result.complete and len(result.findings) <= LISTED,
         "classes": counts(result),
         "replicas": [
-            {
-                "replica": replica.replica,
-                "topic": replica.topic,
-                "partition": replica.partition,
-                "state": standing[replica.place],
-                "log_start": replica.log_start,
-                "high_watermark": replica.high_watermark,
-                "log_end": replica.log_end,
-                "cleaned_to": replica.cleaned_to or None,
-                "size": replica.size,
-                "segments": replica.segments,
-            }
+            {name: getattr(replica, name) for name in _OF_REPLICA}
+            | {"state": standing[replica.place], "cleaned_to": replica.cleaned_to or None}
             for replica in sorted(result.replicas, key=lambda replica: replica.place)
         ],
         "findings": [finding_record(finding) for finding in result.findings[:LISTED]],

@@ -17,7 +17,17 @@ from crc32c import crc32c
 
 from replog.log.errors import CorruptRecord
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.formats.batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC, MAX_BASE_OFFSET, parse_header
+from replog.log.formats.batch import (
+    CONTROL,
+    CRC_START,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAX_BASE_OFFSET,
+    TRANSACTIONAL,
+    BatchHeader,
+    parse_header,
+)
 from replog.log.formats.digest import MODULUS_MASK
 from replog.log.formats.segment_file import SegmentFile
 from replog.log.formats.walk import LogFile
@@ -80,13 +90,40 @@ class Block(NamedTuple):
     digest: int  # sum of the digests of the batches
 
 
-def check_blocks(segment: ReplicaSegment, log_start: int, cells: Cells, *, crc: bool) -> Iterator[Block | FileFault]:
+class Producing:
+    """The batches of a segment that a replay of its producers needs: of transactions, and the last ones of others."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Array, Array]] = []  # positions and headers
+        self.end = 0  # the offset behind the segment's last batch
+
+    def add(self, positions: Array, headers: Array) -> None:
+        """Batches one behind the other."""
+        if not len(wrote := np.flatnonzero(headers["producer_id"] >= 0)):
+            return
+        keep = np.zeros(len(headers), bool)
+        keep[wrote] = headers["attributes"][wrote] & (TRANSACTIONAL | CONTROL) != 0
+        keep[wrote[::-1][np.unique(headers["producer_id"][wrote][::-1], return_index=True)[1]]] = True
+        self._kept.append((positions[keep], headers[keep]))
+
+    def __iter__(self) -> Iterator[tuple[int, BatchHeader]]:
+        for positions, headers in self._kept:
+            yield from zip(positions.tolist(), map(BatchHeader._make, headers.tolist()), strict=True)
+
+
+def check_blocks(
+    segment: ReplicaSegment, log_start: int, cells: Cells, *, crc: bool, told: list[Producing] | None = None
+) -> Iterator[Block | FileFault]:
     """The segment's blocks, and every fault of its log and indexes. Raises OSError if a file cannot be read.
 
-    Without `crc` no payload is read, and what only the payload tells is not seen.
+    Without `crc` no payload is read, and what only the payload tells is not seen. If all of a sound segment was read,
+    `told` is told of its producers.
     """
     try:
-        yield from _Sound(segment, log_start, cells, crc=crc).blocks()
+        sound = _Sound(segment, log_start, cells, crc=crc)
+        yield from sound.blocks()
+        if told is not None and sound.whole:
+            told.append(sound.producing)
         return
     except NotSound:
         pass
@@ -169,6 +206,7 @@ class _Sound:
         self._indexes = {suffix: SoundIndex(segment, suffix) for suffix in INDEX_LAYOUTS}
         self._checkpoint = EpochCheckpoint()
         self._expected = segment.base
+        self.producing, self.whole = Producing(), True
         self._end = 0  # position behind the batches so far
         self._appended = -1  # the offset of the offset entry before
         self._digest = np.uint64(0)
@@ -180,6 +218,7 @@ class _Sound:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
             self._checkpoint = segment.epochs()
             self._end = first = self._first(log)
+            self.whole = first == 0
             indexed = self._indexes[INDEX_SUFFIX].entries["position"]
             check_beside(*(self._indexes[suffix].entries["offset"] for suffix in (INDEX_SUFFIX, DIGEST_SUFFIX)))
             for chunk in _batches(log, first) if self._crc else _headers(log, first, indexed):
@@ -189,6 +228,7 @@ class _Sound:
         next_base = self._expected if segment.next_base is None else segment.next_base
         require(missing_from(segment, self._expected, next_base) == next_base)
         require(segment.next_base is None or self._end == log.size)
+        self.producing.end = self._expected
         return self._sums.blocks
 
     def _first(self, log: SegmentFile) -> int:
@@ -235,6 +275,7 @@ class _Sound:
         require(bases.min() >= 0 and bases.max() < MAX_BASE_OFFSET)
         self._expected, self._end = int(lasts[-1]) + 1, int(ends[-1])
         self._check_offsets(ends - sizes, bases, lasts)
+        self.producing.add(ends - sizes, headers)
         self._check_times(headers["max_timestamp"].astype(np.int64), bases, lasts)
         self._check_digests(digests, lasts)
         check_epochs(self._checkpoint, self._log_start, headers["leader_epoch"], bases, lasts)

@@ -26,7 +26,7 @@ from pyspark.sql.datasource import InputPartition
 
 from replog.log.files.names import LOG_SUFFIX
 from replog.properties import MAX_LONG
-from spark_jobs.replicas.blocks import Block, Cells, block_span, check_blocks
+from spark_jobs.replicas.blocks import Block, Cells, Producing, block_span, check_blocks
 from spark_jobs.replicas.cleaned import CleanedRecord, cleaned_records
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
@@ -107,8 +107,9 @@ class _ChecksReader(SegmentReader):
         if self._pass == RECORDS:
             return cleaned_records(segment, max(work.log_start, work.cells.begin))
         if self._pass == BLOCKS:
-            items = check_blocks(segment, work.log_start, work.cells, crc=self._crc)
-            return self._with_producers(items, segment, work) if self._crc else items
+            told: list[Producing] = []
+            items = check_blocks(segment, work.log_start, work.cells, crc=self._crc, told=told)
+            return self._with_producers(items, segment, work, told) if self._crc else items
         if self._pass == DIGESTS:
             return digest_points(segment, list(work.cells.cuts), entries=self._entries)
         if self._pass == INDEXES and self._entries:
@@ -118,7 +119,7 @@ class _ChecksReader(SegmentReader):
         return self._in_ranges(work, check_segment(segment, work.log_start, crc=self._crc))
 
     def _with_producers(
-        self, items: Iterator[Block | FileFault], segment: ReplicaSegment, work: CheckWork
+        self, items: Iterator[Block | FileFault], segment: ReplicaSegment, work: CheckWork, told: list[Producing]
     ) -> Iterator[_Item]:
         """And what is wrong with its transaction index and snapshots, which nothing is said of where batches are."""
         sound = True
@@ -126,7 +127,7 @@ class _ChecksReader(SegmentReader):
             sound &= not isinstance(item, FileFault) or item.file != LOG_SUFFIX or item.fault == EPOCH_CACHE_LIE
             yield item
         if sound:
-            yield from producer_faults(segment, work.log_start, work.mark)
+            yield from producer_faults(segment, work.log_start, work.mark, next(iter(told), None))
 
     def _in_ranges(self, work: CheckWork, items: Iterator[Batch | FileFault]) -> Iterator[Batch | FileFault]:
         ranges = self._ranges_of(work.segment)

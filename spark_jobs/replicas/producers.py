@@ -4,7 +4,7 @@ A segment begins with the snapshot of the one before, so that each is judged by 
 what producers did before the segment.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from replog.log.errors import CorruptSnapshot
@@ -14,22 +14,33 @@ from replog.log.formats.control_batch import marker_or_none
 from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, Break
 from replog.log.producers.snapshot import MAX_SNAPSHOT_BYTES, ProducerSnapshotEntry, parse_snapshot
 from replog.log.tools.judge.findings import Fault, Kind
+from replog.log.tools.judge.segment import Batch
 from replog.log.tools.verify.transactions import Producers, TransactionIndexCheck
 from replog.properties import MAX_LONG
+from spark_jobs.replicas.blocks import Producing
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
 
 
-def producer_faults(segment: ReplicaSegment, log_start: int, mark: int) -> Iterator[FileFault]:
+def producer_faults(
+    segment: ReplicaSegment, log_start: int, mark: int, producing: Producing | None = None
+) -> Iterator[FileFault]:
     """Of a segment whose log is sound, if there is a store that shows these files. Raises OSError.
 
-    Behind the high watermark `mark` a broker may not have written them yet.
+    Behind the high watermark `mark` a broker may not have written them yet. Without `producing`, the batches to be
+    replayed, all headers are read.
     """
     offsets = segment.store.snapshots(segment)
-    return iter(()) if offsets is None else capped(_faults(segment, log_start, mark, offsets))
+    return iter(()) if offsets is None else capped(_faults(segment, log_start, mark, offsets, producing))
 
 
-def _faults(segment: ReplicaSegment, log_start: int, mark: int, offsets: list[int]) -> Iterator[Fault]:
+def _faults(
+    segment: ReplicaSegment,
+    log_start: int,
+    mark: int,
+    offsets: list[int],
+    producing: Producing | None,
+) -> Iterator[Fault]:
     checkpoint = segment.epochs()
     flushed = MAX_LONG if checkpoint.flushed is None else checkpoint.flushed
     begun, known_from, end = None, max(log_start, checkpoint.begin, segment.cleaned_to), segment.base
@@ -47,11 +58,11 @@ def _faults(segment: ReplicaSegment, log_start: int, mark: int, offsets: list[in
     yield from transactions.faults
     coming = [offset for offset in offsets if segment.base < offset <= mark]
     with open_log(segment, HEADER_SIZE) as log:
-        for item in log.walk():
-            if isinstance(item, Break):
-                break
-            position, header = item
-            end = header.next_offset
+        batches: Iterable[Batch] = (item for item in log.walk() if not isinstance(item, Break))
+        if producing is not None and all(offset >= producing.end for offset in coming):
+            batches, end = producing, producing.end
+        for position, header in batches:
+            end = max(end, header.next_offset)
             while coming and coming[0] <= header.base_offset:
                 yield from _snapshot_faults(segment, producers, coming.pop(0), flushed)
             marker = None

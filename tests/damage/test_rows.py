@@ -9,6 +9,7 @@ import pytest
 
 from replog.log.tools.judge.findings import Kind, Severity
 from replog.log.tools.judge.indexes import SUFFIXES
+from spark_jobs.replicas.blocks import Cells, Producing, check_blocks
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import CLASSES, FileFault
 from spark_jobs.replicas.index_check import index_points
@@ -77,7 +78,10 @@ def faults(data: Path, level: str) -> str:
         deep_or_batches = check_segment(segment, 0, crc=level == "deep")
         items = list(index_points(segment, 0, []) if level == "index" else deep_or_batches)
         if level == "deep" and not any(isinstance(item, FileFault) and item.file == ".log" for item in items):
-            items += producer_faults(segment, 0, END)
+            producing: list[Producing] = []
+            list(check_blocks(segment, 0, Cells(1 << 20, (), END), crc=True, told=producing))
+            items += (found := list(producer_faults(segment, 0, END, *producing)))
+            assert [fault[:5] for fault in found] == [fault[:5] for fault in producer_faults(segment, 0, END)]
         for item in items:
             if isinstance(item, FileFault):
                 name = f"{segment.base}{item.file}" if item.file.startswith(".") else short(item.file)
