@@ -59,8 +59,12 @@ def _faults(
     coming = [offset for offset in offsets if segment.base < offset <= mark]
     with open_log(segment, HEADER_SIZE) as log:
         batches: Iterable[Batch] = (item for item in log.walk() if not isinstance(item, Break))
-        if producing is not None and all(offset >= producing.end for offset in coming):
-            batches, end = producing, producing.end
+        if (
+            producing is not None
+            and segment.next_base is not None
+            and all(offset >= producing.end for offset in coming)
+        ):
+            batches, end = producing, producing.end  # of the last segment the index may have grown since they were read
         for position, header in batches:
             end = max(end, header.next_offset)
             while coming and coming[0] <= header.base_offset:
