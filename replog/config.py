@@ -297,6 +297,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
     log_retention_check_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 300_000
     log_cleaner_enable: bool = True
     log_cleaner_backoff_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 15_000
+    log_dirs_require_known: bool = False
     log_cleaner_dedupe_buffer_size: Annotated[int, Field(ge=1 << 16, le=MAX_INT)] = 128 << 20
     producer_id_expiration_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 86_400_000
     producer_id_expiration_check_interval_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 600_000

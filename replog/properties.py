@@ -15,15 +15,15 @@ def load_properties(path: Path) -> dict[str, str]:
     Raises INVALID_CONFIG, naming file and line, when it is missing, unreadable, too large or malformed.
     """
     try:
-        return read_properties(path)
+        with path.open("rb") as file:
+            raw = file.read(MAX_PROPERTIES_BYTES + 1)
     except OSError as error:
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from None
+    return parse_properties(path, raw)
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """As `load_properties`, but raises OSError when the file cannot be read."""
-    with path.open("rb") as file:
-        raw = file.read(MAX_PROPERTIES_BYTES + 1)
+def parse_properties(path: Path, raw: bytes) -> dict[str, str]:
+    """As `load_properties`, of the first `MAX_PROPERTIES_BYTES + 1` bytes of the file."""
     try:
         text = raw.decode("utf-8-sig")  # editors of Windows begin a file with a mark
     except UnicodeDecodeError as error:

@@ -17,8 +17,7 @@ from threading import Lock, Thread
 
 from replog.command.ending import BadUse, Failed, run
 from replog.errors import ReplogError
-from replog.log.directories.meta_properties import META_PROPERTIES
-from replog.properties import load_properties
+from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
 from replog.topic import parse_directory_name, validate_topic_name
 from spark_jobs.audit.findings import LEVELS
 
@@ -147,7 +146,7 @@ def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
 def _owner(directory: Path) -> str | None:
     """The id of the broker that a log directory names as its own, if it does; Kafka's older ones say `broker.id`."""
     try:
-        properties = load_properties(directory / META_PROPERTIES)
+        properties = load_identity(directory)
     except ReplogError:
         return None
     return properties.get("node.id", properties.get("broker.id"))

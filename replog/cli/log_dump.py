@@ -9,7 +9,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
-from replog.command.output import Format, note, print_rows, text_or_base64
+from replog.command.output import Format, harmless, note, print_rows, text_or_base64
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import LogStorageError
 from replog.log.formats.records import LogRecord
@@ -39,7 +39,7 @@ def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
 def _dump(path: Path, deep: bool, as_json: bool) -> bool:
     rows = dump_file(path, records=deep)
     if not as_json:
-        print(f"Dumping {path}")
+        print(harmless(f"Dumping {path}"))
         return _print_tables(rows) if sys.stdout.isatty() else _print_lines(rows)
     damaged = False
     for row in rows:
@@ -56,7 +56,7 @@ def _print_lines(rows: Iterator[DumpedRow]) -> bool:
     damaged = False
     for row in rows:
         damaged |= _is_damage(row)
-        print(_line(_fields(row)))
+        print(harmless(_line(_fields(row))))
     return damaged
 
 

@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable
 
+from replog.command.output import harmless
 from replog.errors import ErrorCode, ReplogError
 
 PROBLEM_FOUND = 1
@@ -57,7 +58,7 @@ class Failed(Exception):
 
 def tell(name: str, message: str, status: int) -> int:
     """The one line on stderr; returns `status`."""
-    print(f"{name}: {message}" if name else message, file=sys.stderr)
+    print(harmless(f"{name}: {message}" if name else message), file=sys.stderr)
     return status
 
 

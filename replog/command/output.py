@@ -17,7 +17,14 @@ class Format(StrEnum):
 
 def note(message: str) -> None:
     """Something for the person, not for the pipe."""
-    print(message, file=sys.stderr)
+    print(harmless(message), file=sys.stderr)
+
+
+def harmless(text: str) -> str:
+    """With escapes for what a terminal would obey, or cannot show: names of files may be anybody's."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_rows(
@@ -53,7 +60,7 @@ def _print_table(
     if line is None or writer.fits(table):
         writer.table(table)
     else:
-        print("\n".join(map(line, rows)))
+        print(harmless("\n".join(map(line, rows))))
 
 
 _BYTES = ("size", "usable_bytes", "total_bytes")
@@ -86,8 +93,8 @@ def cell(value: Any) -> str:
     if value is None or value == -1:
         return "-"
     if isinstance(value, list | tuple):
-        return ",".join(map(str, value)) or "-"
-    return str(value)
+        return harmless(",".join(map(str, value))) or "-"
+    return harmless(str(value))
 
 
 def bytes_text(count: int) -> str:

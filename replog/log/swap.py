@@ -11,13 +11,14 @@
 The last batch of the old segments is kept, if only as a bare header, so the new log covers all of their offsets.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from replog.config import TopicConfig
 from replog.log.files.deletion import DeletedFiles
 from replog.log.files.names import DELETED_SUFFIX, LOG_SUFFIX, NEW_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
-from replog.log.files.opening import files_by_offset
+from replog.log.files.opening import files_by_offset, open_regular
 from replog.log.files.replacing import fsync_directory
 from replog.log.formats.headers import read_headers
 from replog.log.segment import Segment
@@ -105,7 +106,7 @@ def finish_swaps(directory: Path) -> None:
 def _end_of(path: Path, base: int) -> int:
     """The offset after the last batch of a log."""
     end = base
-    with path.open("rb") as file:
-        for _, header in read_headers(file.fileno(), path.stat().st_size, 0):
+    with open_regular(path) as fd:
+        for _, header in read_headers(fd, os.fstat(fd).st_size, 0):
             end = header.next_offset
     return end

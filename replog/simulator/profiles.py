@@ -61,6 +61,7 @@ class FaultKind(StrEnum):
     DISK_FULL = "fill a disk"
     DISK_ERROR = "make a disk fail"
     NO_DESCRIPTORS = "let a broker open no more files"
+    DENIED = "deny a broker its files"
     SLOW_DISK = "slow a disk"
     STALL_DISK = "stall a disk"
     WIPE_DISK = "replace a disk by an empty one"
@@ -119,6 +120,7 @@ CONTRIVED = (
     *STORES,
     FaultKind.LEAD_ALONE,
     FaultKind.NO_DESCRIPTORS,
+    FaultKind.DENIED,
 )  # for what hardly ever comes by itself
 ANYTHING = tuple(kind for kind in FaultKind if kind not in CONTRIVED)
 
@@ -266,8 +268,8 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             "descriptors",
-            "brokers that can open no more files for a while",
-            _at(10.0, FaultKind.NO_DESCRIPTORS)
+            "brokers that can open no more files, or may not, for a while",
+            _at(10.0, FaultKind.NO_DESCRIPTORS, FaultKind.DENIED)
             | _at(2.0, FaultKind.KILL, FaultKind.RESTART, FaultKind.REASSIGN, FaultKind.HAND_ROUND),
         ),
         Profile(

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+from replog.log.files.opening import read_regular
 from replog.log.files.replacing import fsync_directory, fsync_path
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -26,8 +27,7 @@ def take_marker(directory: Path, log_dirs: int) -> tuple[bool, CleanStop]:
     """
     path = directory / CLEAN_SHUTDOWN
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES)
+        content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         return False, CleanStop()
     path.unlink()
@@ -57,7 +57,7 @@ def _incarnation_id(marker: dict[str, object]) -> bytes:
 def log_dirs_of(directory: Path) -> int:
     """How many log directories the broker had at its last stop, by the marker; 0: not known."""
     try:
-        marker = json.loads((directory / CLEAN_SHUTDOWN).read_bytes()[:MAX_BYTES])
+        marker = json.loads(read_regular(directory / CLEAN_SHUTDOWN, MAX_BYTES))
         count = marker["logDirs"]
     except (FileNotFoundError, ValueError, RecursionError, KeyError, TypeError):
         return 0

@@ -6,10 +6,20 @@ from uuid import UUID
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import storage_errors
+from replog.log.files.opening import read_regular
 from replog.log.files.replacing import write_atomically
-from replog.properties import read_properties
+from replog.properties import MAX_PROPERTIES_BYTES, parse_properties
 
 META_PROPERTIES = "meta.properties"
+
+
+def load_identity(directory: Path) -> dict[str, str]:
+    """What the file says. Raises INVALID_CONFIG."""
+    path = directory / META_PROPERTIES
+    try:
+        return parse_properties(path, read_regular(path, MAX_PROPERTIES_BYTES + 1))
+    except OSError as error:
+        raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from error
 
 
 def verify_or_create(directory: Path, *, cluster_id: str, node_id: int, directory_id: UUID) -> None:
@@ -21,7 +31,7 @@ def verify_or_create(directory: Path, *, cluster_id: str, node_id: int, director
     if not path.exists():
         _create(path, cluster_id, node_id, directory_id)
         return
-    properties = read_properties(path)
+    properties = parse_properties(path, read_regular(path, MAX_PROPERTIES_BYTES + 1))
     if properties.get("version") != "1":
         raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}: version {properties.get('version')!r} is not 1")
     if properties.get("cluster.id") != cluster_id:

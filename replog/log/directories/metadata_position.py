@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import storage_errors
+from replog.log.files.opening import read_regular
 from replog.log.files.replacing import write_atomically
-from replog.properties import read_properties
+from replog.properties import MAX_PROPERTIES_BYTES, parse_properties
 
 METADATA_POSITION = "metadata-position"
 _HISTORY_ID = re.compile(r"([0-9a-f]{2}){0,64}")
@@ -29,7 +30,7 @@ def read_position(directory: Path) -> Position:
     with storage_errors(path):
         if not path.exists():
             return Position()
-        properties = read_properties(path)
+        properties = parse_properties(path, read_regular(path, MAX_PROPERTIES_BYTES + 1))
     cluster_id, history = properties.get("cluster.id", ""), properties.get("history.id", "?")
     version = properties.get("metadata.version", "?")
     if not cluster_id or not _HISTORY_ID.fullmatch(history) or not _VERSION.fullmatch(version):

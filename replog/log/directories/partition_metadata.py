@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from replog.log.errors import LogStorageError, storage_errors
+from replog.log.files.opening import read_regular
 from replog.log.files.replacing import make_file, write_atomically
 
 PARTITION_METADATA = "partition.metadata"
@@ -28,8 +29,7 @@ def read_topic_id(directory: Path) -> bytes | None:
     path = directory / PARTITION_METADATA
     with storage_errors(path):
         try:
-            with path.open("rb") as file:
-                content = file.read(MAX_BYTES)
+            content = read_regular(path, MAX_BYTES)
         except FileNotFoundError:
             return None
     match = _CONTENT.fullmatch(content)

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from replog.log.errors import NO_ROOM, OUT_OF_DESCRIPTORS, LogStorageError, storage_error, storage_errors
 from replog.log.files import cold
+from replog.log.files.plain import open_plain
 from replog.log.files.tail import Tail, Tails
 from replog.log.files.transfer import write_exactly
 from replog.log.offsets import Buffer
@@ -62,7 +63,7 @@ class OpenFiles:
     def open(self, file: "OpenFile", flags: int = 0) -> int:
         """Open a file that is in use already, with these `flags` too, and return its descriptor."""
         try:
-            opened = with_room(file.path, lambda: os.open(file.path, os.O_RDWR | os.O_CLOEXEC | flags, 0o644), self)
+            opened = with_room(file.path, lambda: open_plain(file.path, os.O_RDWR | flags), self)
         except BaseException:
             with self.lock:
                 file.users -= 1

@@ -11,6 +11,7 @@ from replog.log.errors import TooManyOpenFiles
 from replog.log.files.cold import ColdRead
 from replog.log.files.names import LOG_SUFFIX, base_offset_of
 from replog.log.files.open_files import with_room
+from replog.log.files.plain import open_plain
 from replog.log.files.transfer import read_exactly
 
 PIECE_BYTES = 256 << 10
@@ -27,20 +28,17 @@ def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
 
 
 def open_fd(path: Path | str, flags: int) -> int:
-    """A descriptor for a short time: files of logs make room for it."""
-    return with_room(path, lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
+    """`open_plain` for a short time: files of logs make room for it."""
+    return with_room(path, lambda: open_plain(path, flags))
 
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[int]:
-    """A descriptor to read from. OSError for what is no regular file: opening a FIFO would wait for a writer."""
-    fd = open_fd(path, os.O_RDONLY | os.O_NONBLOCK)
+    """A descriptor to read from. OSError for what is no regular file."""
+    fd = open_fd(path, os.O_RDONLY)
     try:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
             raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "Not a regular file", str(path))
         yield fd
     finally:
         os.close(fd)

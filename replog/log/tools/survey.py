@@ -11,7 +11,7 @@ from typing import NamedTuple
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, log_dirs_of
 from replog.log.directories.lock import held
-from replog.log.directories.meta_properties import META_PROPERTIES
+from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
 from replog.log.directories.metadata_position import read_position
 from replog.log.directories.partition_metadata import DamagedTopicId, read_topic_id
 from replog.log.epochs import LeaderEpochCache
@@ -31,7 +31,6 @@ from replog.log.formats.walk import WINDOW, Break, LogFile
 from replog.log.offsets import NO_EPOCH
 from replog.log.producers.snapshot import read_snapshot
 from replog.log.tools.verify.names import is_partition_name, segment_bases, snapshot_files
-from replog.properties import load_properties
 from replog.topic import STRAY_SUFFIX, TopicPartition, parse_directory_name
 
 
@@ -90,7 +89,7 @@ def survey(directory: Path) -> Survey:
 
 def _identity(directory: Path) -> tuple[str, int]:
     path = directory / META_PROPERTIES
-    properties = load_properties(path)
+    properties = load_identity(directory)
     try:
         return properties["cluster.id"], int(properties["node.id"])
     except (KeyError, ValueError):

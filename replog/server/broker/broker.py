@@ -51,6 +51,7 @@ from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.inspection_service import InspectionService
 from replog.server.broker.disks.log_dirs_service import LogDirsService
 from replog.server.broker.disks.log_flusher import LogFlusher
+from replog.server.broker.disks.mounts import check_known
 from replog.server.broker.disks.moves import ReplicaMoves
 from replog.server.broker.disks.reopening import FIRST_MS, LAST_MS, Reopening
 from replog.server.broker.identity import Identity
@@ -176,6 +177,8 @@ class Broker:
         patience_s -= loop.time() - began  # to load the logs may take its time
         if self._tls is not None:
             self._tls.check_cluster(self._image.cluster_id)
+        placed = list(self._image.index.on_broker(config.node_id))
+        check_known(config.log_dirs, placed, required=config.log_dirs_require_known)
         logs = LogManager(
             config.log_dirs,
             cluster_id=self._image.cluster_id,

@@ -20,6 +20,7 @@ from replog.server.clock import SystemClock
 from replog.server.descriptors import raise_limit
 from replog.server.garbage import search_what_is_new
 from replog.server.hang_up import answer_hang_up, survive_signals
+from replog.server.memory import fitted, memory_limit
 from replog.server.metrics.process import shown_at
 from replog.server.slow_steps import SlowSteps
 from replog.server.threads import start_workers
@@ -35,6 +36,7 @@ def main(config: BrokerConfig, read: Callable[[], BrokerConfig]) -> int:
     survive_signals()
     tune_allocator()
     raise_limit()
+    config = fitted(config, memory_limit())
     steps = SlowSteps()
     steps.watch()
     search_what_is_new()

@@ -13,6 +13,7 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from replog.errors import ErrorCode, ReplogError
+from replog.log.files.opening import read_regular
 from replog.log.files.replacing import fsync_directory, fsync_path
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.controller.store import VersionConflictError
@@ -80,8 +81,7 @@ class SqliteStore:
     def _check_sound(self) -> None:
         wal = self.path.with_name(DATABASE_NAME + WAL_SUFFIX)
         lacks_wal = not wal.exists()  # before SQLite makes one
-        with self.path.open("rb") as file:
-            mode = file.read(19)[18:]
+        mode = read_regular(self.path, 19)[18:]
         in_wal_mode = mode == bytes([_WAL_MODE])
         if mode == bytes([_WHOLE]) and not lacks_wal and wal.stat().st_size:
             raise self._error(

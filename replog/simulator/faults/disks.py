@@ -20,6 +20,7 @@ ERRORS = {
     FaultKind.DISK_FULL: errno.ENOSPC,
     FaultKind.DISK_ERROR: errno.EIO,
     FaultKind.NO_DESCRIPTORS: errno.EMFILE,
+    FaultKind.DENIED: errno.EACCES,
 }
 
 
@@ -27,7 +28,8 @@ ERRORS = {
 async def failing(n: Nemesis, kind: FaultKind) -> None:
     """All directories of a broker fail at once. Each goes offline where it meets that, and with the last one the broker
     stops, again and again until they are repaired.
-    Nobody stops without descriptors, or without room: what needs them is refused, and tried again."""
+    Nobody stops without descriptors, or without room: what needs them is refused, and tried again. Where files are
+    denied each replica goes offline by itself, and comes back (D57)."""
     member, disk = n.running_broker(), n.kernel.disk
     member.disk_trouble |= kind is not FaultKind.NO_DESCRIPTORS
     name = member.name

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from replog.errors import ReplogError
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.directories.lock import LOCK, is_locked
-from replog.log.directories.meta_properties import META_PROPERTIES
+from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
 from replog.log.errors import LogStorageError
 from replog.log.formats.checkpoint import (
     CLEANER_CHECKPOINT,
@@ -21,7 +21,6 @@ from replog.log.tools.judge.findings import Finding, Kind
 from replog.log.tools.verify.names import CHECKPOINTS, check_log_directory_names, is_partition_name, replica_name
 from replog.log.tools.verify.partition import Options, Surroundings, verify_partition
 from replog.log.tools.verify.segment import VerifiedTotals
-from replog.properties import load_properties
 from replog.topic import TopicPartition, parse_directory_name
 
 
@@ -89,7 +88,7 @@ def check_meta_properties(directory: Path) -> Iterator[Finding]:
     if not path.exists():
         return
     try:
-        properties = load_properties(path)
+        properties = load_identity(directory)
     except ReplogError as error:
         yield Kind.MALFORMED.at(path, error.message)
         return

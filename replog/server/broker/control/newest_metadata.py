@@ -14,7 +14,7 @@ import structlog
 from replog.backoff import Backoff
 from replog.errors import ReplogError
 from replog.log.directories.metadata_position import Position, read_position, write_position
-from replog.log.errors import LogStorageError, Passing
+from replog.log.errors import LogStorageError, Passing, is_of_the_disk
 from replog.metadata.records import position_to_message
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.threads import in_thread
@@ -40,18 +40,18 @@ class NewestMetadata:
         return position_to_message(self.position)
 
     async def note(self, position: Position) -> None:
-        """It, or a newer one, is in every directory with room for it when this returns. One is waited for.
+        """It, or a newer one, is in every directory that takes it when this returns. One is waited for.
 
-        Raises LogStorageError.
+        Raises LogStorageError if the disks of all fail.
         """
         async with self._writing:
             while position.version > self._durable:
                 try:
                     failures = await in_thread(lambda: self._write(position))
                 except ReplogError as error:
-                    if not isinstance(error, Passing):
+                    if is_of_the_disk(error):
                         raise
-                    log.warning("no room to note the newest metadata, trying again", reason=error.message)
+                    log.warning("the newest metadata cannot be noted, trying again", reason=error.message)
                     await asyncio.sleep(self._backoff.next_s())
                 else:
                     self._backoff.reset()
@@ -68,7 +68,7 @@ class NewestMetadata:
             except (Passing, LogStorageError) as error:
                 lacking.append(error)
         if len(lacking) == len(self._directories):
-            raise next((error for error in lacking if isinstance(error, Passing)), lacking[0])
+            raise next((error for error in lacking if not is_of_the_disk(error)), lacking[0])
         return [error for error in lacking if isinstance(error, LogStorageError)]
 
 

@@ -308,8 +308,7 @@ def test_a_log_that_failed_leaves_no_marker_and_the_others_are_closed(manager, l
         append(log, PAIR)
     with pytest.raises(LogStorageError, match="directory"):
         append(log, PAIR)
-    with pytest.raises(LogStorageError):
-        manager.close(5)
+    manager.close(5)
     assert other.recovery_point == 2
     assert not (manager.path / MARKER).exists()
 
