@@ -36,10 +36,10 @@ class Point:
 
 
 class Nearing:
-    """Looks at moves now and then. `why`: what was found to hold them at the last look, in words; or ""."""
+    """Looks at moves now and then."""
 
     def __init__(self, admin: Admin) -> None:
-        self.why = ""
+        self._held: dict[int, str] = {}  # by the broker that they move to, until something comes nearer to it
         self._admin = admin
         self._look_at_s = 0.0
         self._before: dict[int, Point] = {}
@@ -61,20 +61,29 @@ class Nearing:
         gone = {broker.broker_id for broker in brokers if broker.fenced}
         leaders = {partition.leader for its in coming.values() for partition in its.values()}
         sizes = await self._sizes((leaders | coming.keys()) - gone - {NO_LEADER}, topics)
-        held = {}
+        self._held = {broker: words for broker, words in self._held.items() if broker in coming}
         for broker, its in sorted(coming.items()):
+            point, before = _point(broker, its, sizes, now_s), self._before.get(broker)
             if broker in gone:
-                held[broker] = f"broker {broker}, to which {_named(its)} should move, does not serve: start it"
-            elif (point := _point(broker, its, sizes, now_s)) is not None:
-                before = self._before.setdefault(broker, point)
-                if point.is_nearer(before):
-                    self._before[broker] = point
-                elif now_s - before.at_s >= STILL_S:
-                    held[broker] = _why(broker, its, before, point) + by_hand(topics, brokers, "; ")
-        self.why = "".join(f"; {words}" for words in held.values())
-        for broker, words in held.items():
-            self._before.pop(broker, None)  # and again in a while
+                self._before.pop(broker, None)
+                waits = f"broker {broker}, to which {_named(its)} should move, does not serve"
+                self._tell(broker, f"{waits}: start it, or move elsewhere")
+            elif point is not None and (before is None or point.is_nearer(before)):
+                self._before[broker] = point
+                self._held.pop(broker, None)
+            elif point is not None and before is not None and now_s - before.at_s >= STILL_S:
+                self._before[broker] = point  # and again in a while
+                self._tell(broker, _why(broker, its, before, point) + by_hand(topics, brokers, "; "))
+
+    def _tell(self, broker: int, words: str) -> None:
+        if self._held.get(broker) != words:
+            self._held[broker] = words
             note(words)
+
+    @property
+    def why(self) -> str:
+        """What was found to hold them, in words; or ""."""
+        return "".join(f"; {words}" for words in self._held.values())
 
     async def _sizes(
         self, brokers: Collection[int], topics: Collection[TopicDescription]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.cli.nearing import Nearing
+from replog.cli.nearing import LOOK_EVERY_S, Nearing
 from replog.cli.throttles import by_hand
 from tests.replog.server.broker.virtual_pair import TP, VirtualPair
 
@@ -39,8 +39,13 @@ def told(pair: VirtualPair, throttle: int, seconds: int, written: int = WRITTEN)
             pair.produce(*[written] * 10)
         pair.loop.run_until(int(pair.loop.time()) + 1)
         pair.run(look())
-        if nearing[0].why:
-            return str(nearing[0].why)
+        if why := nearing[0].why:
+            for _ in range(int(LOOK_EVERY_S) + 1):
+                pair.produce(*[written] * 10)
+                pair.loop.run_until(int(pair.loop.time()) + 1)
+            pair.run(look())
+            assert nearing[0].why == why, "as long as nothing comes nearer"
+            return str(why)
     return ""
 
 
