@@ -17,23 +17,16 @@ class TrustedTime:
     """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._heard = False
         self._controller: tuple[int, int] | None = None  # how far it is ahead of the monotonic clock, at least, at most
         self._distrust = ""  # as last told
 
-    def question_ms(self) -> int:
-        """The time of a heartbeat, for `heard`."""
-        return self._clock.monotonic_ms()
-
-    def wall_ms(self) -> int:
-        """What this clock shows, for the controller."""
-        return self._clock.wall_ms()
-
     def heard(self, question_ms: int, controller_ms: int) -> None:
-        """The controller has answered with the time of its wall clock; 0: it is of release 0.1.0, and says none."""
+        """The controller has answered a heartbeat of then, monotonic, with the time of its wall clock; 0: it is of
+        release 0.1.0, and says none."""
         self._heard = True
-        now_ms = self._clock.monotonic_ms()
+        now_ms = self.clock.monotonic_ms()
         self._controller = (controller_ms - now_ms, controller_ms - question_ms) if controller_ms else None
         self.may_delete_ms()
 
@@ -42,7 +35,7 @@ class TrustedTime:
         """How far this clock is ahead of the controller's, or behind it, at worst; 0 if it has not said."""
         if self._controller is None:
             return 0
-        ahead_ms = self._clock.wall_ms() - self._clock.monotonic_ms()
+        ahead_ms = self.clock.wall_ms() - self.clock.monotonic_ms()
         return max((ahead_ms - controller_ms for controller_ms in self._controller), key=abs)
 
     def may_delete_ms(self) -> int | None:
@@ -60,12 +53,12 @@ class TrustedTime:
         elif self._distrust and not distrust:
             log.info("this broker's clock is right again: time deletes", ahead_s=ahead_ms / 1000)
         self._distrust = distrust
-        return None if distrust else self._clock.wall_ms()
+        return None if distrust else self.clock.wall_ms()
 
     def of_append(self, now_ms: int) -> tuple[int, int]:
         """When a record of now is appended: the later of both clocks, if they differ, so that no record is dated back
         and soon deleted; and how far the other one is behind."""
-        wall_ms = self._clock.wall_ms()
+        wall_ms = self.clock.wall_ms()
         if self._controller is None:
             return wall_ms, 0
         controller_ms = now_ms + self._controller[0]

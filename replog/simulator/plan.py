@@ -14,7 +14,7 @@ LAG_MS = 1500
 MIN_INSYNC_REPLICAS = 2  # of most topics: what one replica alone acknowledged, one power loss may take
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 FSYNC = {"flush.messages": "1"}
-
+FOR_EVER = str(FOR_EVER_MS)
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -34,7 +34,7 @@ class TopicPlan:
 
     @property
     def retained(self) -> bool:
-        return "retention.bytes" in self.configs or "retention.ms" in self.configs
+        return "retention.bytes" in self.configs or self.configs.get("retention.ms", FOR_EVER) != FOR_EVER
 
     @property
     def compacted(self) -> bool:
@@ -42,7 +42,7 @@ class TopicPlan:
 
     @property
     def keeps_tombstones(self) -> bool:
-        return self.configs.get("delete.retention.ms") == str(FOR_EVER_MS)
+        return self.configs.get("delete.retention.ms") == FOR_EVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
     chance, rare = chances.stream("plan"), chances.stream("what is rare in plans")
     keys = chances.stream("which topics are compacted")
     transactions = chances.stream("which topics have transactions")
+    times = chances.stream("which topics expire")
     brokers = range(1, chance.randint(*profile.brokers) + 1)
     racks = chance.choice(([""], ["r1", "r2", "r3"]))
     fsync = chance.random() < 0.15
@@ -98,7 +99,11 @@ def draw(chances: Chance, profile: Profile) -> Plan:
         racks={broker: racks[broker % len(racks)] for broker in brokers},
         disks=("disk1", "disk2") if chance.random() < profile.two_disks else ("disk1",),
         topics=tuple(
-            _transactional(transactions, profile, _compacted(keys, profile, _unusual(rare, profile, topic)))
+            _transactional(
+                transactions,
+                profile,
+                _compacted(keys, profile, _expiring(times, profile, _unusual(rare, profile, topic))),
+            )
             for topic in (
                 _topic(chance, f"t{number}", brokers, profile.partitions, fsync)
                 for number in range(chance.randint(*profile.topics))
@@ -167,6 +172,14 @@ def _unusual(chance: random.Random, profile: Profile, topic: TopicPlan) -> Topic
     if unclean and chance.random() < 0.5:
         configs["unclean.leader.election.enable"] = "true"
     return replace(topic, configs=configs, unclean=unclean)
+
+
+def _expiring(chance: random.Random, profile: Profile, topic: TopicPlan) -> TopicPlan:
+    """A topic that deletes by time alone, and nothing before its time."""
+    if chance.random() >= profile.expiring:
+        return topic
+    configs = {name: value for name, value in topic.configs.items() if name != "retention.bytes"}
+    return replace(topic, configs=configs | {"segment.bytes": "1024", "retention.ms": FOR_EVER})
 
 
 def _compacted(chance: random.Random, profile: Profile, topic: TopicPlan) -> TopicPlan:

@@ -72,6 +72,7 @@ class FaultKind(StrEnum):
     RESTART_BEFORE_REQUESTS = "restart a broker before its requests arrive"
     RESTART_UNANSWERED = "restart brokers while producers wait for answers"
     LEAD_ALONE = "let a laggard lead alone, and delete what it lacks"
+    WRONG_CLOCK = "set a clock wrong by a month"
 
     CUT_FROM_ETCD = "cut the controller off from etcd"
     SLOW_ETCD = "slow the way to etcd"
@@ -119,6 +120,7 @@ CONTRIVED = (
     *SEVERAL_CONTROLLERS,
     *STORES,
     FaultKind.LEAD_ALONE,
+    FaultKind.WRONG_CLOCK,
     FaultKind.NO_DESCRIPTORS,
     FaultKind.DENIED,
 )  # for what hardly ever comes by itself
@@ -144,6 +146,7 @@ class Profile:
     unclean: float = 0.0  # how many topics may have unclean elections
     compacted: float = 0.0  # how many topics are
     transactions: float = 0.0  # how many topics have some
+    expiring: float = 0.0  # how many topics delete by time, and nothing that a simulation lives to see expire
     two_disks: float = 0.3  # how many seeds give their brokers two log directories
     controllers: int = 1  # several share an etcd
     permission: bool = False  # brokers and controller have an authorizer, and a stranger tries everything
@@ -241,6 +244,15 @@ PROFILES: dict[str, Profile] = {
             "laggards",
             "replicas that lag lead, and nobody hears of it; records that they lack are deleted",
             _at(15.0, FaultKind.LEAD_ALONE) | _at(3.0, FaultKind.DELETE_RECORDS_WHILE_DOWN, FaultKind.KILL),
+        ),
+        Profile(
+            "clocks",
+            "a clock, a broker's or the controller's, that is wrong by a month for a while",
+            _at(20.0, FaultKind.WRONG_CLOCK)
+            | _at(2.0, FaultKind.KILL, FaultKind.RESTART, FaultKind.HAND_ROUND, FaultKind.KILL_CONTROLLER)
+            | _at(1.0, FaultKind.PAUSE, FaultKind.ISOLATE_FROM_CONTROLLER, FaultKind.REASSIGN),
+            expiring=1.0,
+            compacted=0.3,
         ),
         Profile(
             "many",

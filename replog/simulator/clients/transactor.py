@@ -153,8 +153,11 @@ class _Request:
         if (log.epochs.latest_epoch or 0) > epoch or not log.settled:
             return None
         try:
-            now_ms, wall_ms = manager.clock.monotonic_ms(), manager.clock.wall_ms()
-            info = log.append_as_leader(self._records, leader_epoch=epoch, now_ms=wall_ms, origin=self._origin)
+            now_ms = manager.clock.monotonic_ms()
+            wall_ms, apart_ms = manager.time.of_append(now_ms)
+            info = log.append_as_leader(
+                self._records, leader_epoch=epoch, now_ms=wall_ms, apart_ms=apart_ms, origin=self._origin
+            )
             manager.touched(self._tp, leader.advance_high_watermark(now_ms))
         except ReplogError:
             return None

@@ -9,6 +9,7 @@ from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import FaultKind
 
 START_TIMEOUT_S = 5.0
+MONTH_MS = 30 * 86_400_000
 
 
 @deed(FaultKind.KILL, FaultKind.RESTART)
@@ -113,6 +114,18 @@ async def clock_jump(n: Nemesis, kind: FaultKind) -> None:
     jump_ms = n.chance.choice((-1, 1)) * n.chance.choice((500, 60_000, 86_400_000))
     n.begin(kind, broker=member.name, jump_ms=jump_ms)
     member.clock.jump(jump_ms)
+
+
+@deed(FaultKind.WRONG_CLOCK)
+async def wrong_clock(n: Nemesis, kind: FaultKind) -> None:
+    """One at a time: where two are wrong alike, nobody can know."""
+    hosts = [*n.cluster.members.values(), *n.cluster.controller_members]
+    if any(abs(host.clock.skew_ms) > MONTH_MS // 2 for host in hosts):
+        raise NotNow
+    host, by_ms = n.chance.choice(hosts), n.chance.choice((-MONTH_MS, MONTH_MS))
+    await n.lasting(
+        kind, partial(host.clock.jump, by_ms), partial(host.clock.jump, -by_ms), host=host.name, by_ms=by_ms
+    )
 
 
 @deed(FaultKind.DELETE_RECORDS_WHILE_DOWN)

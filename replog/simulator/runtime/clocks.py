@@ -12,7 +12,7 @@ class ProcessClock:
         self._loop = loop
         self._offset_ms = offset_ms
         self._rate = rate
-        self._skew_ms = skew_ms
+        self.skew_ms = skew_ms
 
     def monotonic_ms(self) -> int:
         return self._offset_ms + int(self._loop.time() * 1000 * self._rate)
@@ -21,8 +21,8 @@ class ProcessClock:
         return self._offset_ms / 1000 + self._loop.time() * self._rate
 
     def wall_ms(self) -> int:
-        return WALL_START_MS + self._skew_ms + int(self._loop.time() * 1000 * self._rate)
+        return WALL_START_MS + self.skew_ms + int(self._loop.time() * 1000 * self._rate)
 
     def jump(self, by_ms: int) -> None:
         """Set the wall clock forward or back."""
-        self._skew_ms += by_ms
+        self.skew_ms += by_ms

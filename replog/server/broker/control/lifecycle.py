@@ -150,7 +150,7 @@ class BrokerLifecycle:
             want_fence=self.standing.want_fence, want_shutdown=self.standing.want_shutdown
         )
         interval_s = self.standing.interval_ms / 1000
-        question_ms = self._time.question_ms()
+        question_ms = self._time.clock.monotonic_ms()
         try:
             response = await self._channel.call(methods.Controller["heartbeat"], request, interval_s * 2)
         except ReplogError as error:
@@ -204,7 +204,7 @@ class BrokerLifecycle:
             want_fence=want_fence,
             want_shutdown=want_shutdown,
             known=self._known.message,
-            wall_ms=self._time.wall_ms(),
+            wall_ms=self._time.clock.wall_ms(),
             offline=[  # once the controller has acted on these come the next
                 pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition)
                 for tp, topic_id in islice(self._offline_replicas(), MAX_OFFLINE_PER_REQUEST)

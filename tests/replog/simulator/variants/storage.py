@@ -15,6 +15,7 @@ from replog.log.formats.checkpoint import OffsetCheckpoint
 from replog.log.log import Log
 from replog.log.producers.recovery import LoadingProducers
 from replog.log.producers.state import ProducerStateManager
+from replog.server.trusted_time import TrustedTime
 from tests.replog.simulator.variants.variant import Variant
 
 _load = LogDirectory.load
@@ -134,5 +135,6 @@ VARIANTS = [
         (Log, "promised_offset", property(lambda self: self.log_end_offset)),
         (Log, "ask_for_flush", lambda self: None),
     ),
+    Variant("any-clock-deletes", "clocks", (TrustedTime, "may_delete_ms", lambda self: self.clock.wall_ms())),
     Variant("producers-forgotten", "stragglers", (LoadingProducers, "finish", _no_producers)),
 ]
