@@ -15,8 +15,9 @@ from replog.client.records import BatchBuilder, decode
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import BatchHeader, iterate_batches
 from replog.log.offsets import Buffer, Isolation
+from replog.rpc.methods import Log
 from replog.topic import TopicPartition
-from tests.replog.client.losing import loses_acknowledgements
+from tests.replog.client.losing import LosingTransport, loses_acknowledgements
 from tests.replog.server.broker.conftest import InProcessCluster, eventually
 
 TP = TopicPartition("t", 0)
@@ -278,6 +279,26 @@ async def test_a_batch_given_up_before_it_is_appended_leaves_a_hole_and_the_rest
         assert [(await delivery).offset for delivery in [*behind, *later]] == [1, 2, 3]
     assert in_log(cluster) == [b"first", b"b", b"c", b"d"]
     assert [epoch for epoch, _ in producers(cluster)] == [0, 1, 1, 1]
+
+
+async def test_a_batch_given_up_while_its_first_answer_is_out_may_be_appended(cluster, one_broker):
+    """Nothing has failed yet: only that the answer is out says so."""
+    holding, told = False, asyncio.Event()
+    transport = LosingTransport(
+        lambda method: holding and method is Log["produce"], lambda: asyncio.wait_for(told.wait(), 60)
+    )
+    async with Producer(one_broker, transport=transport, delivery_timeout_ms=4000) as producer:
+        await (await producer.send("t", b"first"))
+        holding = True
+        (given_up,) = await five_under_way(producer, b"a")
+        await eventually(lambda: transport.lost == 1)
+        with pytest.raises(DeliveryFailed) as failed:
+            await given_up
+        assert in_log(cluster) == [b"first", b"a"]
+        assert failed.value.may_be_appended
+        holding = False
+        told.set()
+        assert (await (await producer.send("t", b"later"))).offset == 2
 
 
 async def test_a_batch_given_up_after_it_was_appended_is_not_doubled_nor_are_those_behind_it(cluster, one_broker):
