@@ -280,8 +280,9 @@ class PartitionFollower:
         note = None
         if log_end < high_watermark_before:
             note = (
-                f"truncated to {log_end}, below the high watermark {high_watermark_before}: committed records are "
-                "gone, through an unclean election or a lost unflushed suffix"
+                f"truncated to {log_end}, {high_watermark_before - log_end} records below the high watermark "
+                f"{high_watermark_before}: committed records are gone here, because a replica without them was elected "
+                "(an unclean election), or through a lost unflushed suffix"
             )
         changed = self.log.high_watermark != high_watermark_before
         return FollowerProgress(truncated_to=log_end, bounds_moved=changed, note=note, alarm=note is not None)

@@ -133,6 +133,7 @@ LogDirs = Annotated[
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_LONG)]
 ByteCount = Annotated[int, Field(ge=0, le=MAX_INT)]
+RecoveryStrategy = Literal["NONE", "BALANCED", "AGGRESSIVE"]
 ReplicaList = Annotated[str, AfterValidator(_replica_list)]  # `*`, or partition:broker, separated by commas
 
 
@@ -164,7 +165,8 @@ class TopicConfig(Settings):
     flush_messages: Annotated[int, Field(ge=1, le=MAX_LONG)] = MAX_LONG
     flush_ms: Milliseconds = MAX_LONG
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
-    unclean_leader_election_enable: bool = False  # an unclean leader may miss committed records (CT-8)
+    unclean_leader_election_enable: bool = False  # true is AGGRESSIVE below
+    unclean_recovery_strategy: RecoveryStrategy = "BALANCED"  # where nobody alive is known to be complete (CT-31)
     leader_replication_throttled_replicas: ReplicaList = ""  # leaders that hold followers back (FE-23)
     follower_replication_throttled_replicas: ReplicaList = ""  # followers that hold themselves back (FT-6)
 
@@ -378,7 +380,8 @@ class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, Metri
     auto_leader_rebalance_enable: bool = True  # CT-12
     leader_imbalance_check_interval_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 300
     unclean_leader_election_enable: bool = False  # of topics that do not say
-    unclean_leader_election_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 300_000
+    unclean_recovery_strategy: RecoveryStrategy = "BALANCED"  # of topics that do not say
+    unclean_leader_election_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 1000
 
     @property
     def bound(self) -> Listener:

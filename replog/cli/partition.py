@@ -13,6 +13,7 @@ from replog.cli.cluster_description import LOG_DIRS, log_dir_row
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.cli.reassign import reassign
 from replog.cli.throttles import by_hand
+from replog.cli.vacancies import at_stake, log_ends_of
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode, ReplogError
@@ -48,9 +49,10 @@ def elect(
     `preferred` gives leadership back to the first of a partition's replicas if that is alive and in sync. Nothing can
     be lost by it. The controller does the same by itself every `leader.imbalance.check.interval.seconds`.
 
-    `unclean` is for partitions without a leader whose in-sync and eligible replicas (isr, elr) will not come back. A
-    live replica becomes the leader that may miss acknowledged records, and those are lost for good, even if a broker
-    that has them returns. The command asks before it does so.
+    `unclean` is for partitions without a leader whose in-sync and eligible replicas (isr, elr) will not come back. The
+    live replica with the newest leader epoch, and of these with the longest log, becomes the leader. Acknowledged
+    records that it lacks are lost for good, even if a broker that has them returns. The command shows what each replica
+    has, and asks.
 
     Exit status 1 if an election was refused; a leader that is there already is no problem.
 
@@ -68,7 +70,7 @@ def elect(
         described = _described(bootstrap, topic)
         chosen = list(described) if chosen is None else chosen
         if kind == "unclean":
-            chosen = _confirmed(described, chosen, yes)
+            chosen = _confirmed(bootstrap, described, chosen, yes)
     results = ask(bootstrap, lambda admin: admin.elect_leaders(ElectionType(kind), chosen))
     rows = [
         {
@@ -97,24 +99,26 @@ def _described(bootstrap: str | None, topic: str | None) -> dict[Any, Any]:
     return ask(bootstrap, described)
 
 
-def _confirmed(described: dict[Any, Any], chosen: list[Any], yes: bool) -> list[Any]:
+def _confirmed(bootstrap: str | None, described: dict[Any, Any], chosen: list[Any], yes: bool) -> list[Any]:
     """Those of `chosen` that have no leader, once it has been agreed to what that may cost."""
-
     if unknown := [tp for tp in chosen if tp not in described]:
         raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {unknown[0]}")
     leaderless = [tp for tp in chosen if described[tp].leader < 0]
     if not leaderless:
         note("every partition asked for has a leader")
+    log_ends = ask(bootstrap, lambda admin: log_ends_of(admin, leaderless))
     for tp in leaderless:
         complete = " or ".join(map(str, described[tp].isr or described[tp].elr))
         instead = f"start broker {complete} instead if possible: it has all acknowledged records"
         note(f"{tp} has no leader; {instead if complete else 'no replica is known to have all acknowledged records'}")
+        if tp in log_ends:
+            note(at_stake(log_ends[tp]))
     if leaderless and not yes:
         if not sys.stdin.isatty():
             raise ReplogError(
                 ErrorCode.INVALID_REQUEST, "an unclean election may lose acknowledged records; add --yes to accept that"
             )
-        if not typer.confirm("Elect any live replica? Records that it does not have are lost for good.", err=True):
+        if not typer.confirm("Elect these? Records that they do not have are lost for good.", err=True):
             note("nothing was done")
             raise typer.Exit(PROBLEM_FOUND)
     return leaderless

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,15 +19,18 @@ from replog.cli.options import (
     settings_line,
 )
 from replog.cli.throttles import by_hand, throttles
+from replog.cli.vacancies import how_far, log_ends_of
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.properties import MAX_INT
+from replog.topic import TopicPartition
 
 if TYPE_CHECKING:
     from replog.client import PartitionDescription, TopicDescription
 
 app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Create, list, describe, alter and delete topics.")
 
+MAX_WAITING_SHOWN = 20  # partitions that wait to hear how far replicas go
 PASSING = ("adding", "removing", "throttle")  # columns that are shown while they say something
 
 TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters, digits, '.', '_' and '-'; 1 to 249.")]
@@ -124,11 +128,13 @@ def describe(
     chosen = under_replicated, unavailable, under_min_isr, at_min_isr
     conditions = [condition for condition, is_chosen in zip(CONDITIONS, chosen, strict=True) if is_chosen]
 
-    async def described(admin: Any) -> tuple[Any, Any]:
+    async def described(admin: Any) -> tuple[Any, Any, Any]:
         topics = [await admin.describe_topic(topic)] if topic is not None else await admin.describe_topics()
-        return topics, (await admin.describe_cluster()).brokers
+        waiting = [TopicPartition(t.topic, p.partition) for t in topics for p in t.partitions if p.is_uncertain]
+        log_ends = await log_ends_of(admin, waiting)
+        return topics, (await admin.describe_cluster()).brokers, log_ends
 
-    topics, brokers = ask(bootstrap, described)
+    topics, brokers, log_ends = ask(bootstrap, described)
     rows = partition_rows(topics, conditions)
     if topic is not None:
         note(f"topic {topic}, id {topics[0].topic_id.hex()}, {settings_line(topics[0].configs)}")
@@ -139,6 +145,11 @@ def describe(
     if rows or output is Format.JSON:
         usual = [name for name in rows[0] if name not in PASSING or any(row[name] for row in rows)] if rows else []
         print_rows(rows, {name: name.replace("_", " ") for name in usual}, output)
+    for tp, known in islice(log_ends.items(), MAX_WAITING_SHOWN):
+        note(f"{tp} waits until it is known how far its replicas go (unclean.recovery.strategy={known.strategy}):")
+        note("\n".join(map(how_far, known.replicas)))
+    if len(log_ends) > MAX_WAITING_SHOWN:
+        note(f"… and {len(log_ends) - MAX_WAITING_SHOWN} more partitions wait so")
     if conditions and rows:
         raise typer.Exit(PROBLEM_FOUND)
 

@@ -63,6 +63,11 @@ class PartitionDescription:
     throttle: int = 0  # of that reassignment, bytes a second; 0: none
 
     @property
+    def is_uncertain(self) -> bool:
+        """No replica is known to have all acknowledged records: all are asked how far they go (CT-30)."""
+        return self.leader < 0 and not self.isr and not self.elr
+
+    @property
     def out_of_sync(self) -> tuple[int, ...]:
         return out_of_sync(self.replicas, self.isr, self.adding_replicas)
 
@@ -81,13 +86,41 @@ class TopicDescription:
 
 class ElectionType(StrEnum):
     PREFERRED = "preferred"  # the first replica, if it is in sync
-    UNCLEAN = "unclean"  # any live replica where there is no leader: committed records may be lost
+    UNCLEAN = "unclean"  # the live replica that goes furthest, where nobody leads: committed records may be lost
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
     leader: int  # now; -1: none
     error: ReplogError | None  # why there was no election
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLogEnd:
+    """How far a replica goes in a partition without a leader, as far as its broker has said it (CT-30)."""
+
+    broker_id: int
+    is_live: bool  # it may lead now
+    last_epoch: int | None  # -1: it has no records; None: not known
+    end_offset: int | None
+    had_everything: bool = False  # until it stopped uncleanly
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnds:
+    """Of one partition without a leader. `strategy`: its topic's unclean.recovery.strategy, as it holds (CT-31)."""
+
+    strategy: str
+    replicas: tuple[ReplicaLogEnd, ...]
+
+    @property
+    def furthest(self) -> ReplicaLogEnd | None:
+        """Of the live ones, who would be elected on request."""
+        return max(
+            (replica for replica in self.replicas if replica.is_live and replica.end_offset is not None),
+            key=lambda replica: (replica.had_everything, replica.last_epoch, replica.end_offset),
+            default=None,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from replog.client.arguments import Partition
 from replog.client.blocking import Blocking, BlockingDelivery, outcomes
 from replog.client.consuming.consumer import Consumer, IsolationLevel
 from replog.client.counts import Counts
-from replog.client.descriptions import BrokerReplicas, ClusterDescription, ElectionResult, ElectionType, LogDirDescription, PartitionChanges, PartitionReassignment, TopicDescription
+from replog.client.descriptions import BrokerReplicas, ClusterDescription, ElectionResult, ElectionType, LogDirDescription, LogEnds, PartitionChanges, PartitionReassignment, TopicDescription
 from replog.client.offsets import OffsetAndTimestamp
 from replog.client.producing.accumulator import RecordMetadata
 from replog.client.producing.producer import Partitioner, Producer
@@ -144,6 +144,9 @@ class SyncAdmin(Blocking[Admin], of=Admin):
 
     def elect_leaders(self, kind: ElectionType, partitions: Sequence[TopicPartition] | None=None) -> dict[TopicPartition, ElectionResult]:
         return self._run(lambda: self._client.elect_leaders(kind, partitions))
+
+    def describe_log_ends(self, partitions: Sequence[TopicPartition]=()) -> dict[TopicPartition, LogEnds]:
+        return self._run(lambda: self._client.describe_log_ends(partitions))
 
     def alter_partition_reassignments(self, targets: Mapping[TopicPartition, Sequence[int] | None], throttle: int=0) -> dict[TopicPartition, ReplogError | None]:
         return self._run(lambda: self._client.alter_partition_reassignments(targets, throttle))

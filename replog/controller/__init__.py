@@ -7,6 +7,7 @@
 | brokers register, and send heartbeats (CT-1 to CT-6) | `registration.py`, `broker_lifecycle.py` |
 | which of them have joined, and which are forgotten | `membership.py` |
 | what broker events change in partitions | `broker_events.py` |
+| who leads where nobody is known to have everything (CT-30, CT-31) | `evidence.py` |
 | who leads (CT-8); elections on request (CT-11, CT-12) | `elections.py`, `leader_elections.py` |
 | leaders' ISR proposals (§6.4), and leaders that resign (CT-22) | `alter_partition.py`, `resignations.py` |
 | topics and where their replicas go (CT-18 to CT-20) | `topics.py`, `placement.py` |

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from replog.config import topic_config
-from replog.controller.elections import Situation, elect, remove_from_isr
+from replog.controller.elections import Situation, Strategy, elect, remove_from_isr
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_HEIRS, NO_LEADER, BrokerRegistration, PartitionState
@@ -15,6 +15,7 @@ from replog.topic import TopicPartition
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+UNCLEAN_RECOVERY_STRATEGY = "unclean.recovery.strategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Rules:
 
     min_insync_replicas: int  # of topics without their own setting
     eligible_leader_replicas: bool = True
-    unclean_leader_election: bool = False  # of topics without their own setting
+    strategy: Strategy = Strategy.BALANCED  # of topics without their own setting
 
 
 def active_brokers(image: MetadataImage) -> frozenset[int]:
@@ -37,9 +38,19 @@ def situation(image: MetadataImage, rules: Rules, topic: str, active: frozenset[
 
 def situation_under(configs: Mapping[str, str], rules: Rules, active: frozenset[int]) -> Situation:
     """The situation of a topic with these settings."""
-    said = topic_config("", configs).unclean_leader_election_enable
-    unclean = said if UNCLEAN_LEADER_ELECTION in configs else rules.unclean_leader_election
-    return Situation(active, min_insync_replicas(configs, rules), rules.eligible_leader_replicas, unclean)
+    strategy = recovery_strategy(configs, rules.strategy)
+    return Situation(active, min_insync_replicas(configs, rules), rules.eligible_leader_replicas, strategy)
+
+
+def recovery_strategy(configs: Mapping[str, str], default: Strategy) -> Strategy:
+    """Of a topic with these settings: unclean.leader.election.enable=true is AGGRESSIVE, and its own false is not
+    (CT-31)."""
+    said = topic_config("", configs)
+    if UNCLEAN_LEADER_ELECTION in configs and said.unclean_leader_election_enable:
+        return Strategy.AGGRESSIVE
+    if UNCLEAN_RECOVERY_STRATEGY in configs:
+        return Strategy(said.unclean_recovery_strategy)
+    return Strategy.BALANCED if UNCLEAN_LEADER_ELECTION in configs and default is Strategy.AGGRESSIVE else default
 
 
 def min_insync_replicas(configs: Mapping[str, str], rules: Rules) -> int:
@@ -67,16 +78,25 @@ def begin_controlled_shutdown(
     yield from _remove(image, rules, broker.broker_id)
 
 
-def restart(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool) -> Iterator[Change | None]:
-    """The partitions' part of a new incarnation: as fencing; after an unclean stop out of every ELR too (ISR-18)."""
-    return _remove(image, rules, broker_id, unclean=unclean and rules.eligible_leader_replicas)
+def restart(
+    image: MetadataImage,
+    rules: Rules,
+    broker_id: int,
+    *,
+    unclean: bool,
+    missing: Set[TopicPartition] = frozenset(),
+) -> Iterator[Change | None]:
+    """The partitions' part of a new incarnation: as fencing; after an unclean stop out of every ELR too (ISR-18). The
+    broker has nothing of those `missing` (CT-29)."""
+    unclean = unclean and rules.eligible_leader_replicas
+    return _remove(image, rules, broker_id, unclean=unclean, missing=missing)
 
 
 def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Iterator[Change | None]:
     """The broker may lead again: elections where there is no leader. It joins no ISR by this (§9.2)."""
     active = active_brokers(image) | {broker.broker_id}
 
-    def change(state: PartitionState, now: Situation) -> PartitionState:
+    def change(_: TopicPartition, state: PartitionState, now: Situation) -> PartitionState:
         return elect(state, now) if broker.broker_id in state.replicas else state
 
     yield _registered(replace(broker, fenced=False, in_controlled_shutdown=False, joined=True))
@@ -97,14 +117,14 @@ def lose_replicas(
         rules,
         active_brokers(image) - {broker_id},
         named,
-        lambda state, now: remove_from_isr(state, broker_id, now, unclean=rules.eligible_leader_replicas),
+        lambda _, state, now: remove_from_isr(state, broker_id, now, gone=True),
     )
 
 
 def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[int]) -> Iterator[Change | None]:
     """`broker_id` does not hear those brokers: out of the ISRs that they lead, where enough members stay (CT-23)."""
 
-    def change(state: PartitionState, now: Situation) -> PartitionState:
+    def change(_: TopicPartition, state: PartitionState, now: Situation) -> PartitionState:
         follows = state.leader in unheard and broker_id in state.isr
         enough = max(LEAST_HEIRS, min(now.min_insync_replicas, len(state.replicas)))
         return remove_from_isr(state, broker_id, now) if follows and len(state.isr) > enough else state
@@ -116,13 +136,20 @@ def _registered(broker: BrokerRegistration) -> Change:
     return Change("broker", broker.broker_id, broker)
 
 
-def _remove(image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool = False) -> Iterator[Change | None]:
+def _remove(
+    image: MetadataImage,
+    rules: Rules,
+    broker_id: int,
+    *,
+    unclean: bool = False,
+    missing: Set[TopicPartition] = frozenset(),
+) -> Iterator[Change | None]:
     return _changes(
         image,
         rules,
         active_brokers(image) - {broker_id},
         image.index.on_broker(broker_id),
-        lambda state, now: remove_from_isr(state, broker_id, now, unclean=unclean),
+        lambda tp, state, now: remove_from_isr(state, broker_id, now, unclean=unclean, gone=tp in missing),
     )
 
 
@@ -131,7 +158,7 @@ def _changes(
     rules: Rules,
     active: frozenset[int],
     candidates: Iterable[TopicPartition],
-    change: Callable[[PartitionState, Situation], PartitionState],
+    change: Callable[[TopicPartition, PartitionState, Situation], PartitionState],
 ) -> Iterator[Change | None]:
     """For each of `candidates`, the change that `change` makes; None if it makes none."""
     situations: dict[str, Situation] = {}
@@ -139,5 +166,5 @@ def _changes(
         if tp.topic not in situations:
             situations[tp.topic] = situation(image, rules, tp.topic, active)
         state = image.partitions[tp]
-        changed = change(state, situations[tp.topic])
+        changed = change(tp, state, situations[tp.topic])
         yield None if changed is state else Change("partition", tp, changed, image.topics[tp.topic].topic_id)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from replog.controller.evidence import Report
 from replog.metadata.incarnation import Claim
 from replog.metadata.values import BrokerRegistration
 from replog.topic import TopicPartition
@@ -20,6 +21,7 @@ class Heartbeat(NamedTuple):
     want_fence: bool = False
     want_shutdown: bool = False
     offline: tuple[tuple[TopicPartition, bytes], ...] = ()  # replicas whose disk failed, with their topics' ids (CT-27)
+    log_ends: tuple[Report, ...] | None = None  # of replicas without a leader; None: it never says (CT-30)
 
 
 class HeartbeatAnswer(NamedTuple):

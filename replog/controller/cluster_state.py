@@ -32,7 +32,8 @@ from replog.controller.broker_lifecycle import (
     next_state,
 )
 from replog.controller.decision import Decision
-from replog.controller.elections import Election, was_unclean
+from replog.controller.elections import Election, Strategy, was_unclean
+from replog.controller.evidence import Evidence, KnownLogEnds
 from replog.controller.membership import has_joined, never_joined
 from replog.controller.placement import Chance
 from replog.controller.resignations import Resignations, heirs
@@ -45,7 +46,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.incarnation import Claim, is_same
 from replog.metadata.lineage import HISTORY_ID_SIZE, begin, continues
 from replog.metadata.standing_audit import StandingAudit
-from replog.metadata.values import BrokerRegistration, PartitionState
+from replog.metadata.values import NO_LEADER, BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
 
 ELECTIONS_AT_ONCE = 500  # bounds one commit of the controller's own elections,
@@ -60,8 +61,13 @@ class ClusterState:
         self._tombstones = Tombstones()
         self._config = config
         self._rules = broker_events.Rules(
-            config.min_insync_replicas, config.eligible_leader_replicas_enable, config.unclean_leader_election_enable
+            config.min_insync_replicas,
+            config.eligible_leader_replicas_enable,
+            Strategy.AGGRESSIVE
+            if config.unclean_leader_election_enable
+            else Strategy(config.unclean_recovery_strategy),
         )
+        self.evidence = Evidence()
         self.sessions = BrokerSessions(config.broker_session_timeout_ms)
         self.resignations = Resignations()
         self._chance = chance
@@ -142,6 +148,7 @@ class ClusterState:
             raise ReplogError(ErrorCode.INVALID_REQUEST, f"metadata version {applied} of broker {broker.broker_id} < 0")
         self.check_version_known(applied)
         self.sessions.touch(broker.broker_id, now_ms, applied)
+        self.evidence.hear(self.image, broker, request.log_ends, now_ms)
         caught_up = applied >= broker.broker_epoch  # CT-4
         current = control_state(broker)
         following = next_state(
@@ -244,16 +251,34 @@ class ClusterState:
         changes = leader_elections.rebalance(self.image, self._rules, ELECTIONS_AT_ONCE)
         return Decision(changes, len(changes))
 
-    def retry_unclean_elections(self) -> Decision[int]:
-        """Leaders for partitions whose topics allow unclean ones, a bounded number; answers how many (CT-12)."""
-        changes = leader_elections.retry_unclean(self.image, self._rules, ELECTIONS_AT_ONCE)
-        return Decision(changes, len(changes))
+    def recover(self, now_ms: int) -> Decision[int]:
+        """Leaders by evidence (CT-12, CT-30), where one session has been time enough to come, or all have."""
+        self.evidence.forget_led(self.image)
+        if not self.image.index.led_by(NO_LEADER):
+            return Decision([], 0)
+        patience_ms = self.sessions.timeout_ms
+        return Decision(leader_elections.recover(self.image, self._rules, self.evidence, now_ms, patience_ms), 0)
+
+    def log_ends(self, tp: TopicPartition) -> KnownLogEnds | None:
+        """What is known of the replicas of a partition without a leader; None: it has one, or is not there."""
+        state = self.image.partitions.get(tp)
+        if state is None or state.leader != NO_LEADER:
+            return None
+        now = broker_events.situation(self.image, self._rules, tp.topic, broker_events.active_brokers(self.image))
+        answers = self.evidence.answers(self.image, tp)
+        replicas = [(replica, replica in now.active, answers.log_ends.get(replica)) for replica in state.replicas]
+        return KnownLogEnds(now.strategy, replicas, state.last_known_elr, answers.mute)
+
+    def is_told(self, tp: TopicPartition) -> bool:
+        """Whether it is no use to wait for more of `log_ends`."""
+        known = self.log_ends(tp)
+        return known is None or known.is_complete
 
     def elect_leaders(
         self, election: Election, partitions: Iterable[TopicPartition]
     ) -> Decision[list[leader_elections.Elected]]:
         """CT-11, each partition by itself."""
-        return leader_elections.elect_leaders(self.image, self._rules, election, partitions)
+        return leader_elections.elect_leaders(self.image, self._rules, self.evidence, election, partitions)
 
     def unclean_elections(self, changes: Iterable[Change]) -> list[tuple[TopicPartition, int]]:
         """Which of `changes`, not yet applied, give a partition a leader that may miss committed records."""

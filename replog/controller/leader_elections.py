@@ -1,11 +1,12 @@
 """Elections on request (CT-11), and those that the controller holds by itself (CT-12). Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from replog.controller.broker_events import Rules, active_brokers, situation
 from replog.controller.decision import Decision
-from replog.controller.elections import Election, elect
+from replog.controller.elections import Election, Situation, elect
+from replog.controller.evidence import Evidence, leader_by_evidence, leader_on_request
 from replog.controller.partition_changes import PartitionChanges
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
@@ -22,7 +23,7 @@ class Elected(NamedTuple):
 
 
 def elect_leaders(
-    image: MetadataImage, rules: Rules, election: Election, partitions: Iterable[TopicPartition]
+    image: MetadataImage, rules: Rules, evidence: Evidence, election: Election, partitions: Iterable[TopicPartition]
 ) -> Decision[list[Elected]]:
     """Hold an election, PREFERRED or UNCLEAN, for each partition; one result each, in their order."""
     active = active_brokers(image)
@@ -34,8 +35,11 @@ def elect_leaders(
         try:
             before = changes.get(tp)
             leader = before.leader
-            after = elect(before, situation(image, rules, tp.topic, active), election)
-            _check(tp, before, after, election)
+            now, by_evidence = situation(image, rules, tp.topic, active), NO_LEADER
+            if election is Election.UNCLEAN and before.leader == NO_LEADER:
+                by_evidence = leader_on_request(before, now, evidence.answers(image, tp))
+            after = elect(before, now, election, by_evidence)
+            _check(tp, before, after, election, now)
             changes.put(tp, after)
             leader = after.leader
         except ReplogError as refused:
@@ -44,7 +48,9 @@ def elect_leaders(
     return Decision(changes.made, results)
 
 
-def _check(tp: TopicPartition, before: PartitionState, after: PartitionState, election: Election) -> None:
+def _check(
+    tp: TopicPartition, before: PartitionState, after: PartitionState, election: Election, now: Situation
+) -> None:
     """Raises if there can be no such election (CT-11)."""
     if election is Election.PREFERRED and before.leader == before.replicas[0]:
         raise ReplogError(ErrorCode.ELECTION_NOT_NEEDED, f"{tp} is led by its preferred replica, {before.leader}")
@@ -57,9 +63,12 @@ def _check(tp: TopicPartition, before: PartitionState, after: PartitionState, el
                 f"{tp}'s preferred replica, {before.replicas[0]}, is not alive and in sync "
                 f"(in sync: {list(before.isr) or 'none'}); start it, or wait until it has caught up",
             )
+        live = [replica for replica in before.replicas if replica in now.active]
         raise ReplogError(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-            f"none of {tp}'s replicas {list(before.replicas)} is alive; start one of these brokers",
+            f"none of {tp}'s live replicas {live} has said how far its log goes; try again, and look for a failed disk"
+            if live
+            else f"none of {tp}'s replicas {list(before.replicas)} is alive; start one of these brokers",
         )
 
 
@@ -67,21 +76,23 @@ def rebalance(image: MetadataImage, rules: Rules, limit: int) -> list[Change]:
     """Give leadership back to preferred replicas that can take it, at most `limit` at a time (CT-12)."""
     states = ((tp, image.partitions[tp]) for tp in image.index.displaced)
     candidates = [tp for tp, state in states if state.replicas[0] in state.isr]
-    return _hold(image, rules, Election.PREFERRED, candidates, limit)
-
-
-def retry_unclean(image: MetadataImage, rules: Rules, limit: int) -> list[Change]:
-    """Elections for partitions without a leader whose topic allows unclean ones, at most `limit` at a time (CT-12)."""
-    return _hold(image, rules, Election.ONLINE, image.index.led_by(NO_LEADER), limit)
-
-
-def _hold(
-    image: MetadataImage, rules: Rules, election: Election, candidates: Iterable[TopicPartition], limit: int
-) -> list[Change]:
     active = active_brokers(image)
     changes = PartitionChanges(image)
     for tp in candidates:
-        changes.put(tp, elect(changes.get(tp), situation(image, rules, tp.topic, active), election))
+        changes.put(tp, elect(changes.get(tp), situation(image, rules, tp.topic, active), Election.PREFERRED))
         if len(changes.made) == limit:
             break
     return changes.made
+
+
+def recover(
+    image: MetadataImage, rules: Rules, evidence: Evidence, now_ms: int, patience_ms: int
+) -> Iterator[Change | None]:
+    """Elections by evidence, wherever there is enough of it (CT-12, CT-30). Each change is made when it is taken, as in
+    `broker_events`."""
+    active = active_brokers(image)
+    for tp in image.index.led_by(NO_LEADER):
+        state, now = image.partitions[tp], situation(image, rules, tp.topic, active)
+        leader = leader_by_evidence(state, now, evidence.answers(image, tp), now_ms, patience_ms)
+        changed = elect(state, now, by_evidence=leader)
+        yield None if changed is state else Change("partition", tp, changed, image.topics[tp.topic].topic_id)

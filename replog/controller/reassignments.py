@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from replog.controller.broker_events import Rules, active_brokers, situation
 from replog.controller.decision import Decision
-from replog.controller.elections import Situation, in_order, settle, was_unclean
+from replog.controller.elections import Situation, Strategy, in_order, settle
 from replog.controller.membership import has_joined
 from replog.controller.partition_changes import PartitionChanges
 from replog.errors import ErrorCode, ReplogError
@@ -84,7 +84,8 @@ def start(state: PartitionState, target: tuple[int, ...], situation: Situation, 
 
 def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> PartitionState:
     """CT-16. Raises NO_REASSIGNMENT_IN_PROGRESS. Raises INVALID_REPLICA_ASSIGNMENT if only replicas that it would drop
-    have all committed records, unless the topic allows unclean elections and one of the others is alive.
+    have all committed records, unless the topic's recovery is AGGRESSIVE and one of the others is alive: then these
+    say how far they go, and one leads (CT-31).
     """
     if not state.reassigning:
         raise ReplogError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{tp}: no reassignment is in progress")
@@ -93,8 +94,8 @@ def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> P
     wanted = replace(state, replicas=replicas, isr=isr, adding=(), removing=(), throttle=0)
     after = settle(state, wanted, situation)
     loses_all = not (isr or (elr and not state.isr))
-    refused = after.leader == NO_LEADER or (was_unclean(state, after) and not situation.unclean_leader_election)
-    if loses_all and refused:
+    may_lose = situation.strategy is Strategy.AGGRESSIVE and not situation.active.isdisjoint(replicas)
+    if loses_all and after.leader == NO_LEADER and not may_lose:
         raise _invalid(
             f"{tp}: of the replicas that would stay, {list(replicas)}, none is in sync, so cancelling needs an unclean "
             "election; wait until one is, or allow it with unclean.leader.election.enable=true while one is alive"

@@ -1,5 +1,6 @@
 """A broker process registers (CT-1, ISR-18). Pure."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from replog.addresses import check_address
@@ -14,6 +15,7 @@ from replog.metadata.incarnation import INCARNATION_ID_SIZE, is_same
 from replog.metadata.values import BrokerRegistration
 from replog.properties import MAX_INT
 from replog.release import MAX_VERSION_LENGTH, Release
+from replog.topic import TopicPartition
 
 MAX_BROKERS = 1000
 MAX_RACK_LENGTH = 255
@@ -31,6 +33,7 @@ class Registration(NamedTuple):
     previous_incarnation_id: bytes = b""  # of the process that stopped
     endpoints: tuple[tuple[str, str], ...] = ()  # name and address of its other listeners (D47)
     release: Release = Release()
+    missing: Sequence[tuple[bytes, Sequence[int]]] = ()  # replicas that it lacks: topic ids, and partitions of each
 
 
 def register(image: MetadataImage, rules: Rules, request: Registration, session_left_ms: int) -> Decision[int]:
@@ -67,7 +70,8 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
             )
         changes = [Change("broker", unused[0].broker_id, None)]
     if known is not None:
-        changed = restart(image, rules, request.broker_id, unclean=not _stopped_cleanly(known, request))
+        unclean = not _stopped_cleanly(known, request)
+        changed = restart(image, rules, request.broker_id, unclean=unclean, missing=_missing(image, request))
         changes = [change for change in changed if change is not None]
     broker = BrokerRegistration(
         broker_id=request.broker_id,
@@ -89,6 +93,13 @@ def _stopped_cleanly(known: BrokerRegistration, request: Registration) -> bool:
     release did not; none of its brokers have joined by what their records say."""
     is_it = is_same(known.incarnation_id, request.previous_incarnation_id) or not known.joined
     return is_it and request.previous_broker_epoch == known.broker_epoch
+
+
+def _missing(image: MetadataImage, request: Registration) -> frozenset[TopicPartition]:
+    """CT-29. Topics that are not known here are left out."""
+    names = {topic.topic_id: name for name, topic in image.topics.items()} if request.missing else {}
+    known = ((names[topic_id], numbers) for topic_id, numbers in request.missing if topic_id in names)
+    return frozenset(TopicPartition(name, number) for name, numbers in known for number in numbers)
 
 
 def _again(known: BrokerRegistration, request: Registration) -> int:

@@ -30,6 +30,7 @@ class PartitionState:
     adding: tuple[int, ...] = ()  # of `replicas`: these came since a reassignment began (CT-14)
     removing: tuple[int, ...] = ()  # of `replicas`: these leave when it completes
     throttle: int = 0  # bytes a second that a broker copies to those of `adding`, or sends them, at most; 0: any number
+    last_known_elr: tuple[int, ...] = ()  # had all that was committed until they stopped uncleanly (CT-30)
 
     @property
     def reassigning(self) -> bool:

@@ -78,6 +78,7 @@ ACCESS = {
     "Controller/AlterClientQuotas": Access(operation=Operation.ALTER_CONFIGS),
     "Controller/DescribeClientQuotas": Access(operation=Operation.DESCRIBE_CONFIGS),
     "Controller/ElectLeaders": Access(operation=Operation.ALTER),
+    "Controller/DescribeLogEnds": Access(operation=Operation.DESCRIBE),
     "Controller/AlterPartitionReassignments": Access(operation=Operation.ALTER),
     "Controller/ListPartitionReassignments": Access(operation=Operation.DESCRIBE),
     "Controller/DescribePartitionChanges": Access(operation=Operation.DESCRIBE),

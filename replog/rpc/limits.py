@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
-from replog.listeners import MAX_LISTENERS
 from replog.log.formats.segment_file import MAX_HEADERS
 from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 
@@ -26,7 +25,7 @@ MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker, and topics: as many partitio
 MAX_BATCHES_PER_REQUEST = 250  # of a produce: they are appended in one step, at 30 to 110 us each
 MAX_PARTITIONS_OF_BROKERS = 2000  # in a request of a broker, to its controller or to a leader: it names 500 at most
 MAX_REPLICAS_PER_REQUEST = 100_000  # to the controller: of all partitions that are named
-MAX_OFFLINE_PER_REQUEST = 1000  # replicas, of a heartbeat
+MAX_OFFLINE_PER_REQUEST = 1000  # replicas, of a heartbeat, and log ends
 MAX_ACLS_PER_REQUEST = 1000  # and filters
 MAX_VERIFIED = 1000  # partitions that an audit reports
 MAX_CONFIGS_PER_REQUEST = 100  # to set, and to delete: more than there are
@@ -54,7 +53,7 @@ UNSAID = ConnectionLimits()
 
 LIMITS = {
     # the controller's, for brokers: a cluster has at most 1,000
-    "Controller/RegisterBroker": Limit(1000, 64 * KIB, MAX_LISTENERS),
+    "Controller/RegisterBroker": Limit(1000, MIB, MAX_CLUSTER_PARTITIONS, MAX_CLUSTER_PARTITIONS),  # replicas it lacks
     "Controller/Heartbeat": Limit(2000, 512 * KIB, MAX_OFFLINE_PER_REQUEST),
     "Controller/AlterPartition": Limit(1000, 8 * MIB, MAX_PARTITIONS_OF_BROKERS, MAX_REPLICAS_PER_REQUEST),
     "Controller/AllocateProducerIds": Limit(1000, 64 * KIB),
@@ -69,6 +68,7 @@ LIMITS = {
     "Controller/AlterClientQuotas": Limit(100, MIB, MAX_CONFIGS_PER_REQUEST),
     "Controller/DescribeClientQuotas": Limit(100, 64 * KIB),
     "Controller/ElectLeaders": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS),
+    "Controller/DescribeLogEnds": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS),
     "Controller/AlterPartitionReassignments": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
     "Controller/ListPartitionReassignments": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS),
     "Controller/DescribePartitionChanges": Limit(100, 64 * KIB),

@@ -66,6 +66,7 @@ class FaultKind(StrEnum):
     STALL_DISK = "stall a disk"
     WIPE_DISK = "replace a disk by an empty one"
     FLIP_BIT = "flip a bit of a log"
+    ALL_DOWN_ONE_EMPTY = "take all brokers down, and let one come back empty"
 
     BREAK_UNDER_PROPOSAL = "break the connection that a proposal takes"
     REPEAT_LATE = "repeat requests to the controller late"
@@ -123,6 +124,7 @@ CONTRIVED = (
     FaultKind.WRONG_CLOCK,
     FaultKind.NO_DESCRIPTORS,
     FaultKind.DENIED,
+    FaultKind.ALL_DOWN_ONE_EMPTY,
 )  # for what hardly ever comes by itself
 ANYTHING = tuple(kind for kind in FaultKind if kind not in CONTRIVED)
 
@@ -201,6 +203,12 @@ PROFILES: dict[str, Profile] = {
             "leaders that are not in sync are elected",
             _at(12.0, FaultKind.ELECT_UNCLEAN) | _at(2.0, *UNCLEAN),
             unclean=0.8,
+        ),
+        Profile(
+            "elections",
+            "all brokers go down, and some of them come back with less than others, or with nothing",
+            _at(6.0, FaultKind.ALL_DOWN_ONE_EMPTY, FaultKind.KILL_LEADERS, FaultKind.ISOLATE_FROM_BROKERS)
+            | _at(3.0, FaultKind.KILL, FaultKind.SLOW_FOLLOWER, FaultKind.WIPE_DISK, FaultKind.KILL_CONTROLLER),
         ),
         Profile(
             "power",

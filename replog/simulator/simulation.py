@@ -82,8 +82,12 @@ class Simulation:
             try:
                 self.cluster = SimulatedCluster(kernel, self.plan)
                 self.workload = Workload(kernel, self.plan, self.cluster)
+                given_up = {topic.name for topic in self.plan.topics if topic.unclean}
                 self.checker = Checker(
-                    self.cluster, eligible_leader_replicas=self.plan.eligible_leader_replicas, touched=touched
+                    self.cluster,
+                    eligible_leader_replicas=self.plan.eligible_leader_replicas,
+                    asks_all=lambda topic: topic not in given_up,
+                    touched=touched,
                 )
                 kernel.loop.on_step = self._after_step()
                 story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())

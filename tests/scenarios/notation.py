@@ -125,6 +125,7 @@ _FIELDS = (
     "p",
     "elr",
     "last-known",
+    "had-all",
     "adding",
     "removing",
     "recovering",
@@ -162,6 +163,7 @@ def parse_partition(text: str, old: PartitionState | None = None, hosts: tuple[i
         adding=ids("adding", ()),
         removing=ids("removing", ()),
         throttle=one("throttle", 0),
+        last_known_elr=ids("had-all", ()),
     )
 
 
@@ -173,6 +175,8 @@ def show_partition(state: PartitionState) -> str:
     for name in ("elr", "adding", "removing"):
         if members := getattr(state, name, ()):
             shown += f" {name} {show_set(members)}"
+    if state.last_known_elr:
+        shown += f" had-all {show_set(state.last_known_elr)}"
     if state.last_known_leader != NO_LEADER:
         shown += f" last-known {state.last_known_leader}"
     if state.throttle:

@@ -6,9 +6,11 @@ from replog.client.admin.calls import Calls, error_of, names_of, partition_of
 from replog.client.descriptions import (
     ElectionResult,
     ElectionType,
+    LogEnds,
     PartitionChange,
     PartitionChanges,
     PartitionReassignment,
+    ReplicaLogEnd,
 )
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError
@@ -53,7 +55,8 @@ class Partitions(Calls):
     ) -> dict[TopicPartition, ElectionResult]:
         """Hold an election in each partition; None: in all of the cluster; only those that needed one are returned.
 
-        UNCLEAN where there is no leader makes any live replica the leader, and may lose committed records for good.
+        UNCLEAN where there is no leader makes the live replica that goes furthest the leader, and may lose committed
+        records for good: see `describe_log_ends` first.
         The results' errors are ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and
         UNKNOWN_TOPIC_OR_PARTITION (CT-11).
         """
@@ -62,6 +65,18 @@ class Partitions(Calls):
         )
         response = await self._ask_controller(Controller["elect_leaders"], request)
         return {partition_of(result): ElectionResult(result.leader, error_of(result)) for result in response.partitions}
+
+    async def describe_log_ends(self, partitions: Sequence[TopicPartition] = ()) -> dict[TopicPartition, LogEnds]:
+        """How far the replicas go of those `partitions`, of all if none is named, that have no leader (CT-30).
+
+        Waits some seconds for live brokers that have not said it yet.
+        """
+        request = controller_pb2.DescribeLogEndsRequest(partitions=names_of(partitions), max_bytes=MAX_ANSWER_BYTES)
+        response = await self._ask_controller(Controller["describe_log_ends"], request)
+        return {
+            partition_of(described): LogEnds(described.strategy, tuple(map(_log_end, described.replicas)))
+            for described in response.partitions
+        }
 
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], throttle: int = 0
@@ -112,6 +127,11 @@ class Partitions(Calls):
             if not response.changes:
                 return PartitionChanges(response.kept_since_ms, tuple(changes))
             after_version = response.changes[-1].version
+
+
+def _log_end(known: controller_pb2.KnownLogEnd) -> ReplicaLogEnd:
+    last_epoch, end = (known.last_epoch, known.end_offset) if known.is_known else (None, None)
+    return ReplicaLogEnd(known.broker_id, known.is_live, last_epoch, end, known.had_everything)
 
 
 def _change(told: controller_pb2.PartitionChange) -> PartitionChange:

@@ -40,15 +40,16 @@ async function ask(line) {
 }
 
 function showReplicas(line) {
-  const { replicas, offsets, leader, min, isr, epoch } = line.row;
+  const { replicas, offsets, leader, min, isr, elr, epoch } = line.row;
+  const nobody = isr.length + elr.length ? "no leader" : "no leader, and no replica is known to have everything: it waits until all have said how far they go";
   const end = offsets[leader]?.[2];
   const rows = replicas.map((broker) => {
     const [start, watermark, own] = offsets[broker] ?? [];
     const lag = end === undefined || own === undefined ? undefined : Math.max(0, end - own);
     return [broker, start, watermark, own, lag].map((value) => (value === undefined ? "–" : number(value)));
   });
-  setChildren(line.replicas, JSON.stringify([rows, leader, min, isr, epoch]), () => [
-    make("h4", {}, `${isr.length} in sync, at least ${min} for acks=all · ${leader < 0 ? "no leader" : `leader epoch ${epoch}`}`),
+  setChildren(line.replicas, JSON.stringify([rows, leader, min, isr, elr, epoch]), () => [
+    make("h4", {}, `${isr.length} in sync, at least ${min} for acks=all · ${leader < 0 ? nobody : `leader epoch ${epoch}`}`),
     table(["replica", "log start", "high watermark", "log end", "lag"], rows),
   ]);
 }

@@ -30,7 +30,7 @@ class DescribeAuditResponse(_message.Message):
     def __init__(self, audit: _Optional[_Union[_metadata_pb2.AuditRecord, _Mapping]] = ...) -> None: ...
 
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch", "known", "previous_incarnation_id", "endpoints", "software_version", "oldest_feature_level", "newest_feature_level")
+    __slots__ = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", "previous_broker_epoch", "known", "previous_incarnation_id", "endpoints", "software_version", "oldest_feature_level", "newest_feature_level", "missing")
     cluster_id: str
     broker_id: int
     incarnation_id: bytes
@@ -43,7 +43,14 @@ class RegisterBrokerRequest(_message.Message):
     software_version: str
     oldest_feature_level: int
     newest_feature_level: int
-    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., previous_broker_epoch: _Optional[int] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., previous_incarnation_id: _Optional[bytes] = ..., endpoints: _Optional[_Iterable[_Union[_metadata_pb2.Endpoint, _Mapping]]] = ..., software_version: _Optional[str] = ..., oldest_feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ...) -> None: ...
+    missing: _containers.RepeatedCompositeFieldContainer[MissingReplicas]
+    def __init__(self, cluster_id: _Optional[str] = ..., broker_id: _Optional[int] = ..., incarnation_id: _Optional[bytes] = ..., address: _Optional[str] = ..., rack: _Optional[str] = ..., previous_broker_epoch: _Optional[int] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., previous_incarnation_id: _Optional[bytes] = ..., endpoints: _Optional[_Iterable[_Union[_metadata_pb2.Endpoint, _Mapping]]] = ..., software_version: _Optional[str] = ..., oldest_feature_level: _Optional[int] = ..., newest_feature_level: _Optional[int] = ..., missing: _Optional[_Iterable[_Union[MissingReplicas, _Mapping]]] = ...) -> None: ...
+
+class MissingReplicas(_message.Message):
+    __slots__ = ("topic_id", "partitions")
+    topic_id: bytes
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[bytes] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RegisterBrokerResponse(_message.Message):
     __slots__ = ("cluster_id", "broker_epoch", "session_timeout_ms")
@@ -63,7 +70,7 @@ class UnregisterBrokerResponse(_message.Message):
     def __init__(self, metadata_version: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown", "incarnation_id", "known", "offline", "wall_ms")
+    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown", "incarnation_id", "known", "offline", "wall_ms", "tells_log_ends", "log_ends")
     broker_id: int
     broker_epoch: int
     metadata_version: int
@@ -73,7 +80,18 @@ class HeartbeatRequest(_message.Message):
     known: _metadata_pb2.MetadataPosition
     offline: _containers.RepeatedCompositeFieldContainer[OfflineReplica]
     wall_ms: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., offline: _Optional[_Iterable[_Union[OfflineReplica, _Mapping]]] = ..., wall_ms: _Optional[int] = ...) -> None: ...
+    tells_log_ends: bool
+    log_ends: _containers.RepeatedCompositeFieldContainer[ReplicaLogEnd]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., offline: _Optional[_Iterable[_Union[OfflineReplica, _Mapping]]] = ..., wall_ms: _Optional[int] = ..., tells_log_ends: _Optional[bool] = ..., log_ends: _Optional[_Iterable[_Union[ReplicaLogEnd, _Mapping]]] = ...) -> None: ...
+
+class ReplicaLogEnd(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "last_epoch", "end_offset")
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    last_epoch: int
+    end_offset: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., last_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
 class OfflineReplica(_message.Message):
     __slots__ = ("topic", "topic_id", "partition")
@@ -285,6 +303,35 @@ class ElectLeadersResult(_message.Message):
     error_message: str
     leader: int
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error_code: _Optional[_Union[_common_pb2.ErrorCode, str]] = ..., error_message: _Optional[str] = ..., leader: _Optional[int] = ...) -> None: ...
+
+class DescribeLogEndsRequest(_message.Message):
+    __slots__ = ("partitions", "max_bytes")
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionName]
+    max_bytes: int
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionName, _Mapping]]] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class DescribeLogEndsResponse(_message.Message):
+    __slots__ = ("partitions",)
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionLogEnds]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionLogEnds, _Mapping]]] = ...) -> None: ...
+
+class PartitionLogEnds(_message.Message):
+    __slots__ = ("topic", "partition", "replicas", "strategy")
+    topic: str
+    partition: int
+    replicas: _containers.RepeatedCompositeFieldContainer[KnownLogEnd]
+    strategy: str
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[KnownLogEnd, _Mapping]]] = ..., strategy: _Optional[str] = ...) -> None: ...
+
+class KnownLogEnd(_message.Message):
+    __slots__ = ("broker_id", "is_live", "is_known", "last_epoch", "end_offset", "had_everything")
+    broker_id: int
+    is_live: bool
+    is_known: bool
+    last_epoch: int
+    end_offset: int
+    had_everything: bool
+    def __init__(self, broker_id: _Optional[int] = ..., is_live: _Optional[bool] = ..., is_known: _Optional[bool] = ..., last_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., had_everything: _Optional[bool] = ...) -> None: ...
 
 class AlterPartitionReassignmentsRequest(_message.Message):
     __slots__ = ("partitions", "throttle")

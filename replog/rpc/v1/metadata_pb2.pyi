@@ -127,7 +127,7 @@ class BrokerConfigRecord(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class PartitionRecord(_message.Message):
-    __slots__ = ("topic", "topic_id", "partition", "replicas", "isr", "elr", "leader", "last_known_leader", "leader_epoch", "partition_epoch", "recovery_state", "adding_replicas", "removing_replicas", "throttle")
+    __slots__ = ("topic", "topic_id", "partition", "replicas", "isr", "elr", "leader", "last_known_leader", "leader_epoch", "partition_epoch", "recovery_state", "adding_replicas", "removing_replicas", "throttle", "last_known_elr")
     topic: str
     topic_id: bytes
     partition: int
@@ -142,7 +142,8 @@ class PartitionRecord(_message.Message):
     adding_replicas: _containers.RepeatedScalarFieldContainer[int]
     removing_replicas: _containers.RepeatedScalarFieldContainer[int]
     throttle: int
-    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., elr: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., last_known_leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., recovery_state: _Optional[_Union[LeaderRecoveryState, str]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., throttle: _Optional[int] = ...) -> None: ...
+    last_known_elr: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., elr: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., last_known_leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., recovery_state: _Optional[_Union[LeaderRecoveryState, str]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., throttle: _Optional[int] = ..., last_known_elr: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AclBinding(_message.Message):
     __slots__ = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")

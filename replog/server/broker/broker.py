@@ -42,6 +42,7 @@ from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.control.controller_link import ControllerLink
 from replog.server.broker.control.isr_proposals import AlterPartitionSender
 from replog.server.broker.control.lifecycle import BrokerLifecycle
+from replog.server.broker.control.log_ends import LogEnds, missing_replicas
 from replog.server.broker.control.metadata_watch import MetadataWatch
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.control.presence_service import PresenceService
@@ -135,6 +136,7 @@ class Broker:
             self._backoff(),
             self.manager.offline_replicas,
             self.manager.time,
+            LogEnds(self.manager).next,
         )
         self._producer_ids = ProducerIds(
             self._identity,
@@ -197,6 +199,7 @@ class Broker:
             self._listening.endpoints,
             self._previous_stop(logs),
             patience_s,
+            missing_replicas(self._image, config.node_id, logs),
         )
         self.manager.hearing.session_ms = self._lifecycle.session_timeout_ms
         self._spawn(self._lifecycle.run())
@@ -283,6 +286,8 @@ class Broker:
             return
         try:
             await self._roles.apply(records, is_all=is_all)
+            if any(record.WhichOneof("value") == "partition" and record.partition.leader < 0 for record in records):
+                self._lifecycle.report_soon()  # how far the replicas here go
             await self._tell_ready()
         except Exception as error:  # noqa: BLE001 (whatever it is)
             self._fail(error)

@@ -1,6 +1,7 @@
 """The active controller: decides, makes durable, applies, sends, answers; in that order, one at a time."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ log = structlog.get_logger()
 A = TypeVar("A")
 
 COLLECT_INTERVAL_S = 3.0
+LOG_ENDS_S = 5.0  # that is two heartbeats, and something
+LOOK_S = 0.1
 COME_AFTER_S = 1.0  # brokers, with their metadata streams, to a controller that has become active
 LOGGED_KEYS = 4  # of one decision
 SESSION_EXPIRED = "the session of a broker expired"
@@ -117,20 +120,20 @@ class ActiveController:
             asyncio.create_task(
                 self._in_rounds(
                     self._config.unclean_leader_election_interval_ms / 1000,
-                    self.state.retry_unclean_elections,
-                    "unclean leader elections held again",
+                    self.state.recover,
+                    "elected by what replicas say of their logs",
                 ),
-                name="unclean elections",
+                name="elections by evidence",
             ),
             asyncio.create_task(
-                self._in_rounds(COLLECT_INTERVAL_S, self.state.collect_tombstones, "deletions forgotten"),
+                self._in_rounds(COLLECT_INTERVAL_S, lambda _: self.state.collect_tombstones(), "deletions forgotten"),
                 name="collect tombstones",
             ),
         ]
         if self._config.auto_leader_rebalance_enable:
             rebalance = self._in_rounds(
                 self._config.leader_imbalance_check_interval_seconds,
-                self.state.rebalance_leaders,
+                lambda _: self.state.rebalance_leaders(),
                 "leadership given back to preferred replicas",
             )
             self._tasks.append(asyncio.create_task(rebalance, name="rebalance leaders"))
@@ -197,6 +200,16 @@ class ActiveController:
         """
         self.check_active()
         return await self._inquiries.present(self.state.heirs(sender, proposals))
+
+    async def wait_for_log_ends(self, partitions: Iterable[TopicPartition]) -> None:
+        """Until all live replicas have said how far they go, of those `partitions` that have no leader; not for long: a
+        replica whose disk failed says nothing (CT-30)."""
+        waiting = [tp async for tp in in_slices(partitions) if not self.state.is_told(tp)]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOG_ENDS_S):
+                while waiting:
+                    await asyncio.sleep(LOOK_S)
+                    waiting = [tp async for tp in in_slices(waiting) if not self.state.is_told(tp)]
 
     async def decide(self, decision: Callable[[int], Decision[A]], why: str = "") -> A:
         """Make one decision, given the time in monotonic milliseconds. `why` is for people, in the partitions' history.
@@ -379,11 +392,11 @@ class ActiveController:
         self._note_running()  # a commit was waited for before, maybe through a pause
         return self.state.fence_next_expired(now_ms)
 
-    async def _in_rounds(self, interval_s: float, work: Callable[[], Decision[int]], what: str) -> None:
+    async def _in_rounds(self, interval_s: float, work: Callable[[int], Decision[int]], what: str) -> None:
         """What the controller does of its own accord, as its elections (CT-12): round after round, some at a time."""
 
         async def a_round() -> None:
-            while count := await self.decide(lambda _: work(), what):
+            while count := await self.decide(work, what):
                 log.info(what, count=count)
 
         while self._active:

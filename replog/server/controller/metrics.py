@@ -20,6 +20,7 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
     async for _, state in in_slices(list(image.partitions.items())):
         count["globalpartitioncount"] += 1
         count["offlinepartitionscount"] += state.leader == NO_LEADER
+        count["waitingforlogends"] += state.leader == NO_LEADER and not state.isr and not state.elr
         count["preferredreplicaimbalancecount"] += state.leader != state.replicas[0]
     brokers = image.brokers.values()
     gauges = [
@@ -56,7 +57,12 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
     )
     for broker_id in image.brokers.keys() & controller.clocks_ahead_ms.keys():
         clocks.add_metric((str(broker_id),), controller.clocks_ahead_ms[broker_id] / 1000)
-    return [*gauges, unclean, behind, clocks, *_audit(image.audit)]
+    waiting = GaugeMetricFamily(
+        "replog_controller_partitions_without_complete_replica",
+        "Partitions without a leader where no replica is known to have everything: all are asked how far they go",
+        value=count["waitingforlogends"],
+    )
+    return [*gauges, unclean, behind, waiting, clocks, *_audit(image.audit)]
 
 
 def _audit(audit: StandingAudit | None) -> Iterator[Metric]:

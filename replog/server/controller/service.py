@@ -13,6 +13,7 @@ from replog.controller.broker_lifecycle import Heartbeat
 from replog.controller.configs import AlteredConfigs, ConfigChange
 from replog.controller.decision import Decision
 from replog.controller.elections import Election
+from replog.controller.evidence import LogEnd, Report
 from replog.controller.leader_elections import Elected
 from replog.controller.producer_ids import BLOCK_SIZE
 from replog.controller.reassignments import Reassignment
@@ -31,6 +32,7 @@ from replog.metadata.records import (
     position_from_message,
     position_to_message,
 )
+from replog.metadata.values import NO_LEADER
 from replog.release import OLDEST_FEATURE_LEVEL, Release
 from replog.rpc import methods
 from replog.rpc.limits import check_fits
@@ -38,6 +40,7 @@ from replog.rpc.peer import peer
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 from replog.server.controller.active_controller import ActiveController
+from replog.server.slices import in_slices
 from replog.topic import TopicPartition
 
 A = TypeVar("A")
@@ -78,6 +81,7 @@ class ControllerService:
             previous_incarnation_id=request.previous_incarnation_id,
             endpoints=endpoints_from_messages(request.endpoints),
             release=release,
+            missing=[(missing.topic_id, missing.partitions) for missing in request.missing],
         )
         broker_epoch = await self._controller.register(registration)
         return pb.RegisterBrokerResponse(
@@ -100,6 +104,7 @@ class ControllerService:
                 want_fence=request.want_fence,
                 want_shutdown=request.want_shutdown,
                 offline=tuple((TopicPartition(r.topic, r.partition), r.topic_id) for r in request.offline),
+                log_ends=tuple(map(_report, request.log_ends)) if request.tells_log_ends else None,
             )
             answer = await self._controller.heartbeat(heartbeat, request.wall_ms)
         return pb.HeartbeatResponse(**answer._asdict(), wall_ms=self._controller.wall_ms())
@@ -200,11 +205,28 @@ class ControllerService:
             raise ReplogError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
         state = self._controller.state
         wanted: Sequence[_Name] = list(state.image.partitions) if request.all_partitions else request.partitions
+        if election is Election.UNCLEAN:
+            await self._controller.wait_for_log_ends(_names(wanted))
         why = f"{election.name.lower()} election, {_asked()}"
         results = await self._in_lots(wanted, lambda lot, _: state.elect_leaders(election, _names(lot)), _elected, why)
         if request.all_partitions:
             results = [result for result in results if result.error_code != int(ErrorCode.ELECTION_NOT_NEEDED)]
         return pb.ElectLeadersResponse(partitions=results)
+
+    async def describe_log_ends(self, request: pb.DescribeLogEndsRequest) -> pb.DescribeLogEndsResponse:
+        state, answer = self._controller.state, pb.DescribeLogEndsResponse()
+        await self._controller.wait_for_log_ends(_names(request.partitions))
+        self._controller.check_active()
+        async for tp in in_slices(_names(request.partitions) or list(state.image.index.led_by(NO_LEADER))):
+            known = state.log_ends(tp)
+            if known is not None:
+                described = answer.partitions.add(topic=tp.topic, partition=tp.partition, strategy=known.strategy)
+                for broker_id, is_live, end in known.replicas:
+                    said = {} if end is None else {**end._asdict(), "is_known": True}
+                    had_everything = broker_id in known.had_everything
+                    described.replicas.add(broker_id=broker_id, is_live=is_live, had_everything=had_everything, **said)
+        check_fits(answer.ByteSize(), request.max_bytes)
+        return answer
 
     async def alter_partition_reassignments(
         self, request: pb.AlterPartitionReassignmentsRequest
@@ -319,6 +341,11 @@ def _asked() -> str:
 
 def _names(partitions: Iterable[_Name]) -> list[TopicPartition]:
     return [TopicPartition(name.topic, name.partition) for name in partitions]
+
+
+def _report(message: pb.ReplicaLogEnd) -> Report:
+    log_end = LogEnd(message.last_epoch, message.end_offset)
+    return Report(message.topic_id, message.partition, message.leader_epoch, log_end)
 
 
 def _proposal(sender: int, item: pb.AlterPartitionItem) -> Proposal:

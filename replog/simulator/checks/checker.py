@@ -26,12 +26,18 @@ class Checker:
     """Raises `Violation`. `partitions` are keyed by name and topic id, for a name may come again."""
 
     def __init__(
-        self, world: WatchedWorld, *, eligible_leader_replicas: bool = True, touched: Touched | None = None
+        self,
+        world: WatchedWorld,
+        *,
+        eligible_leader_replicas: bool = True,
+        asks_all: Callable[[str], bool] = lambda _: False,
+        touched: Touched | None = None,
     ) -> None:
-        """`touched`: what to look at; None: everything, each time."""
+        """`asks_all`: of a topic as in `follow_record`. `touched`: what to look at; None: everything, each time."""
         self.partitions: dict[tuple[TopicPartition, bytes], PartitionLedger] = {}
         self._world = world
         self._eligible_leader_replicas = eligible_leader_replicas
+        self._asks_all = asks_all
         self._touched = touched
         self._looks: dict[SimulatedProcess, Callable[[], None]] = {}
         self._current: dict[TopicPartition, PartitionLedger] = {}  # of the controller's topics
@@ -104,7 +110,7 @@ class Checker:
             changed = state is not known and state != known
             if changed:
                 self._recorded[tp] = state
-                follow_record(self._current[tp], state, image)
+                follow_record(self._current[tp], state, image, asks_all=self._asks_all(tp.topic))
                 check_in_sync(self._current[tp])
             if changed or everybody:
                 check_active(self._current[tp], image, last_stays=not self._eligible_leader_replicas)

@@ -7,10 +7,13 @@ from replog.simulator.checks.commitment import lose_uncleanly
 from replog.simulator.checks.partition_ledger import PartitionLedger
 
 
-def follow_record(partition: PartitionLedger, new: PartitionState, image: MetadataImage) -> None:
+def follow_record(
+    partition: PartitionLedger, new: PartitionState, image: MetadataImage, *, asks_all: bool = False
+) -> None:
     """One record after the other: the controller makes one decision at a time, and each has one record of a partition.
 
-    One that was durable when the controller died is seen when the next controller has loaded it.
+    One that was durable when the controller died is seen when the next controller has loaded it. `asks_all`: before it
+    elects somebody who may lack records, all replicas have said how far they go (CT-30).
     """
     old = partition.state
     partition.state = new
@@ -32,7 +35,8 @@ def follow_record(partition: PartitionLedger, new: PartitionState, image: Metada
                 f"broker {new.leader}, neither in the ISR {list(old.isr)} nor eligible {list(old.elr)}, is elected as "
                 "if it were",
             )
-        _check_last_leader(partition, old, new.leader)
+        if asks_all:
+            _check_furthest(partition, old, new.leader)
         lose_uncleanly(partition, new.leader_epoch, partition.replicas.get(new.leader))
     partition.committed_at_election[new.leader_epoch] = partition.committed_end
 
@@ -51,20 +55,20 @@ def check_active(partition: PartitionLedger, image: MetadataImage, *, last_stays
             partition.fail("CT-6", f"broker {member}, which is {broker}, is in the ISR or leads")
 
 
-def _check_last_leader(partition: PartitionLedger, old: PartitionState, elected: int) -> None:
-    """INV-11: an unclean election forgives what a disk lost, and the last leader of all has nothing else to lose.
+def _check_furthest(partition: PartitionLedger, old: PartitionState, elected: int) -> None:
+    """INV-11: an election by evidence forgives what disks lost, and nothing that another replica still has.
 
-    A leader elected because a topic allows it may lack anything (CT-8).
+    Of a disk that failed nobody knows what it has.
     """
-    replica = partition.replicas.get(elected)
-    if elected != old.last_known_leader or replica is None or replica.losses or replica.failed:
-        return
-    if partition.lacks(replica, partition.committed_end, partition.committed):
-        partition.fail(
-            "INV-11",
-            f"the last leader, broker {elected}, is elected uncleanly; its disk lost nothing, and it lacks what was "
-            f"committed below {partition.committed_end}",
-        )
+    kept = partition.common_end(partition.replicas.get(elected))
+    for other in old.replicas:
+        replica = partition.replicas.get(other)
+        if replica is not None and not replica.failed and partition.common_end(replica) > kept:
+            partition.fail(
+                "INV-11",
+                f"broker {elected} is elected for what replicas say of their logs; it has what was committed below "
+                f"{kept}, and broker {other} has more",
+            )
 
 
 def _was_proposed(partition: PartitionLedger, old: PartitionState, member: int) -> bool:

@@ -1,5 +1,6 @@
 """Faults of disks, and what an operator does about them: mends the disk, moves damaged replicas away."""
 
+import asyncio
 import errno
 import shutil
 from pathlib import Path
@@ -79,6 +80,36 @@ async def wipe_disk(n: Nemesis, kind: FaultKind) -> None:
         shutil.rmtree(disk, ignore_errors=True)
     await n.for_a_while()
     n.cluster.release(member)
+
+
+@deed(FaultKind.ALL_DOWN_ONE_EMPTY)
+async def all_down_one_empty(n: Nemesis, kind: FaultKind) -> None:
+    """All brokers go down and come back, in any order, and one of them has nothing, or lacks one replica. Power is lost
+    only where that costs nothing: the rest must have everything (CT-29, CT-30)."""
+    if n.cluster.plan.acknowledged_by_one:
+        raise NotNow  # the last one up might acknowledge alone
+    victim, how = _expendable(n), n.chance.choice(("killed", "stopped", "dark"))
+    n.begin(kind, broker=victim.name, how=how)
+    members = list(n.cluster.members.values())
+    n.chance.shuffle(members)
+    for member in members:
+        member.held = True
+        if how == "dark" and n.cluster.plan.fsync and member.up:
+            member.power_loss()
+        elif how == "stopped":
+            member.stop()
+        else:
+            member.kill()
+        await asyncio.sleep(n.chance.choice((0.0, 0.5, 1.5)) * n.chance.random())
+    await asyncio.sleep(n.chance.random())
+    await down(victim)  # if it has not stopped yet
+    replicas = sorted(path for disk in victim.disks for path in disk.glob("*-*") if path.is_dir())
+    for path in [n.chance.choice(replicas)] if replicas and n.chance.random() < 0.3 else victim.disks:
+        shutil.rmtree(path, ignore_errors=True)
+    n.chance.shuffle(members)
+    for member in members:
+        await asyncio.sleep(n.chance.choice((0.0, 0.5, 1.5)) * n.chance.random())
+        n.cluster.release(member)
 
 
 @deed(FaultKind.FLIP_BIT)

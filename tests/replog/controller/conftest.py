@@ -17,6 +17,7 @@ from replog.controller.alter_partition import Proposal
 from replog.controller.broker_lifecycle import Heartbeat
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import numbered
+from replog.controller.evidence import LogEnd, Report
 from replog.controller.registration import Registration
 from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
@@ -137,6 +138,7 @@ class Cluster:
         self.state = ClusterState(self.config, random.Random(7))
         self.now_ms = 1_000_000
         self.incarnations = {}
+        self.log_ends = {}  # how far the replicas of a broker go; a release that does not say: None
         self.history = []
         self.state.load([], self.now_ms)
         self.apply([Change("cluster", None, "cluster-of-the-test")])
@@ -154,7 +156,18 @@ class Cluster:
         self.apply(decision.changes)
         return decision.answer
 
-    def register(self, broker_id, *, incarnation=None, previous=None, rack="", cluster_id="", address=None, proof=None):
+    def register(
+        self,
+        broker_id,
+        *,
+        incarnation=None,
+        previous=None,
+        rack="",
+        cluster_id="",
+        address=None,
+        proof=None,
+        missing=(),
+    ):
         """A new process of the broker, which by default was stopped cleanly before."""
         known = self.image.broker(broker_id)
         if incarnation is None:
@@ -165,7 +178,7 @@ class Cluster:
         address = address or f"host{broker_id}:9092"
         if proof is None:
             proof = known.incarnation_id if known else b""
-        request = Registration(cluster_id, broker_id, incarnation, address, rack, previous, proof)
+        request = Registration(cluster_id, broker_id, incarnation, address, rack, previous, proof, missing=missing)
         return self.do(self.state.register_broker(request, self.now_ms))
 
     def claim(self, broker_id, epoch=None, incarnation=None):
@@ -177,11 +190,31 @@ class Cluster:
 
     def heartbeat(self, broker_id, *, epoch=None, incarnation=None, version=None, fence=False, shutdown=False):
         version = self.image.version if version is None else version
-        request = Heartbeat(self.claim(broker_id, epoch, incarnation), version, fence, shutdown)
+        claim, reports = self.claim(broker_id, epoch, incarnation), self.reports(broker_id)
+        request = Heartbeat(claim, version, fence, shutdown, log_ends=reports)
         answer = self.do(self.state.heartbeat(request, self.now_ms))
         if answer.should_shutdown:
             self.state.let_go(broker_id)
         return answer
+
+    def reports(self, broker_id):
+        """What the broker says of its replicas without a leader."""
+        log_end = self.log_ends.get(broker_id, LogEnd(0, 100))
+        if log_end is None:
+            return None
+        leaderless = [(tp, self.image.partitions[tp]) for tp in self.image.index.led_by(-1)]
+        return tuple(
+            Report(self.image.topics[tp.topic].topic_id, tp.partition, state.leader_epoch, log_end)
+            for tp, state in leaderless
+            if broker_id in state.replicas
+        )
+
+    def recover(self):
+        """All that live say how far their replicas go, and the controller looks whether that is enough."""
+        for broker_id, broker in list(self.image.brokers.items()):
+            if broker.active:
+                self.heartbeat(broker_id)
+        self.do(self.state.recover(self.now_ms))
 
     def start(self, *broker_ids, racks=None):
         for broker_id in broker_ids:

@@ -6,6 +6,9 @@ before, event, situation, after. Unless it says otherwise a partition has replic
 in epoch 5 at partition epoch 9, and `moving` is one on its way to 12, 13 and 14; the brokers 11 to 15 are active, and
 two in sync are enough. No state before: what the row above left; `"`: what it began with. `same` is the very same
 object. What is indented goes on with its row.
+
+Of an election by evidence the situation says how far logs go, as `11 has 5:100` (epoch and end; -1:0 is an empty one),
+that the wait is over (`waited`), and whose brokers never say anything (`mute 11`).
 """
 
 import re
@@ -13,7 +16,8 @@ import re
 import pytest
 
 from replog.controller import reassignments
-from replog.controller.elections import Election, Situation, change_isr, elect, in_order, remove_from_isr
+from replog.controller.elections import Election, Situation, Strategy, change_isr, elect, in_order, remove_from_isr
+from replog.controller.evidence import Answers, LogEnd, leader_by_evidence, leader_on_request
 from replog.errors import ReplogError
 from tests.scenarios.notation import parse_partition, partition_of, show_partition
 
@@ -36,7 +40,7 @@ def check(rows):
         elif start != '"':
             before = parse_partition(BEFORE + re.sub(r"\bmoving\b", MOVING, start))
         try:
-            left = perform(event, before, situation(circumstances))
+            left = perform(event, before, situation(circumstances), answers(circumstances), "waited" in circumstances)
         except ReplogError as refused:
             left, seen = before, refused.code.name
         else:
@@ -55,25 +59,33 @@ def situation(text):
         frozenset(map(int, re.findall(r"\d+", active[1])) if active else range(11, 16)),
         int(minimum[1]) if minimum else 2,
         eligible_leader_replicas="no elr" not in text,
-        unclean_leader_election="unclean allowed" in text,
+        strategy=Strategy((re.findall(r"AGGRESSIVE|NONE", text) or ["BALANCED"])[0]),
     )
 
 
-def perform(event, state, now):
+def answers(text):
+    said = {int(b): LogEnd(int(e), int(o)) for b, e, o in re.findall(r"(\d+) has (-?\d+):(\d+)", text)}
+    mute = re.search(r"mute ([\d ]+)", text)
+    return Answers(said, 0 if said else None, frozenset(map(int, mute[1].split()) if mute else ()))
+
+
+def perform(event, state, now, answers, waited):
     brokers = tuple(map(int, re.findall(r"\d+", event)))
     match re.sub(r"[\d ]+", " ", event).strip():
         case "leaves":
             return remove_from_isr(state, *brokers, now)
         case "leaves uncleanly":
             return remove_from_isr(state, *brokers, now, unclean=True)
+        case "comes back empty":
+            return remove_from_isr(state, *brokers, now, gone=True)
         case "isr":
             return change_isr(state, brokers, now)
         case "elect":
-            return elect(state, now)
+            return elect(state, now, by_evidence=leader_by_evidence(state, now, answers, 1000 * waited, 1000))
         case "elect preferred":
             return elect(state, now, Election.PREFERRED)
         case "elect unclean":
-            return elect(state, now, Election.UNCLEAN)
+            return elect(state, now, Election.UNCLEAN, leader_on_request(state, now, answers))
         case "reassign to":
             return reassignments.start(state, brokers, now)
         case "reassign to at":

@@ -6,8 +6,10 @@ import pytest
 
 from replog.config import MAX_BATCH_BYTES, TopicConfig
 from replog.controller import configs
+from replog.controller.broker_events import recovery_strategy
 from replog.controller.configs import ConfigChange
 from replog.controller.decision import Decision
+from replog.controller.elections import Strategy
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 
@@ -199,13 +201,20 @@ def test_isr_16_a_leader_is_told_of_eligible_leaders_by_the_minimum_that_holds_h
     assert tuple(accepted.state.elr) == cluster.partition().elr == (12, 13)
 
 
-def test_ct_12_allowing_unclean_elections_holds_them_at_once(three):
-    """CT-12."""
+@pytest.mark.parametrize(
+    "setting", [{"unclean_leader_election_enable": "true"}, {"unclean_recovery_strategy": "AGGRESSIVE"}]
+)
+def test_ct_12_allowing_unclean_elections_holds_them_at_the_next_look(three, setting):
+    """CT-12, CT-31: a second later, where the wait has been over for long."""
     three.alter(11, three.item([11, 12]))
     three.expire(12)
     three.expire(11)
+    three.recover()
+    three.now_ms += 9000
+    three.recover()
     assert three.partition().leader == -1
-    alter(three, unclean_leader_election_enable="true")
+    alter(three, **setting)
+    three.do(three.state.recover(three.now_ms))
     assert (three.partition().leader, three.partition().isr, three.partition().recovering) == (13, (13,), True)
 
 
@@ -277,3 +286,19 @@ def test_users_with_quotas_are_bounded(three, refused, monkeypatch):
     with refused(ErrorCode.INVALID_REQUEST, "2 users have quotas"):
         alter_quota(three, user="User:c", producer_byte_rate=1)
     alter_quota(three, user="User:b", producer_byte_rate=2)
+
+
+@pytest.mark.parametrize(
+    ("topic", "cluster", "strategy"),
+    [
+        ({}, "BALANCED", "BALANCED"),
+        ({}, "AGGRESSIVE", "AGGRESSIVE"),
+        ({"unclean.recovery.strategy": "NONE"}, "AGGRESSIVE", "NONE"),
+        ({"unclean.leader.election.enable": "true", "unclean.recovery.strategy": "NONE"}, "NONE", "AGGRESSIVE"),
+        ({"unclean.leader.election.enable": "false"}, "AGGRESSIVE", "BALANCED"),
+        ({"unclean.leader.election.enable": "false"}, "NONE", "NONE"),
+    ],
+)
+def test_ct_30_which_recovery_a_topic_has(topic, cluster, strategy):
+    """CT-31."""
+    assert recovery_strategy(topic, Strategy(cluster)) is Strategy(strategy)

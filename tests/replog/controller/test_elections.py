@@ -8,30 +8,77 @@ from tests.replog.controller.partition_tables import check, table
 @table("""
 R-W-C6, CT-8: on request an unclean election needs no permission
 isr 11 | 11 leaves | active 12 13, no elr | isr 11 leader none epoch 6 p 10 last-known 11
-| elect unclean | active 12 13, no elr | isr 12 leader 12 epoch 7 p 11 recovering
+| elect unclean | active 12 13, no elr, 12 has 5:10 13 has 5:9 | isr 12 leader 12 epoch 7 p 11 recovering
 
-ISR-17: when every copy stopped uncleanly the last known leader leads again, recovering
+ISR-17, CT-30: when every copy stopped uncleanly they say how far they go, and nobody leads by a guess
 isr 11 elr 12 | 11 leaves | active 13 | isr ∅ leader none epoch 6 p 10 elr 11 12 last-known 11
-| 12 leaves uncleanly | active 13 | isr ∅ leader none epoch 6 p 11 elr 11 last-known 11
-| 11 leaves uncleanly | active 12 13 | isr ∅ leader none epoch 6 p 12 last-known 11
-| elect | active 12 13 | same
-| elect | active 11 12 13 | isr 11 leader 11 epoch 7 p 13 recovering
+| 12 leaves uncleanly | active 13, 13 has 5:80 | isr ∅ leader none epoch 6 p 11 elr 11 had-all 12 last-known 11
+| elect | active 12 13, 12 has 5:90 13 has 5:80 11 has 5:90 | same
+| 11 leaves uncleanly | active 12 13 | isr ∅ leader none epoch 6 p 12 had-all 11 12 last-known 11
+| elect | active 11 12 13, 11 has 5:90 | same
+" | elect | active 11 12 13, waited, 11 has 5:90 13 has 5:100 | same
+| elect | active 11 12 13, 11 has 5:90 12 has 5:100 | isr 12 leader 12 epoch 7 p 13 recovering
 
-ISR-17: it leads as soon as the last eligible replica is lost
-isr ∅ leader none elr 12 last-known 11 | 12 leaves uncleanly | active 11 13 | isr 11 leader 11 epoch 6 p 10 recovering
+CT-30: who had everything comes before a newer epoch: its leader committed nothing in it, or they would know it
+isr ∅ leader none had-all 11 12 | elect | 11 has 9:80 12 has 9:79 13 has 10:72 |
+  isr 11 leader 11 epoch 6 p 10 recovering
+" | elect unclean | active 12 13, 12 has 9:79 13 has 10:72 | isr 12 leader 12 epoch 6 p 10 recovering
+" | elect unclean | active 13, 13 has 10:72 | isr 13 leader 13 epoch 6 p 10 recovering
 
-ISR-17: where a reassignment took away who led last, the last eligible replica leads again; else nobody ever would
-isr ∅ leader none elr 12 | 12 leaves uncleanly | active 11 13 | isr ∅ leader none epoch 5 p 10 last-known 12
-| elect | active 11 12 13 | isr 12 leader 12 epoch 6 p 11 recovering
+CT-30: where too few of those are left, as one came back empty, all replicas are waited for
+isr ∅ leader none had-all 11 12 | 11 comes back empty | | isr ∅ leader none epoch 5 p 10 had-all 12
+| elect | 12 has 9:79 11 has -1:0 | same
+| elect | 12 has 9:79 11 has -1:0 13 has 10:72 | isr 12 leader 12 epoch 6 p 11 recovering
+| isr 12 13 | | isr 12 13 leader 12 epoch 6 p 12 recovering
+
+CT-30: once enough are in sync again nobody is remembered: he lacks what is committed from then on
+isr 11 had-all 12 | isr 11 13 | | isr 11 13 leader 11 epoch 5 p 10
+isr 11 elr 12 had-all 13 | 11 leaves uncleanly | active none |
+  isr ∅ leader none epoch 6 p 10 elr 12 had-all 11 13 last-known 11
+| elect | active 12 | isr 12 leader 12 epoch 7 p 11 had-all 11 13
+
+CT-30: the newest epoch counts before the longest log, then the order; who is being added comes last
+isr ∅ leader none | elect | 11 has 4:200 12 has 5:100 13 has 5:99 | isr 12 leader 12 epoch 6 p 10 recovering
+" | elect | 11 has -1:0 12 has 5:100 13 has 5:100 | isr 12 leader 12 epoch 6 p 10 recovering
+isr ∅ leader none adding 11 | elect | 11 has 5:9 12 has 5:9 13 has 5:8 |
+  isr 12 leader 12 epoch 6 p 10 adding 11 recovering
+
+CT-30: an empty replica leads if all are empty: the topic never had a record, or nobody has them any more
+isr ∅ leader none | elect | 11 has -1:0 12 has -1:0 13 has -1:0 | isr 11 leader 11 epoch 6 p 10 recovering
+" | elect | 11 has -1:0 12 has -1:0 | same
+
+CT-30: who has gone again after its answer is waited for, unless somebody has as much
+isr ∅ leader none | elect | active 11 12, 11 has 5:9 12 has 5:8 13 has 5:10 | same
+" | elect | active 11 12, 11 has 5:9 12 has 5:10 13 has 5:10 | isr 12 leader 12 epoch 6 p 10 recovering
+
+CT-31: AGGRESSIVE waits for a while, and for who is eligible too; NONE for an administrator
+isr ∅ leader none elr 13 | elect | active 11 12, AGGRESSIVE, 11 has 5:9 12 has 5:10 | same
+" | elect | active 11 12, AGGRESSIVE, 11 has 5:9 12 has 5:10, waited | isr 12 leader 12 epoch 6 p 10 recovering
+" | elect | active 11 12, AGGRESSIVE, 11 has 5:9 12 has 5:10 13 has 5:10 | isr 12 leader 12 epoch 6 p 10 recovering
+" | elect | active 11 12, 11 has 5:9 12 has 5:10 13 has 5:10, waited | same
+isr ∅ leader none | elect | NONE, 11 has 5:9 12 has 5:9 13 has 5:9, waited | same
+" | elect unclean | NONE, 11 has 5:9 12 has 5:10 | isr 12 leader 12 epoch 6 p 10 recovering
+
+CT-29: whose disk is empty is in sync, eligible and last leader no more, whether there is an ELR or not
+isr 11 12 13 | 11 comes back empty | active 12 13 | isr 12 13 leader 12 epoch 6 p 10
+isr 12 elr 11 leader 12 | 11 comes back empty | active 12 13 | isr 12 leader 12 epoch 5 p 10
+isr ∅ leader none last-known 11 | 11 comes back empty | active 12 13 | isr ∅ leader none epoch 5 p 10
+isr 11 leader none last-known 11 | 11 comes back empty | active 12 13, no elr | isr ∅ leader none epoch 5 p 10
+
+While brokers of release 0.1.0 say nothing of their logs, who led last leads, or any where AGGRESSIVE allows it
+isr ∅ leader none last-known 12 | elect | mute 13, 11 has 5:9 12 has 5:9 | isr 12 leader 12 epoch 6 p 10 recovering
+isr ∅ leader none | elect | mute 13, 11 has 5:9 12 has 5:9 | same
+" | elect | mute 13, AGGRESSIVE | isr 11 leader 11 epoch 6 p 10 recovering
+" | elect unclean | active 13, mute 13 | isr 13 leader 13 epoch 6 p 10 recovering
 
 ISR-17: the ISR comes before the ELR: 13 may have committed since 12 left
 isr 13 leader none elr 12 last-known 13 | elect | active 11 12 | same
 " | elect | active 12 13 | isr 13 leader 13 epoch 6 p 10 elr 12
 
 ISR-16: a leader alone in the ISR that restarts uncleanly gives way to the eligible replica
-isr 11 elr 12 | 11 leaves uncleanly | active 13 | isr ∅ leader none epoch 6 p 10 elr 12 last-known 11
-| elect | active 11 12 13 | isr 12 leader 12 epoch 7 p 11
-isr 11 elr 12 | 11 leaves uncleanly | active 12 13 | isr 12 leader 12 epoch 6 p 10
+isr 11 elr 12 | 11 leaves uncleanly | active 13 | isr ∅ leader none epoch 6 p 10 elr 12 had-all 11 last-known 11
+| elect | active 11 12 13 | isr 12 leader 12 epoch 7 p 11 had-all 11
+isr 11 elr 12 | 11 leaves uncleanly | active 12 13 | isr 12 leader 12 epoch 6 p 10 had-all 11
 
 ISR-15: the ELR is cleared once the ISR reaches the minimum
 isr 11 elr 12 | isr 11 13 | | isr 11 13 leader 11 epoch 5 p 10
@@ -42,8 +89,9 @@ isr ∅ leader none elr 11 12 last-known 11 | elect | active 12, min 1 | isr 12 
 PR-2: the minimum is never more than the replicas; a single replica that stopped uncleanly leads again as unclean
 replicas 11 | 11 leaves | active none | replicas 11 isr ∅ leader none epoch 6 p 10 elr 11 last-known 11
 | elect | active 11 | replicas 11 isr 11 leader 11 epoch 7 p 11
-replicas 11 | 11 leaves uncleanly | active none | replicas 11 isr ∅ leader none epoch 6 p 10 last-known 11
-| elect | active 11 | replicas 11 isr 11 leader 11 epoch 7 p 11 recovering
+replicas 11 | 11 leaves uncleanly | active none |
+  replicas 11 isr ∅ leader none epoch 6 p 10 had-all 11 last-known 11
+| elect | active 11, 11 has 5:9 | replicas 11 isr 11 leader 11 epoch 7 p 11 recovering
 
 CT-8: an election keeps a valid leader and never an invalid one
 leader 12 | elect | | same
@@ -70,18 +118,19 @@ CT-7: a leader is in sync, or eligible if nobody is in sync, and active
 isr 12 13 leader none | elect | active 11 13 | isr 12 13 leader 13 epoch 6 p 10
 isr ∅ leader none elr 12 13 last-known 11 | elect | active 11 13 | isr 13 leader 13 epoch 6 p 10 elr 12
 
-CT-8, ISR-17: an unclean election is the last resort and makes its leader the whole ISR; who led last comes first
-isr ∅ leader none elr 13 last-known 11 | elect unclean | active 11 13 | isr 13 leader 13 epoch 6 p 10
-" | elect unclean | active 11 12 | isr 11 leader 11 epoch 6 p 10 recovering
-isr ∅ leader none last-known 12 | elect unclean | | isr 12 leader 12 epoch 6 p 10 recovering
+CT-8: an unclean election is the last resort and makes its leader the whole ISR
+isr ∅ leader none elr 13 last-known 11 | elect unclean | active 11 13, 11 has 5:9 | isr 13 leader 13 epoch 6 p 10
+" | elect unclean | active 11 12, 11 has 5:9 12 has 5:10 | isr 12 leader 12 epoch 6 p 10 recovering
+" | elect unclean | active 11 12 | same
 " | elect unclean | active none | same
 
 CT-8: a preferred election is never unclean
-isr ∅ leader none elr 13 last-known 11 | elect preferred | active 11 12, unclean allowed | same
+isr ∅ leader none elr 13 last-known 11 | elect preferred | active 11 12, AGGRESSIVE, 11 has 5:9 12 has 5:9 | same
 
-CT-12: where unclean elections are allowed every event may hold one, if there is no clean leader
-isr 11 | 11 leaves | active 12 13, no elr, unclean allowed | isr 12 leader 12 epoch 6 p 10 recovering
-isr 11 12 | 11 leaves | active 12 13, unclean allowed | isr 12 leader 12 epoch 6 p 10 elr 11
+CT-12, CT-31: an event alone elects nobody uncleanly
+isr 11 | 11 leaves | active 12 13, no elr, AGGRESSIVE | isr 11 leader none epoch 6 p 10 last-known 11
+| elect | active 12 13, no elr, AGGRESSIVE, waited, 12 has 5:9 13 has 5:10 | isr 13 leader 13 epoch 7 p 11 recovering
+isr 11 12 | 11 leaves | active 12 13, AGGRESSIVE | isr 12 leader 12 epoch 6 p 10 elr 11
 
 ISR-19: without ELR only the last member stays, and 11, not active, does not go on leading
 isr 11 12 | 12 leaves | active 13, no elr | isr 11 leader none epoch 6 p 10 last-known 11

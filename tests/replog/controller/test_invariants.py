@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from replog.controller.elections import Election
+from replog.controller.evidence import LogEnd
 from replog.controller.reassignments import Reassignment
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
@@ -32,6 +33,7 @@ def machine(cluster_class, **topic_settings):
             self.cluster.assigned("t", [1, 2, 3], configs=topic_settings)
             self.min_isr = int(self.cluster.image.topics["t"].configs["min.insync.replicas"])
             self.log_end = dict.fromkeys(BROKERS, 0)
+            self.log_epoch = dict.fromkeys(BROKERS, -1)  # of the last record that was written there
             self.unclean_asked = False
             self.cancelling = False
             self.committed = 0
@@ -85,19 +87,41 @@ def machine(cluster_class, **topic_settings):
         def elected(self, new):
             old = self.states[-1]
             if new.recovering and new.leader not in (*old.isr, *old.elr):
-                last_resort = not old.isr and not new.elr and new.leader == old.last_known_leader
-                assert unclean_allowed or self.unclean_asked or last_resort, "ISR-17, CT-8"
+                pool = old.last_known_elr or old.replicas
+                best = new.leader in pool and self.how_far(new.leader) == max(map(self.how_far, pool))
+                furthest = not old.isr and not old.elr and best
+                assert unclean_allowed or self.unclean_asked or furthest, "CT-30, CT-8"
                 assert (new.isr, new.elr) == ((new.leader,), ()), "CT-8"
                 self.committed = min(self.committed, self.log_end[new.leader])
             else:
                 assert self.log_end[new.leader] >= self.committed, "INV-11: a clean election lost committed records"
+
+        def how_far(self, replica):
+            end = self.log_end[replica]
+            return LogEnd(self.log_epoch[replica] if end else -1, end)
+
+        @rule()
+        def all_that_live_say_how_far_they_go(self):
+            self.tell()
+            state = self.now
+            if state.leader == -1:
+                certain, had_all = state.isr or state.elr, state.last_known_elr
+                enough = not certain and len(had_all) >= min(self.min_isr, len(state.replicas))
+                awaited = had_all if enough else state.replicas
+                missing = [r for r in awaited if not self.cluster.image.brokers[r].active]
+                assert missing or (certain and not unclean_allowed), f"CT-30: {state} waits for nobody"
+
+        def tell(self):
+            self.cluster.log_ends = {broker: self.how_far(broker) for broker in BROKERS}
+            self.cluster.recover()
+            self.follow()
 
         @rule()
         def produce(self):
             if self.now.leader != -1 and len(self.now.isr) >= min(self.min_isr, len(self.now.replicas)):
                 self.committed += 1
                 for member in self.now.isr:
-                    self.log_end[member] = self.committed
+                    self.log_end[member], self.log_epoch[member] = self.committed, self.now.leader_epoch
 
         @rule(broker=some_broker)
         def expires(self, broker):
@@ -155,7 +179,7 @@ def machine(cluster_class, **topic_settings):
                 assert result.error is ErrorCode.INELIGIBLE_REPLICA
                 return
             for member in others - set(before.isr):
-                self.log_end[member] = self.log_end[leader]
+                self.log_end[member], self.log_epoch[member] = self.log_end[leader], self.log_epoch[leader]
             if leader == self.now.leader:
                 assert result.error is ErrorCode.NONE
             else:
@@ -185,8 +209,9 @@ def machine(cluster_class, **topic_settings):
             elif code is ErrorCode.NONE:
                 assert (list(self.now.replicas), self.now.reassigning) == (staying, False)
                 assert set(staying) == self.origin, "divergence 23"
-                assert self.now.leader != -1 or self.now.elr, "nobody who stays has what was committed"
-                assert self.now.leader != -1 or before.leader == -1, "it cost the partition its leader"
+                if not unclean_allowed:
+                    assert self.now.leader != -1 or self.now.elr, "nobody who stays has what was committed"
+                    assert self.now.leader != -1 or before.leader == -1, "it cost the partition its leader"
             else:
                 assert code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
                 assert not set(before.isr) & set(staying), "a replica in sync would have stayed"
@@ -201,6 +226,7 @@ def machine(cluster_class, **topic_settings):
         @rule(election=st.sampled_from([Election.PREFERRED, Election.UNCLEAN]))
         def an_election_is_asked_for(self, election):
             """CT-11."""
+            self.tell()
             before = self.now
             self.unclean_asked = election is Election.UNCLEAN
             (result,) = self.cluster.do(self.cluster.state.elect_leaders(election, [T]))
@@ -230,7 +256,6 @@ def machine(cluster_class, **topic_settings):
         @rule()
         def leaders_are_rebalanced(self):
             self.cluster.do(self.cluster.state.rebalance_leaders())
-            self.cluster.do(self.cluster.state.retry_unclean_elections())
             self.follow()
 
         @invariant()
@@ -247,9 +272,7 @@ def machine(cluster_class, **topic_settings):
         @invariant()
         def nobody_who_may_lead_is_left_waiting(self):
             if hasattr(self, "cluster") and self.now.leader == -1:
-                last = (self.now.last_known_leader,) if not self.now.elr else ()
-                might = self.now.replicas if unclean_allowed else (*self.now.elr, *last)
-                able = [r for r in might if r != -1 and self.cluster.image.brokers[r].active]
+                able = [r for r in self.now.elr if self.cluster.image.brokers[r].active]
                 assert not able, f"{able} could lead {self.now}"
                 assert self.now.last_known_leader in (-1, *self.now.replicas)
 
@@ -259,8 +282,7 @@ def machine(cluster_class, **topic_settings):
                 for _ in range(3):  # a broker in a controlled shutdown first ends it
                     for broker in BROKERS:
                         self.cluster.heartbeat(broker)
-                if self.now.leader == -1 and self.now.last_known_leader == -1:  # a cancelled move took it along
-                    self.an_election_is_asked_for(Election.UNCLEAN)
+                self.tell()
                 assert self.now.leader != -1, "the partition stayed offline with every broker up"
 
     Histories.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=30)

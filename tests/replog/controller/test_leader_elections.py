@@ -1,8 +1,10 @@
 """Elections on request and of the controller's own accord: CT-11, CT-12."""
 
 from replog.controller import cluster_state
+from replog.controller.broker_lifecycle import Heartbeat
 from replog.controller.decision import numbered
 from replog.controller.elections import Election
+from replog.controller.evidence import LogEnd, Report
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 
@@ -69,22 +71,90 @@ def test_ct_12_a_topic_may_refuse_what_the_controller_allows(make_cluster):
         cluster.alter(11, cluster.item([11, 12], topic=topic))
     cluster.expire(12)
     cluster.expire(11)
+    cluster.recover()
+    cluster.now_ms += 9000
+    cluster.recover()
     assert cluster.partition("safe").leader == -1
     assert (cluster.partition("t").leader, cluster.partition("t").recovering) == (13, True)
 
 
-def test_ct_12_partitions_without_a_leader_are_tried_again_once_unclean_elections_are_allowed(three, make_cluster):
-    """CT-12: no event comes by itself, as when the controller was restarted with the other setting."""
-    three.alter(11, three.item([11, 12]))
-    three.expire(12)
-    three.expire(11)
-    assert three.do(three.state.retry_unclean_elections()) == 0
-    assert three.partition().leader == -1
-    bold = make_cluster(unclean_leader_election_enable=True)
-    bold.state.load(three.history, three.now_ms)
-    assert bold.do(bold.state.retry_unclean_elections()) == 1
+def test_ct_30_who_is_not_there_is_waited_for_one_session_where_recovery_is_aggressive(make_cluster):
+    """CT-12, CT-31."""
+    bold = make_cluster(unclean_recovery_strategy="AGGRESSIVE").start(11, 12, 13)
+    bold.assigned("t", [11, 12, 13])
+    bold.alter(11, bold.item([11, 12]))
+    bold.expire(12)
+    bold.expire(11)
+    bold.recover()
+    assert bold.partition().leader == -1, "11 and 12 may come back"
+    bold.now_ms += 8999
+    bold.recover()
+    assert bold.partition().leader == -1
+    bold.now_ms += 1
+    bold.recover()
     assert (bold.partition().leader, bold.partition().recovering) == (13, True)
-    assert bold.do(bold.state.retry_unclean_elections()) == 0
+
+
+def all_were_killed(cluster):
+    """13 and then 12 and 11 stop; they come back after an unclean stop, one after the other."""
+    for broker in (13, 12, 11):
+        cluster.expire(broker)
+    cluster.log_ends = {11: LogEnd(0, 90), 12: LogEnd(0, 100), 13: LogEnd(0, 80)}
+    for broker in (11, 13):
+        cluster.come_back(broker, clean=False)
+        cluster.recover()
+    assert cluster.partition().leader == -1, "12 is eligible"
+    cluster.come_back(12, clean=False)
+    assert (cluster.partition().isr, cluster.partition().elr) == ((), ())
+
+
+def test_ct_29_when_all_were_killed_the_one_that_goes_furthest_leads(three):
+    """CT-30: not 11, though it led last and comes first."""
+    all_were_killed(three)
+    assert three.partition().leader == -1, "nobody is elected by an event"
+    three.recover()
+    assert (three.partition().leader, three.partition().isr, three.partition().recovering) == (12, (12,), True)
+
+
+def test_ct_29_what_a_process_said_counts_no_longer_than_it_lives(three):
+    """CT-30: 12 is killed again before anybody leads, and this time loses its tail."""
+    all_were_killed(three)
+    three.heartbeat(12)
+    three.now_ms += 9000
+    three.heartbeat(11)
+    three.heartbeat(13)
+    three.register(12, previous=-1)
+    three.do(three.state.recover(three.now_ms))
+    assert three.partition().leader == -1, "12 has not said how far it goes now"
+    three.log_ends[12] = LogEnd(0, 70)
+    three.heartbeat(12)
+    three.recover()
+    assert three.partition().leader == 11
+
+
+def test_ct_29_another_topic_of_the_name_and_an_older_epoch_are_no_evidence(three):
+    """CT-30."""
+    all_were_killed(three)
+    state = three.partition()
+    stranger = Report(b"another topic id", 0, state.leader_epoch, LogEnd(9, 900))
+    older = Report(three.image.topics["t"].topic_id, 0, state.leader_epoch - 1, LogEnd(9, 900))
+    before = three.state.log_ends(T)
+    for report in (stranger, older, older._replace(partition=7)):
+        request = Heartbeat(three.claim(11), three.image.version, log_ends=(report,))
+        three.do(three.state.heartbeat(request, three.now_ms))
+    assert three.state.log_ends(T) == before
+
+
+def test_brokers_of_release_0_1_0_say_nothing_and_the_last_leader_leads_as_it_did(three):
+    """A broker that was not upgraded yet cannot be asked."""
+    three.log_ends = dict.fromkeys((11, 12, 13))
+    for broker in (13, 12, 11):
+        three.expire(broker)
+    for broker in (13, 12, 11):
+        three.log_ends[broker] = None
+        three.come_back(broker, clean=False)
+    three.recover()
+    assert (three.partition().leader, three.partition().recovering) == (11, True)
 
 
 def test_the_controllers_own_elections_are_bounded(three, monkeypatch):
@@ -103,6 +173,7 @@ def test_which_records_are_unclean_elections_can_be_told_before_they_are_applied
     three.alter(11, three.item([11, 12]))
     three.expire(12)
     three.expire(11)
+    three.heartbeat(13)
     decision = three.state.elect_leaders(Election.UNCLEAN, [T])
     changes = [change for change in numbered(decision.changes, three.image.version) if change is not None]
     assert three.state.unclean_elections(changes) == [(T, 13)]

@@ -68,12 +68,11 @@ moving leader 14 isr 14 | cancel | | INVALID_REPLICA_ASSIGNMENT
 " | cancel | active 14 | INVALID_REPLICA_ASSIGNMENT
 " | cancel | active 11 14, no elr | INVALID_REPLICA_ASSIGNMENT
 
-CT-16: unless an unclean election is allowed and somebody can be elected
-moving leader 14 isr 14 | cancel | active 13 14, unclean allowed |
-  replicas 12 13 11 isr 13 leader 13 epoch 6 p 11 recovering
-" | cancel | active 13 14, no elr, unclean allowed | replicas 12 13 11 isr 13 leader 13 epoch 6 p 11 recovering
-" | cancel | active 14, unclean allowed | INVALID_REPLICA_ASSIGNMENT
-" | cancel | active 14, no elr, unclean allowed | INVALID_REPLICA_ASSIGNMENT
+CT-16, CT-31: unless that is allowed and somebody can be elected, by what they say of their logs
+moving leader 14 isr 14 | cancel | active 13 14, AGGRESSIVE | replicas 12 13 11 isr ∅ leader none epoch 6 p 11
+" | cancel | active 13 14, no elr, AGGRESSIVE | replicas 12 13 11 isr ∅ leader none epoch 6 p 11
+" | cancel | active 14, AGGRESSIVE | INVALID_REPLICA_ASSIGNMENT
+" | cancel | active 14, no elr, AGGRESSIVE | INVALID_REPLICA_ASSIGNMENT
 
 CT-16, ISR-16: an eligible replica that stays makes it clean, if it is alive: nothing was committed without it
 moving leader 14 isr 14 elr 12 | cancel | | replicas 12 13 11 isr 12 leader 12 epoch 6 p 11
@@ -104,18 +103,16 @@ isr ∅ leader none elr 12 13 last-known 12 | reassign to 13 | active none |
 | elect | active 13 | replicas 13 isr 13 leader 13 epoch 6 p 11
 replicas 11 | reassign to 12 | | replicas 12 11 isr 11 leader 11 epoch 5 p 10 adding 12 removing 11
 | 11 leaves | active 12 | replicas 12 11 isr ∅ leader none epoch 6 p 11 elr 11 adding 12 removing 11 last-known 11
-| elect unclean | active 12 | replicas 12 isr 12 leader 12 epoch 7 p 12 recovering
+| elect unclean | active 12, 12 has 5:9 | replicas 12 isr 12 leader 12 epoch 7 p 12 recovering
 
-CT-8, divergence 23: an unclean election prefers a replica that was there before: who is being added may have nothing
+CT-8, CT-30, divergence 23: of equal logs an unclean election prefers one that was there before; a longer one has more
 replicas 11 12 isr 11 | reassign to 14 15 | |
   replicas 14 15 11 12 isr 11 leader 11 epoch 5 p 10 adding 14 15 removing 11 12
-| 11 leaves | active 12 14 15, unclean allowed |
-  replicas 14 15 11 12 isr 12 leader 12 epoch 6 p 11 adding 14 15 removing 11 12 recovering
-" | 11 leaves | active 12 14 15 |
+| 11 leaves | active 12 14 15 |
   replicas 14 15 11 12 isr ∅ leader none epoch 6 p 11 elr 11 adding 14 15 removing 11 12 last-known 11
-| elect unclean | active 12 14 15 |
+| elect unclean | active 12 14 15, 12 has 5:9 14 has 5:9 15 has 5:8 |
   replicas 14 15 11 12 isr 12 leader 12 epoch 7 p 12 adding 14 15 removing 11 12 recovering
-" | elect unclean | active 15 |
+" | elect unclean | active 12 14 15, 12 has 5:9 14 has 5:9 15 has 5:10 |
   replicas 14 15 11 12 isr 15 leader 15 epoch 7 p 12 adding 14 15 removing 11 12 recovering
 """)
 def test_what_comes_of_an_event(rows):

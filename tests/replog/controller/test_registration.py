@@ -167,3 +167,20 @@ def test_ct_4_the_registration_is_the_last_record_so_who_applied_it_knows_what_t
     assert epoch == three.image.version
     assert three.heartbeat(11, version=epoch - 1).is_fenced
     assert not three.heartbeat(11, version=epoch).is_fenced
+
+
+def test_ct_28_replicas_that_are_not_on_its_disks_leave_every_list_in_the_commit_that_registers_it(three):
+    """CT-29: even if the broker has a marker that proves a clean stop. Topics that are unknown here are no matter."""
+    three.assigned("u", [13, 12], [13, 12])
+    topic_id = three.image.topics["u"].topic_id
+    for broker in (12, 13):
+        three.expire(broker)
+    assert three.partition("u", 0).elr == (13, 12)
+    before = three.image.version
+    three.register(13, missing=[(b"unknown", [0]), (topic_id, [1, 7])])
+    assert [change.key for change in three.history if change.version > before] == ["partition/u/1", "broker/13"]
+    assert (three.partition("u", 0).elr, three.partition("u", 0).last_known_leader) == ((13, 12), 13)
+    assert (three.partition("u", 1).elr, three.partition("u", 1).last_known_leader) == ((12,), -1)
+    three.heartbeat(13)
+    assert three.partition("u", 0).leader == 13
+    assert three.partition("u", 1).leader == -1, "12 has everything"

@@ -73,9 +73,9 @@ def test_what_happens_to_a_broker_costs_a_look_at_its_own_partitions_alone(monke
     changes = broker_events._changes
 
     def counted(image, rules, active, candidates, change):
-        def noted(state, now):
+        def noted(tp, state, now):
             looked_at.append(state)
-            return change(state, now)
+            return change(tp, state, now)
 
         return changes(image, rules, active, candidates, noted)
 

@@ -12,7 +12,7 @@ from replog.rpc.limits import LIMITS, MAX_OFFLINE_PER_REQUEST, MAX_REPLICAS_PER_
 from replog.rpc.lists import OTHER_FIELDS
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import controller_pb2 as pb
-from replog.topic import MAX_PARTITION, MAX_TOPIC_NAME_LENGTH
+from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITION, MAX_TOPIC_NAME_LENGTH
 from tests.replog.rpc import handlers
 from tests.replog.rpc.test_limits import SERVICES, S, raw
 
@@ -105,6 +105,13 @@ async def test_replicas_are_counted_over_all_partitions_of_a_request(most: Messa
         with pytest.raises(ReplogError, match=f"more than {MAX_REPLICAS_PER_REQUEST}") as refused:
             await stream.receive(S)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_broker_can_lack_every_partition_that_a_cluster_may_have():
+    missing = [pb.MissingReplicas(topic_id=bytes(16), partitions=[MAX_PARTITION])] * MAX_CLUSTER_PARTITIONS
+    register = methods.Controller["register_broker"]
+    request = pb.RegisterBrokerRequest(incarnation_id=bytes(16), missing=missing)
+    assert len(register.decode_request(register.encode_request(request)).missing) == MAX_CLUSTER_PARTITIONS
 
 
 def test_a_broker_whose_disk_failed_can_tell_of_it_whatever_its_topics_are_called():

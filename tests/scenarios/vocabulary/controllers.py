@@ -4,6 +4,7 @@ from leader.isr import IsrProposal
 from replog.controller import broker_events
 from replog.controller.broker_lifecycle import Heartbeat, HeartbeatAnswer
 from replog.controller.elections import Election
+from replog.controller.evidence import LogEnd, Report
 from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
 from replog.controller.topics import NewTopic
@@ -53,14 +54,27 @@ def unfence(world: World, broker_id: str) -> None:
 
 @event("BROKER returns NAME")
 def returns(world: World, broker_id: str, how: str) -> None:
-    """A new process registers, after a stop that was clean or not, hears all there is to hear, and is unfenced."""
-    if how not in ("cleanly", "uncleanly"):
-        raise ScenarioError(f"a broker returns cleanly or uncleanly, not {how}")
+    """A new process registers, after a stop that was clean or not or with an empty disk, hears all there is to hear,
+    and is unfenced."""
+    if how not in ("cleanly", "uncleanly", "empty"):
+        raise ScenarioError(f"a broker returns cleanly, uncleanly or empty, not {how}")
     known = world.controller.image.brokers[int(broker_id)]
     world.incarnations += 1
     incarnation = world.incarnations.to_bytes(16, "big")
     previous = known.broker_epoch if how == "cleanly" else -1
-    request = Registration("", known.broker_id, incarnation, known.address, known.rack, previous, known.incarnation_id)
+    image, missing = world.controller.image, list[tuple[bytes, list[int]]]()
+    for tp in image.index.on_broker(known.broker_id) if how == "empty" else ():
+        missing.append((image.topics[tp.topic].topic_id, [tp.partition]))
+    request = Registration(
+        "",
+        known.broker_id,
+        incarnation,
+        known.address,
+        known.rack,
+        previous,
+        known.incarnation_id,
+        missing=missing,
+    )
     world.commit(world.controller.register_broker(request, world.clock.monotonic_ms()).changes)
     _heartbeat(world, int(broker_id))
 
@@ -70,17 +84,31 @@ def has_applied(world: World, broker_id: str) -> None:
     _heartbeat(world, int(broker_id))
 
 
+@event("BROKER has epoch N up to N")
+def tells_its_log_end(world: World, broker_id: str, last_epoch: str, end: str) -> None:
+    """In its next heartbeat, of the scenario's partition, which has no leader."""
+    tp = partition_of("")
+    image = world.controller.image
+    topic_id, epoch = image.topics[tp.topic].topic_id, image.partitions[tp].leader_epoch
+    _heartbeat(world, int(broker_id), Report(topic_id, tp.partition, epoch, LogEnd(int(last_epoch), int(end))))
+
+
+@event("the controller looks for leaders")
+def recovers(world: World) -> None:
+    world.commit(world.controller.recover(world.clock.monotonic_ms()).changes)
+
+
 @event("BROKER asks to stop")
 def asks_to_stop(world: World, broker_id: str) -> None:
     stop = _heartbeat(world, int(broker_id), want_shutdown=True).should_shutdown
     world.say("stop" if stop else "not yet")
 
 
-def _heartbeat(world: World, broker_id: int, *, want_shutdown: bool = False) -> HeartbeatAnswer:
+def _heartbeat(world: World, broker_id: int, *log_ends: Report, want_shutdown: bool = False) -> HeartbeatAnswer:
     image = world.controller.image
     known = image.brokers[broker_id]
     claim = Claim(broker_id, known.broker_epoch, known.incarnation_id)
-    request = Heartbeat(claim, image.version, want_shutdown=want_shutdown)
+    request = Heartbeat(claim, image.version, want_shutdown=want_shutdown, log_ends=log_ends)
     decision = world.controller.heartbeat(request, world.clock.monotonic_ms())
     world.commit(decision.changes)
     return decision.answer

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 import structlog
@@ -30,6 +30,7 @@ log = structlog.get_logger()
 HEARTBEATS_A_SESSION = 3  # at least: one may be lost, and one late
 TAKEN_AFTER = 10  # refusals, half a second apart: longer than it takes to find that a process is gone (CT-21)
 REFUSED_S = 0.5
+MORE_LOG_ENDS_S = 0.1
 
 
 class BrokerLifecycle:
@@ -48,9 +49,13 @@ class BrokerLifecycle:
         backoff: Backoff,
         offline_replicas: Callable[[], Iterable[tuple[TopicPartition, bytes]]],
         time: TrustedTime,
+        log_ends: Callable[[], tuple[Sequence[pb.ReplicaLogEnd], bool]],
     ) -> None:
+        """`log_ends`: some for the next heartbeat, and whether the one after it should have more at once."""
         self._time = time
         self._offline_replicas = offline_replicas
+        self._log_ends = log_ends
+        self._has_more_log_ends = False
         self._config = config
         self._channel = channel
         self._identity = identity
@@ -66,9 +71,16 @@ class BrokerLifecycle:
         self._may_stop = asyncio.Event()
 
     async def register(
-        self, cluster_id: str, address: str, endpoints: Mapping[str, str], previous: CleanStop, timeout_s: float
+        self,
+        cluster_id: str,
+        address: str,
+        endpoints: Mapping[str, str],
+        previous: CleanStop,
+        timeout_s: float,
+        missing: Mapping[bytes, Sequence[int]],
     ) -> int:
-        """Register this incarnation, again and again until accepted; returns the broker epoch.
+        """Register this incarnation, again and again until accepted; returns the broker epoch. `missing`: by topic id,
+        partitions that are placed here and are not on the disks (CT-29).
 
         A live session of an earlier incarnation (DUPLICATE_BROKER_REGISTRATION) is waited out. Raises what the
         controller refuses for good, or REQUEST_TIMED_OUT.
@@ -86,6 +98,7 @@ class BrokerLifecycle:
             software_version=release.version,
             oldest_feature_level=release.oldest,
             newest_feature_level=release.newest,
+            missing=[pb.MissingReplicas(topic_id=topic_id, partitions=of) for topic_id, of in missing.items()],
         )
         last: ReplogError | None = None
         try:
@@ -168,7 +181,8 @@ class BrokerLifecycle:
             return self._lose("the controller tells it to stop, which it did not ask for")
         if response.should_shutdown:
             self._may_stop.set()
-        return self.standing.on_answer(is_fenced=response.is_fenced, is_caught_up=response.is_caught_up) / 1000
+        delay_ms = self.standing.on_answer(is_fenced=response.is_fenced, is_caught_up=response.is_caught_up)
+        return min(delay_ms / 1000, MORE_LOG_ENDS_S if self._has_more_log_ends else interval_s)
 
     def _lose(self, why: str) -> float:
         log.error(
@@ -180,6 +194,7 @@ class BrokerLifecycle:
         )
         self._is_lost, self._refusals = True, 0
         self._request.previous_broker_epoch = NO_BROKER_EPOCH
+        del self._request.missing[:]  # they were created since
         return 0.0
 
     async def _register_again(self) -> float:
@@ -198,6 +213,7 @@ class BrokerLifecycle:
         return 0.0
 
     def _heartbeat_request(self, *, want_fence: bool, want_shutdown: bool) -> pb.HeartbeatRequest:
+        log_ends, self._has_more_log_ends = self._log_ends()
         return pb.HeartbeatRequest(
             **self._identity.claim(),
             metadata_version=self._metadata_version(),
@@ -209,6 +225,8 @@ class BrokerLifecycle:
                 pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition)
                 for tp, topic_id in islice(self._offline_replicas(), MAX_OFFLINE_PER_REQUEST)
             ],
+            tells_log_ends=True,
+            log_ends=log_ends,
         )
 
     def report_soon(self) -> None:

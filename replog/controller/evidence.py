@@ -1,0 +1,178 @@
+"""What replicas say of their logs while nobody leads, and who leads by that (CT-30, CT-31; KIP-966). Pure.
+
+Nothing is copied without a leader, so what a replica said stays true until somebody leads, or its process ends. It is
+not stored: a controller that becomes active hears it again.
+"""
+
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from replog.controller.elections import Situation, Strategy
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import NO_LEADER, BrokerRegistration, PartitionState
+from replog.topic import TopicPartition
+
+
+class LogEnd(NamedTuple):
+    """How far a log goes. The greater one has more of what was committed last: epochs count before offsets."""
+
+    last_epoch: int  # that it knows; -1: it has no records
+    end_offset: int
+
+
+class Report(NamedTuple):
+    """Of one replica, to one time without a leader."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int  # of the record that says that nobody leads
+    log_end: LogEnd
+
+
+class Answers(NamedTuple):
+    """What is known of one partition."""
+
+    log_ends: Mapping[int, LogEnd] = {}  # by broker, of processes that are registered still
+    since_ms: int | None = None  # when the first one answered
+    mute: frozenset[int] = frozenset()  # live replicas whose brokers say nothing: they run release 0.1.0
+
+
+class KnownLogEnds(NamedTuple):
+    """The same for an administrator."""
+
+    strategy: Strategy
+    replicas: Sequence[tuple[int, bool, LogEnd | None]]  # each with whether it is live
+    had_everything: Collection[int]  # until they stopped uncleanly
+    mute: frozenset[int]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all live replicas have said what they will say."""
+        return all(end is not None or not live or broker in self.mute for broker, live, end in self.replicas)
+
+
+class _Said(NamedTuple):
+    broker_epoch: int  # of the process that said it
+    log_end: LogEnd
+
+
+@dataclass(slots=True)
+class _Vacancy:
+    """One time without a leader."""
+
+    topic_id: bytes
+    leader_epoch: int
+    since_ms: int
+    said: dict[int, _Said] = field(default_factory=dict)  # by broker
+
+
+class Evidence:
+    """Of all partitions without a leader."""
+
+    def __init__(self) -> None:
+        self._vacancies: dict[TopicPartition, _Vacancy] = {}
+        self._mute: set[int] = set()
+
+    def hear(
+        self, image: MetadataImage, broker: BrokerRegistration, reports: Collection[Report] | None, now_ms: int
+    ) -> None:
+        """What came with a heartbeat; None from a broker that never says anything of its logs. Reports that do not fit
+        what is known now are left out: they come again."""
+        self._mute.discard(broker.broker_id)
+        if reports is None:
+            self._mute.add(broker.broker_id)
+        names = {topic.topic_id: name for name, topic in image.topics.items()} if reports else {}
+        for topic_id, partition, leader_epoch, log_end in reports or ():
+            tp = TopicPartition(names.get(topic_id, ""), partition)
+            state = image.partitions.get(tp)
+            if state is None or state.leader != NO_LEADER or state.leader_epoch != leader_epoch:
+                continue
+            if broker.broker_id in state.replicas:
+                vacancy = self._vacancies.get(tp)
+                if vacancy is None or (vacancy.topic_id, vacancy.leader_epoch) != (topic_id, leader_epoch):
+                    vacancy = self._vacancies[tp] = _Vacancy(topic_id, leader_epoch, now_ms)
+                vacancy.said[broker.broker_id] = _Said(broker.broker_epoch, log_end)
+
+    def answers(self, image: MetadataImage, tp: TopicPartition) -> Answers:
+        """Of a partition that has no leader."""
+        state, vacancy = image.partitions[tp], self._vacancies.get(tp)
+        brokers = [broker for broker in map(image.broker, state.replicas) if broker is not None]
+        mute = frozenset(b.broker_id for b in brokers if b.active and b.broker_id in self._mute)
+        topic_id = image.topics[tp.topic].topic_id
+        if vacancy is None or (vacancy.topic_id, vacancy.leader_epoch) != (topic_id, state.leader_epoch):
+            return Answers(mute=mute)
+        said = vacancy.said
+        log_ends = {
+            b.broker_id: said[b.broker_id].log_end
+            for b in brokers
+            if b.broker_id in said and said[b.broker_id].broker_epoch == b.broker_epoch
+        }
+        return Answers(log_ends, vacancy.since_ms, mute)
+
+    def forget_led(self, image: MetadataImage) -> None:
+        """What was said of partitions that have a leader, or are there no more."""
+        states = image.partitions
+        for tp in [tp for tp in self._vacancies if tp not in states or states[tp].leader != NO_LEADER]:
+            del self._vacancies[tp]
+
+
+def furthest(state: PartitionState, log_ends: Mapping[int, LogEnd]) -> int:
+    """Of these replicas the one with the newest epoch, then the longest log, then the first that is not only just
+    being added. NO_LEADER: there are none.
+
+    Those that had everything until they stopped come first: another one may have a newer epoch, of a leader that
+    committed nothing in it.
+    """
+    pool = state.last_known_elr if not log_ends.keys().isdisjoint(state.last_known_elr) else state.replicas
+    known = (replica for replica in pool if replica in log_ends)
+    return max(known, key=lambda r: (log_ends[r], r not in state.adding), default=NO_LEADER)
+
+
+def leader_by_evidence(
+    state: PartitionState, situation: Situation, answers: Answers, now_ms: int, patience_ms: int
+) -> int:
+    """Who leads where no replica that is known to be complete can; NO_LEADER: wait (CT-30, CT-31).
+
+    BALANCED waits until all have answered that had everything, or all replicas if too few of those are left, or until
+    one that is in sync or eligible comes. AGGRESSIVE does so for `patience_ms` from the first answer on.
+    """
+    aggressive = situation.strategy is Strategy.AGGRESSIVE
+    certain = bool(state.isr or state.elr)
+    if situation.strategy is Strategy.NONE or (certain and not aggressive):
+        return NO_LEADER
+    if answers.mute:
+        return _as_in_0_1_0(state, situation, aggressive=aggressive)
+    live = _live(situation, answers)
+    leader = furthest(state, live)
+    if leader == NO_LEADER or answers.since_ms is None:
+        return NO_LEADER
+    best = furthest(state, answers.log_ends)
+    if answers.log_ends.keys() >= awaited(state, situation) and live[leader] == answers.log_ends[best]:
+        return leader
+    return leader if aggressive and now_ms - answers.since_ms >= patience_ms else NO_LEADER
+
+
+def awaited(state: PartitionState, situation: Situation) -> Set[int]:
+    """Whose answers are enough. One of them may have lost what others have (ISR-16), but not all."""
+    enough = min(situation.min_insync_replicas, len(state.replicas))  # PR-2
+    had_all = state.last_known_elr
+    return frozenset(had_all if not state.elr and not state.isr and len(had_all) >= enough else state.replicas)
+
+
+def leader_on_request(state: PartitionState, situation: Situation, answers: Answers) -> int:
+    """Who leads if an administrator waits no longer (CT-11)."""
+    leader = furthest(state, _live(situation, answers))
+    return _as_in_0_1_0(state, situation, aggressive=True) if leader == NO_LEADER and answers.mute else leader
+
+
+def _live(situation: Situation, answers: Answers) -> Mapping[int, LogEnd]:
+    return {replica: end for replica, end in answers.log_ends.items() if replica in situation.active}
+
+
+def _as_in_0_1_0(state: PartitionState, situation: Situation, *, aggressive: bool) -> int:
+    """While brokers are upgraded: who led last, else any."""
+    live = [replica for replica in state.replicas if replica in situation.active]
+    if not (state.isr or state.elr) and state.last_known_leader in live:
+        return state.last_known_leader
+    return min(live, key=lambda r: r in state.adding, default=NO_LEADER) if aggressive else NO_LEADER
