@@ -331,9 +331,8 @@ class Sender:
             for batch in batches:
                 if now - batch.created < self._delivery_timeout_s:
                     break
-                reason = (
-                    f"; last error: {batch.last_error}" if batch.last_error else self._why_not_sent(queue.partition)
-                )
+                last = f"; last error: {batch.last_error}" if batch.last_error else ""
+                reason = self._why_not_sent(queue.partition) + last
                 message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
                 self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
         if queue.retrying and waiting is not None and waiting.settled:
