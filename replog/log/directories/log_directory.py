@@ -20,7 +20,7 @@ from replog.log.directories.changes import DirectoryChange, Doomed, NewReplica, 
 from replog.log.directories.clean_shutdown import CleanStop, take_marker, write_marker
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.lock import lock
-from replog.log.directories.meta_properties import verify_or_create
+from replog.log.directories.meta_properties import META_PROPERTIES, verify_or_create
 from replog.log.directories.metadata_position import read_position
 from replog.log.directories.replica import Offsets, Placed, open_replica
 from replog.log.epochs import save_all
@@ -136,6 +136,11 @@ class LogDirectory:
             lost.clear()
         self.previous_stop = CleanStop()
         self.offline = error
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its identity is there no more, as after its disk was unmounted: no name in it says anything then."""
+        return not os.path.lexists(self.path / META_PROPERTIES)
 
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:

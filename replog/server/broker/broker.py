@@ -319,10 +319,10 @@ class Broker:
         before everything is loaded, the broker fails. Any other failure is of one replica, or of a file that is
         tried again by who needs it (D57)."""
         logs, path = self.logs, error.path if isinstance(error, LogStorageError) else None
-        if logs is not None and not is_of_the_disk(error):
+        failed = logs.directory_of(path) if logs is not None else None
+        if logs is not None and not is_of_the_disk(error) and not (failed is not None and failed.is_gone):
             self._lose_one(logs.partition_at(path), logs, error)
             return
-        failed = logs.directory_of(path) if logs is not None else None
         if failed is not None and failed.offline is not None:
             return
         if logs is None or failed is None or logs.working == [failed] or not self.manager.started:

@@ -158,3 +158,16 @@ async def test_a_topic_whose_replica_cannot_be_loaded_is_deleted_and_its_files_a
     await eventually(lambda: bool(list(disk(cluster, 1).glob("t-0*-stray"))))
     await cluster.create_topic("t", replication_factor=1)
     assert (await cluster.produce(T, batch(b"new")))[:2] == (ErrorCode.NONE, 0)
+
+
+async def test_a_log_directory_that_is_gone_as_after_an_unmount_is_of_the_disk(cluster):
+    """No replica is made again in an empty mount point."""
+    broker = await cluster.begin(1)
+    home = disk(cluster, 1)
+    home.rename(home.with_name("unmounted"))
+    home.mkdir()
+    with pytest.raises(Exception, match="No such file"):
+        cluster.log(1, T).assign_epoch_start(7)
+    assert broker.failed
+    home.rmdir()
+    home.with_name("unmounted").rename(home)
