@@ -29,9 +29,9 @@ class LogFile:
 
     def turn_if_full(self) -> None:
         """If it cannot be done, the file grows on: what is logged matters more."""
-        if os.fstat(sys.stderr.fileno()).st_size < FILE_BYTES:
-            return
         try:
+            if os.fstat(sys.stderr.fileno()).st_size < FILE_BYTES:
+                return
             for number in range(OLDER, 0, -1):
                 newer = self._named(number - 1)
                 if newer.exists():

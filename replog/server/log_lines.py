@@ -57,8 +57,9 @@ class LogLines(logging.Handler):
                 if not self._lines:
                     return
                 line = self._lines[0]
-            if self._untold and _write(descriptor, self._told()):
-                self._untold = 0
+            if (untold := self._untold) and _write(descriptor, self._told(untold)):
+                with self._changed:
+                    self._untold -= untold
             self._before_line()
             written = _write(descriptor, line)
             with self._changed:
@@ -68,8 +69,8 @@ class LogLines(logging.Handler):
                     self._lose()
                 self._changed.notify_all()
 
-    def _told(self) -> bytes:
-        said = f"{self._untold} log lines are lost: nobody read them in time, or there was no room for them"
+    def _told(self, count: int) -> bytes:
+        said = f"{count} log lines are lost: nobody read them in time, or there was no room for them"
         return f"{self.format(logging.LogRecord(__name__, logging.WARNING, '', 0, said, (), None))}\n".encode()
 
     def flush(self) -> None:

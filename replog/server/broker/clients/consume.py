@@ -62,7 +62,8 @@ class ConsumerStream:
                 session.forget(tp)
             async for tp, fetch in in_slices(request.named.items()):
                 session.name(tp, fetch)
-        response = session.ask(request, clock.monotonic_ms(), await self._room(share, most))
+        room = await self._room(share, most)
+        response = session.ask(request, clock.monotonic_ms(), room)
         while response is None:
             share.resize(0)
             await self._wait()

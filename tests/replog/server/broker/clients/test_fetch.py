@@ -112,3 +112,13 @@ async def test_a_single_call_that_finds_no_room_hears_so_and_not_that_there_is_n
     assert refused.value.retriable
     answers.change(-answers.capacity)
     assert (await cluster.fetch(tp, 0))[1]
+
+
+async def test_a_request_waits_as_long_as_it_says_from_when_there_was_room(cluster):
+    await cluster.begin(1)
+    answers, loop = cluster.brokers[1].manager.answers, asyncio.get_running_loop()
+    answers.change(answers.capacity)  # others have it all, for a while
+    loop.call_later(0.3, answers.change, -answers.capacity)
+    begun_s = loop.time()
+    assert (await cluster.fetch(TopicPartition("t", 0), 0, max_wait_ms=400))[1] == b""
+    assert loop.time() - begun_s >= 0.65
