@@ -61,12 +61,12 @@ def _refusal_of_old_epoch(
     return _refusal(state, replace(proposal, partition_epoch=state.partition_epoch), brokers)
 
 
-def _clean_restart(*arguments: Any, unclean: bool) -> Any:
-    return _restart(*arguments, unclean=False)
+def _clean_restart(*arguments: Any, unclean: bool, missing: Any = frozenset()) -> Any:
+    return _restart(*arguments, unclean=False, missing=missing)
 
 
-def _elect_anyone(state: PartitionState, situation: Any, election: Any) -> tuple[int, bool]:
-    leader, _ = _elect(state, situation, election)
+def _elect_anyone(state: PartitionState, situation: Any, election: Any, by_evidence: int) -> tuple[int, bool]:
+    leader, _ = _elect(state, situation, election, by_evidence)
     live = [replica for replica in state.replicas if replica in situation.active]
     return (leader if leader >= 0 or not live else live[0]), False
 
