@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from concurrent.futures import Future
 from types import FunctionType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -66,23 +65,16 @@ class Blocking(Generic[C]):
         return call() if self._loop.is_closed() else self._wait(called)
 
     def _wait(self, call: Callable[[], Coroutine[Any, Any, T]], give_back: Callable[[T], object] | None = None) -> T:
-        outcome = Future[T]()
         tasks: list[asyncio.Task[T]] = []
+        ended, refused = threading.Lock(), False  # a lock alone: an interrupted wait for a Future may break its own
+        ended.acquire()
 
         async def called() -> T:
             return await call()
 
         def begin() -> None:
             tasks.append(self._loop.create_task(called()))
-            tasks[0].add_done_callback(settle)
-
-        def settle(task: asyncio.Task[T]) -> None:
-            if task.cancelled():
-                outcome.set_exception(ReplogError(ErrorCode.INVALID_REQUEST, "the client was closed meanwhile"))
-            elif (error := task.exception()) is not None:
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(task.result())
+            tasks[0].add_done_callback(lambda _: ended.release())
 
         def give_up() -> None:
             for task in tasks:
@@ -91,9 +83,13 @@ class Blocking(Generic[C]):
 
         try:
             self._loop.call_soon_threadsafe(begin)
-            return outcome.result()
-        except BaseException as error:
-            if not outcome.done() or outcome.exception() is not error:
+            ended.acquire()
+            refused = tasks[0].cancelled() or tasks[0].exception() is not None
+            if tasks[0].cancelled():
+                raise ReplogError(ErrorCode.INVALID_REQUEST, "the client was closed meanwhile")
+            return tasks[0].result()
+        except BaseException:
+            if not refused:
                 self._loop.call_soon_threadsafe(give_up)
             raise
 
