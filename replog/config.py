@@ -15,11 +15,10 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSe
 from replog.acl import ANYBODY, is_principal
 from replog.addresses import check_address, is_every_interface
 from replog.listeners import Listener, listeners_of, named_addresses, protocol_map
-from replog.properties import MAX_INT, MAX_LONG
+from replog.properties import MAX_BATCH_BYTES, MAX_INT, MAX_LONG
 from replog.settings import Settings
 from replog.topic import MAX_PARTITIONS
 
-MAX_BATCH_BYTES = 14 << 20  # what a message carries beside the largest head of a produce (`replog.rpc.limits`)
 MAX_REPLICA_LIST_LENGTH = 32_767  # characters: Kafka's longest setting
 _PREFIX = re.compile(r"/([A-Za-z0-9_.-]{1,64}/){1,8}")
 _REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
@@ -392,7 +391,7 @@ class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, Metri
         wanted = "metadata_log_dir" if self.metadata_store == "sqlite" else "metadata_etcd_endpoints"
         if wanted not in self.model_fields_set:
             raise ValueError(f"{wanted.replace('_', '.')} is missing: it says where the metadata store is")
-        told = self.advertised_listeners or (self.listeners if self.metadata_store == "etcd" else "")
+        told = self.advertised_listeners
         if told and is_every_interface(told):
             raise ValueError(
                 f"advertised.listeners={told} is each host's own address; name this host as others know it"

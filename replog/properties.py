@@ -6,6 +6,7 @@ from replog.errors import ErrorCode, ReplogError
 
 MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
+MAX_BATCH_BYTES = 14 << 20  # what a message carries beside the largest head of a produce (`replog.rpc.limits`)
 MAX_PROPERTIES_BYTES = 1 << 20
 
 

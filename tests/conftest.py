@@ -25,10 +25,11 @@ __all__ = ["evicted_is_cold"]  # for tests of any package
 TOGETHER = "tests/interop/"
 
 load_profile()
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # by a shell that started us in the background; children inherit it
+# A shell that started us in the background ignores SIGINT, `nohup` SIGHUP; children would inherit it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class _ByFile(LoadFileScheduling):

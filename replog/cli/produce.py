@@ -17,9 +17,8 @@ from replog.cli.options import BootstrapServer, bootstrap_server
 from replog.cli.record_lines import Fields, from_json
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import note
-from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT
+from replog.properties import MAX_BATCH_BYTES, MAX_INT
 from replog.topic import validate_topic_name
 
 if TYPE_CHECKING:

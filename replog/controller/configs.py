@@ -11,7 +11,6 @@ from typing import NamedTuple
 from replog.acl import check_principal
 from replog.config import (
     DEFAULT_USER,
-    MAX_BATCH_BYTES,
     MAX_REPLICA_LIST_LENGTH,
     AlterableBrokerConfig,
     ClientQuota,
@@ -25,6 +24,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import Topic
+from replog.properties import MAX_BATCH_BYTES
 from replog.settings import Settings
 from replog.topic import TopicPartition, validate_topic_name
 

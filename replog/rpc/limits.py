@@ -7,9 +7,9 @@ it is parsed.
 
 from dataclasses import dataclass
 
-from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.segment_file import MAX_HEADERS
+from replog.properties import MAX_BATCH_BYTES
 from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 
 KIB, MIB = 1 << 10, 1 << 20

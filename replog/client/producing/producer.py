@@ -17,8 +17,8 @@ from replog.client.producing.partitioner import StickyPartitioner, partition_for
 from replog.client.producing.sender import Sender
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
 from replog.client.waiting import told_if_long
-from replog.config import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_BATCH_BYTES
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike, client_transport
 

@@ -61,6 +61,7 @@ def calls(client: type, broker_id: int = 1, log_dir: str = "d") -> dict[str, Cal
         "alter_broker_configs": lambda c: c.alter_broker_configs(broker_id, {"log.cleaner.backoff.ms": "5000"}),
         "report_audit": lambda c: c.report_audit(StandingAudit("CONSISTENT", "deep", 1, (), 1, (), 0)),
         "describe_audit": lambda c: c.describe_audit(),
+        "describe_log_ends": lambda c: c.describe_log_ends([TP]),
         "unregister_broker": lambda c: c.unregister_broker(99),
         "alter_client_quotas": lambda c: c.alter_client_quotas("User:u", {"producer_byte_rate": "1000000"}),
         "describe_client_quotas": lambda c: c.describe_client_quotas(),

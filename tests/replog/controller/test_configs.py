@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from replog.config import MAX_BATCH_BYTES, TopicConfig
+from replog.config import TopicConfig
 from replog.controller import configs
 from replog.controller.broker_events import recovery_strategy
 from replog.controller.configs import ConfigChange
@@ -12,6 +12,7 @@ from replog.controller.decision import Decision
 from replog.controller.elections import Strategy
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
+from replog.properties import MAX_BATCH_BYTES
 
 
 def alter(cluster, topic="t", delete=(), validate_only=False, **settings):

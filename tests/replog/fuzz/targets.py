@@ -20,6 +20,7 @@ from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.client.records import decode_fetched
 from replog.config import DEFAULT_USER, BrokerConfig, TopicConfig, topic_config
 from replog.controller.broker_events import Rules, situation
+from replog.controller.elections import Strategy
 from replog.controller.membership import placeable
 from replog.errors import ReplogError
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
@@ -412,10 +413,8 @@ def follow_metadata(data: bytes) -> None:
     image.put(change._replace(version=1))
     record_of(change)
     for name, topic in image.topics.items():
-        assert (
-            topic_config(name, topic.configs).unclean_leader_election_enable
-            is situation(image, Rules(2), name, frozenset()).unclean_leader_election
-        )
+        allowed = situation(image, Rules(2), name, frozenset()).strategy is Strategy.AGGRESSIVE
+        assert allowed or not topic_config(name, topic.configs).unclean_leader_election_enable
     config = BrokerConfig.parse({"node.id": 1, "log.dirs": "/d"}, "fuzz")
     for altered in image.broker_configs.values():
         config.dynamic(altered)

@@ -33,6 +33,7 @@ READS = {
     "Controller/DescribePartitionChanges",
     "Controller/DescribeAcls",
     "Controller/DescribeAudit",
+    "Controller/DescribeLogEnds",
     "Health/Check",
     "Health/List",
     "Health/Watch",

@@ -92,6 +92,7 @@ async def test_no_setting_that_is_stored_stops_a_broker_while_it_runs_or_when_it
     with structlog.testing.capture_logs() as told:
         await cluster.controller.decide(lambda _: Decision(changes, None))
         await eventually(lambda: cluster.brokers[1].manager.sending.listed.rate == 5000)
+        await eventually(lambda: cluster.isr(TP) == {1, 2})
         assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
         await cluster.restart_all()
         await cluster.led(TP)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,33 +10,29 @@ import pytest
 from replog.rpc.peer import anonymous, handling
 from replog.rpc.v1 import inspection_pb2
 from replog.topic import TopicPartition
+from tests.replog.log.hanging import Hanging
 from tests.replog.server.broker.conftest import InProcessCluster, eventually
 
 TP = TopicPartition("t", 0)
 
 
-async def test_a_call_that_is_cancelled_while_its_file_is_opened_leaves_no_descriptor(cluster: InProcessCluster):
+async def test_a_call_that_is_cancelled_while_its_file_is_opened_leaves_no_descriptor(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+):
     broker = await cluster.begin(1)
     path = cluster.log(1, TP).directory / f"{0:020d}.timeindex"
-    path.unlink()
-    os.mkfifo(path)  # opening it waits, as on a disk that hangs, until somebody writes
+    hanging = Hanging(path, monkeypatch)
+    before = _open(path)
     handling(anonymous("127.0.0.1"))
     request = inspection_pb2.ReadFileRequest(topic=TP.topic, partition=TP.partition, file=inspection_pb2.TIME_INDEX)
     read = asyncio.ensure_future(anext(broker._inspection.read_file(request)))
-    await eventually(_a_thread_opens)
+    await eventually(hanging.is_opened.is_set)
     read.cancel()
     await asyncio.sleep(0)
-    os.close(os.open(path, os.O_WRONLY))
+    hanging.go_on()
     with pytest.raises(asyncio.CancelledError):
         await read
-    await eventually(lambda: not _open(path), what=lambda: _open(path))
-    path.unlink()
-    path.touch()
-
-
-def _a_thread_opens() -> bool:
-    tops = list(sys._current_frames().values())
-    return any(top.f_back is not None and top.f_back.f_code.co_name == "with_room" for top in tops)
+    await eventually(lambda: _open(path) == before, what=lambda: _open(path))
 
 
 def _open(path: Path) -> list[str]:

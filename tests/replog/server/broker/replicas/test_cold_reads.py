@@ -1,15 +1,17 @@
-"""What fetches lack in memory is brought by a thread of each disk. A FIFO is a disk that hangs: opening it waits."""
+"""What fetches lack in memory is brought by a thread of each disk. One disk hangs."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from replog.log.files.cold import ColdRead
 from replog.server.broker.replicas.cold_reads import MOST, ColdReads
 from replog.topic import TopicPartition
+from tests.replog.log.hanging import Hanging
 
 WAIT_S = 30.0
 
@@ -31,13 +33,14 @@ class Session:
 class Disks:
     """Two directories with a log each, and what runs on them."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.paths = [root / "disk1", root / "disk2"]
         for path in self.paths:
             (path / "t-0").mkdir(parents=True)
             (path / "t-0" / "file").write_bytes(b"data")
-        self.fifo = self.paths[0] / "t-0" / "fifo"
-        os.mkfifo(self.fifo)
+        self.slow = self.paths[0] / "t-0" / "slow"
+        self.slow.write_bytes(b"data")
+        self._hanging = Hanging(self.slow, monkeypatch)
         self.reads = ColdReads(lambda sessions: [session.look() for session in sessions])  # type: ignore[attr-defined]
 
     def ask(self, session: Any, number: int, path: Path) -> None:
@@ -49,17 +52,19 @@ class Disks:
         return self.paths[disk] / "t-0" / "file"
 
     async def go_on(self) -> None:
-        """Let the reader that waits for the FIFO have it."""
-        os.close(await asyncio.to_thread(os.open, self.fifo, os.O_WRONLY))
+        """Let the reader that waits for the slow file have it."""
+        await until(self._hanging.is_opened.is_set)
+        self._hanging.go_on()
 
 
 @asynccontextmanager
 async def running(root: Path) -> AsyncIterator[Disks]:
-    disks = Disks(root)
-    task = asyncio.create_task(disks.reads.run(disks.paths))
-    yield disks
-    task.cancel()
-    await asyncio.wait([task])
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        disks = Disks(root, monkeypatch)
+        task = asyncio.create_task(disks.reads.run(disks.paths))
+        yield disks
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -71,7 +76,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_disk_that_hangs_holds_up_nobody_elsewhere(tmp_path):
     session = Session()
     async with running(tmp_path) as disks:
-        disks.ask(session, 0, disks.fifo)
+        disks.ask(session, 0, disks.slow)
         disks.ask(session, 1, disks.file(1))
         await until(lambda: session.brought == [1])
         await disks.go_on()
@@ -82,7 +87,7 @@ async def test_a_disk_that_hangs_holds_up_nobody_elsewhere(tmp_path):
 async def test_who_wants_little_does_not_wait_for_all_that_another_wants(tmp_path):
     greedy, modest = Session(), Session()
     async with running(tmp_path) as disks:
-        disks.ask(greedy, 0, disks.fifo)
+        disks.ask(greedy, 0, disks.slow)
         await asyncio.sleep(0)
         for number in range(1, 10 * MOST):
             disks.ask(greedy, number, disks.file(0))
@@ -99,7 +104,7 @@ async def test_who_wants_little_does_not_wait_for_all_that_another_wants(tmp_pat
 async def test_what_is_wanted_no_more_is_not_brought(tmp_path):
     gone, other = Session(), Session()
     async with running(tmp_path) as disks:
-        disks.ask(other, 0, disks.fifo)
+        disks.ask(other, 0, disks.slow)
         await asyncio.sleep(0)
         for number in range(5):
             disks.ask(gone, number, disks.file(0))

@@ -50,7 +50,7 @@ async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(clu
         await eventually(lambda: hosted.log.log_end_offset == 1)
     errors = [entry for entry in logs if entry["log_level"] == "error"]
     assert len(errors) == 1, logs
-    assert "truncated to 1, below the high watermark 2" in errors[0]["note"]
+    assert "truncated to 1, 1 records below the high watermark 2" in errors[0]["note"]
 
 
 def test_an_answer_about_a_topic_of_the_same_name_is_dropped_ft_8(pair):
