@@ -7,6 +7,7 @@ from typing import Any
 import replog.controller.alter_partition
 import replog.controller.broker_events
 import replog.controller.elections
+import replog.controller.evidence
 import replog.controller.registration
 from leader.alter_partition_queue import AlterPartitionQueue
 from leader.isr import Pending
@@ -166,7 +167,37 @@ def _resign_and_wait_for_nobody(self: PartitionLeader) -> None:
 _resign = PartitionLeader.resign
 
 
+def _restart_of_the_same_disk(*arguments: Any, unclean: bool, missing: Any = frozenset()) -> Any:
+    """Whatever is not there any more."""
+    return _restart(*arguments, unclean=unclean and not missing)
+
+
+def _restart_of_any_disk(*arguments: Any, unclean: bool, missing: Any = frozenset()) -> Any:
+    return _restart(*arguments, unclean=unclean)
+
+
+def _last_leader(state: PartitionState, log_ends: Any) -> int:
+    return state.last_known_leader if state.last_known_leader in log_ends else _furthest(state, log_ends)
+
+
+_furthest = replog.controller.evidence.furthest
+
+
 VARIANTS = [
+    Variant(
+        "empty-disk-stays-eligible", "elections", (replog.controller.registration, "restart", _restart_of_the_same_disk)
+    ),
+    Variant(
+        "last-leader-by-guess",
+        "elections",
+        (replog.controller.registration, "restart", _restart_of_any_disk),
+        (replog.controller.evidence, "furthest", _last_leader),
+    ),
+    Variant(
+        "nobody-is-waited-for",
+        "elections",
+        (replog.controller.evidence, "awaited", lambda state, situation: frozenset()),
+    ),
     Variant("nobody-resigns", "serving", (ReplicaManager, "resign_where_unheard", lambda self: False)),
     Variant(
         "resigns-and-goes-on-alone",
