@@ -9,7 +9,7 @@ import pytest
 
 
 class Hanging:
-    """Whoever opens `path` has a descriptor, and waits until `go_on`."""
+    """To open `path` gives a descriptor, and waits until `go_on`."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_opened, self._released = threading.Event(), threading.Event()
