@@ -16,7 +16,7 @@ TARGET = HERE / "sync.py"
 ADMIN = ("admin.calls", "admin.topics", "admin.partitions", "admin.brokers", "admin.access")
 SOURCES = {"Producer": ("producing.producer",), "Consumer": ("consuming.consumer",), "Admin": ADMIN}
 HEAD = '"""The clients for scripts without an event loop. Made by `make proto` from the async ones: do not edit."""\n'
-LEFT_OUT = {"start", "send_and_wait", "fetch_decoded", "transport", "rng", "wall_clock_ms"}
+LEFT_OUT = {"start", "send_and_wait", "fetch_decoded", "rng", "wall_clock_ms"}
 TWINS = {  # of those that are not made as all others: name, what it returns, what it does
     "send": (
         ("send", "RecordMetadata", "self._run(lambda: self._client.send_and_wait({}))"),

@@ -14,14 +14,15 @@ from replog.client.producing.producer import Partitioner, Producer
 from replog.client.records import Headers, Record
 from replog.errors import ReplogError
 from replog.metadata.standing_audit import StandingAudit
+from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike
 from replog.topic import TopicPartition
 from typing import Literal
 
 
 class SyncProducer(Blocking[Producer], of=Producer):
-    def __init__(self, bootstrap: str | Sequence[str], *, acks: Literal['all', 1, 0]='all', enable_idempotence: bool | None=None, linger_ms: float=0, batch_size: int=262144, compression: str='none', partitioner: Partitioner | None=None, max_request_bytes: int=1 << 20, buffer_memory: int=32 << 20, max_block_ms: int=60000, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None) -> None:
-        super().__init__(lambda: Producer(bootstrap, acks=acks, enable_idempotence=enable_idempotence, linger_ms=linger_ms, batch_size=batch_size, compression=compression, partitioner=partitioner, max_request_bytes=max_request_bytes, buffer_memory=buffer_memory, max_block_ms=max_block_ms, delivery_timeout_ms=delivery_timeout_ms, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location))
+    def __init__(self, bootstrap: str | Sequence[str], *, acks: Literal['all', 1, 0]='all', enable_idempotence: bool | None=None, linger_ms: float=0, batch_size: int=262144, compression: str='none', partitioner: Partitioner | None=None, max_request_bytes: int=1 << 20, buffer_memory: int=32 << 20, max_block_ms: int=60000, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None, transport: Transport | None=None) -> None:
+        super().__init__(lambda: Producer(bootstrap, acks=acks, enable_idempotence=enable_idempotence, linger_ms=linger_ms, batch_size=batch_size, compression=compression, partitioner=partitioner, max_request_bytes=max_request_bytes, buffer_memory=buffer_memory, max_block_ms=max_block_ms, delivery_timeout_ms=delivery_timeout_ms, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location, transport=transport))
 
     def send(self, topic: str, value: bytes | None, key: bytes | None=None, partition: int | None=None, timestamp_ms: int | None=None, headers: Headers=()) -> RecordMetadata:
         return self._run(lambda: self._client.send_and_wait(topic, value, key, partition, timestamp_ms, headers))
@@ -46,8 +47,8 @@ class SyncProducer(Blocking[Producer], of=Producer):
 
 
 class SyncConsumer(Blocking[Consumer], of=Consumer):
-    def __init__(self, bootstrap: str | Sequence[str], *, isolation_level: IsolationLevel='read_uncommitted', fetch_min_bytes: int=1, fetch_max_bytes: int=1 << 20, fetch_max_wait_ms: int=500, max_partition_fetch_bytes: int=1 << 20, auto_offset_reset: Literal['earliest', 'latest', 'error']='latest', client_rack: str='', request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None) -> None:
-        super().__init__(lambda: Consumer(bootstrap, isolation_level=isolation_level, fetch_min_bytes=fetch_min_bytes, fetch_max_bytes=fetch_max_bytes, fetch_max_wait_ms=fetch_max_wait_ms, max_partition_fetch_bytes=max_partition_fetch_bytes, auto_offset_reset=auto_offset_reset, client_rack=client_rack, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location))
+    def __init__(self, bootstrap: str | Sequence[str], *, isolation_level: IsolationLevel='read_uncommitted', fetch_min_bytes: int=1, fetch_max_bytes: int=1 << 20, fetch_max_wait_ms: int=500, max_partition_fetch_bytes: int=1 << 20, auto_offset_reset: Literal['earliest', 'latest', 'error']='latest', client_rack: str='', request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None, transport: Transport | None=None) -> None:
+        super().__init__(lambda: Consumer(bootstrap, isolation_level=isolation_level, fetch_min_bytes=fetch_min_bytes, fetch_max_bytes=fetch_max_bytes, fetch_max_wait_ms=fetch_max_wait_ms, max_partition_fetch_bytes=max_partition_fetch_bytes, auto_offset_reset=auto_offset_reset, client_rack=client_rack, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location, transport=transport))
 
     def assign(self, partitions: Iterable[Partition]) -> None:
         self._call(lambda: self._client.assign(partitions))
@@ -109,8 +110,8 @@ class SyncConsumer(Blocking[Consumer], of=Consumer):
 
 
 class SyncAdmin(Blocking[Admin], of=Admin):
-    def __init__(self, bootstrap: str | Sequence[str], *, timeout_ms: int=30000, to_controller: bool=False, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None) -> None:
-        super().__init__(lambda: Admin(bootstrap, timeout_ms=timeout_ms, to_controller=to_controller, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location))
+    def __init__(self, bootstrap: str | Sequence[str], *, timeout_ms: int=30000, to_controller: bool=False, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None, transport: Transport | None=None) -> None:
+        super().__init__(lambda: Admin(bootstrap, timeout_ms=timeout_ms, to_controller=to_controller, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location, transport=transport))
 
     def close(self) -> None:
         self._close(lambda: self._client.close())
