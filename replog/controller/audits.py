@@ -1,6 +1,7 @@
 """What an audit reports is kept, one report instead of the last. Pure."""
 
 from dataclasses import replace
+from itertools import chain
 
 from replog.controller.decision import Decision
 from replog.errors import ErrorCode, ReplogError
@@ -18,12 +19,8 @@ def report_audit(image: MetadataImage, audit: StandingAudit) -> Decision[None]:
         raise _invalid(f"verdict {audit.verdict[:40]!r} is none of {', '.join(VERDICTS)}")
     if not 0 < audit.at_ms <= LAST_MS:
         raise _invalid(f"it was made {audit.at_ms} ms after 1970")
-    if (
-        min(
-            audit.partitions, audit.diverged_partitions, *(n for tp, end in audit.verified for n in (tp.partition, end))
-        )
-        < 0
-    ):
+    ends = chain.from_iterable((tp.partition, end) for tp, end in audit.verified)
+    if min(audit.partitions, audit.diverged_partitions, *ends) < 0:
         raise _invalid("it has a negative number")
     if len(audit.diverged) > MAX_DIVERGED:
         raise _invalid(f"{len(audit.diverged)} diverged partitions, and at most {MAX_DIVERGED} are kept by name")

@@ -180,7 +180,7 @@ def test_a_broker_that_finds_no_controller_gives_up_after_its_setting_and_warns_
     assert '"level": "warning"' in next(line for line in done.stderr.splitlines() if "metadata stream lost" in line)
 
 
-def test_records_from_a_closed_stdin_are_none(tmp_path):
+def test_records_from_a_closed_stdin_are_none():
     command = [sys.executable, "-m", "replog.cli", "produce", "--topic", "t", "--bootstrap-server", f"{HOST}:1"]
     done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (
