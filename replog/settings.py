@@ -136,7 +136,11 @@ def _allowed(schema: Mapping[str, Any]) -> str:
     return ""
 
 
-def _instead(name: str, known: Sequence[str]) -> str:
+def alike(name: str, known: Sequence[str]) -> list[str]:
     """What was probably meant. It takes some milliseconds."""
-    alike = difflib.get_close_matches(name[:100], known, n=2, cutoff=0.7)
-    return f"; did you mean {' or '.join(alike)}?" if alike else f" (known: {', '.join(known)})"
+    return difflib.get_close_matches(name[:100], known, n=2, cutoff=0.7)
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    likely = alike(name, known)
+    return f"; did you mean {' or '.join(likely)}?" if likely else f" (known: {', '.join(known)})"

@@ -72,11 +72,16 @@ def _client_tls(path: str) -> Tls | None:
     for name in ("ssl.keystore.location", "ssl.truststore.location"):
         if properties.get(name):
             properties[name] = str(Path(path).absolute().parent / properties[name])
-    config = ClientSecurity.parse(properties, path)
+    return client_tls_of(properties, path)
+
+
+def client_tls_of(properties: Mapping[str, str], source: str) -> Tls | None:
+    """As settings of `ClientSecurity` say, which `source` has. Raises INVALID_CONFIG."""
+    config = ClientSecurity.parse(properties, source)
     if config.security_protocol == "PLAINTEXT" and (config.ssl_keystore_location or config.ssl_truststore_location):
         raise ReplogError(
             ErrorCode.INVALID_CONFIG,
-            f"{path} names a keystore or a truststore, and security.protocol is PLAINTEXT, which uses neither; add "
+            f"{source} names a keystore or a truststore, and security.protocol is PLAINTEXT, which uses neither; add "
             "security.protocol=SSL, or leave them out",
         )
     return None if config.security_protocol == "PLAINTEXT" else _tls(config, None)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.transport import Transport
 from replog.topic import TopicPartition
 from spark_jobs.records.offsets import Bound
 from spark_jobs.records.options import SourceOptions
@@ -22,7 +23,7 @@ class Assigned(NamedTuple):
 
 
 def admin(options: SourceOptions) -> Admin:
-    return Admin(options.bootstrap, timeout_ms=TIMEOUT_MS)
+    return Admin(options.bootstrap, timeout_ms=TIMEOUT_MS, transport=options.transport)
 
 
 async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = False) -> Assigned:
@@ -50,7 +51,7 @@ async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = F
     return known
 
 
-async def is_gone(client: Admin, topic: str, topic_id: str) -> bool:
+async def is_gone(client: Admin, topic: str, topic_id: str, transport: Transport | None = None) -> bool:
     """Whether brokers answer, and none of them knows the topic under this id; "": under any.
 
     One broker's word is not enough: it may be cut off from the controller, and not have heard of the topic yet.
@@ -58,7 +59,7 @@ async def is_gone(client: Admin, topic: str, topic_id: str) -> bool:
     answered = False
     for broker in (await client.describe_cluster()).brokers:
         try:
-            async with Admin(broker.address, timeout_ms=ONE_BROKER_TIMEOUT_MS) as admin:
+            async with Admin(broker.address, timeout_ms=ONE_BROKER_TIMEOUT_MS, transport=transport) as admin:
                 known = (await admin.describe_topic(topic)).topic_id.hex()
         except ReplogError as error:
             answered |= error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,20 +1,27 @@
 """Options of source and sink, by the names of Spark's Kafka source and sink. Pure.
 
-Names are taken without regard to case. Unknown options are refused, so a misspelt one is noticed.
+Names are taken without regard to case. Unknown options are refused, so a misspelt one is noticed; those of Kafka's
+clients that change neither what is read nor what is stored are taken, with a warning.
 """
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from replog.client.metadata import parse_bootstrap
 from replog.client.offsets import EARLIEST, LATEST
 from replog.client.records import codec_id
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.transport import Transport
 from replog.topic import TopicPartition, validate_topic_name
+from spark_jobs.kafka_options import SECURITY, SERVERS, Security, in_full, refuse_unknown, security_of, transport_with
 from spark_jobs.records.offsets import Bound, parse_partitions
+
+logger = logging.getLogger(__name__)
 
 _CONSUMER: dict[str, tuple[str, type]] = {
     "isolation.level": ("isolation_level", str),
@@ -51,7 +58,54 @@ _SOURCE = (
     "kafkaConsumer.pollTimeoutMs",
 )
 _SINK = ("topic", "includeHeaders", "checkpointLocation", "queryName")  # the last two are Spark's own
-_SERVERS = "kafka.bootstrap.servers"
+_PROMISED = {"kafka.acks": ("all", "-1"), "kafka.enable.idempotence": ("true",)}  # by the sink, whatever is asked for
+_IDLE = frozenset(
+    {
+        *(f"kafka.{name}" for name in (*_CONSUMER, *_PRODUCER)),  # of the other one
+        *_PROMISED,
+        "fetchoffset.numretries",
+        "fetchoffset.retryintervalms",
+        "groupidprefix",
+        "usedeprecatedoffsetfetching",
+        "kafka.allow.auto.create.topics",
+        "kafka.auto.commit.interval.ms",
+        "kafka.check.crcs",
+        "kafka.client.dns.lookup",
+        "kafka.client.id",
+        "kafka.compression.gzip.level",
+        "kafka.compression.lz4.level",
+        "kafka.compression.zstd.level",
+        "kafka.connections.max.idle.ms",
+        "kafka.default.api.timeout.ms",
+        "kafka.enable.metrics.push",
+        "kafka.group.id",
+        "kafka.group.instance.id",
+        "kafka.group.protocol",
+        "kafka.heartbeat.interval.ms",
+        "kafka.max.in.flight.requests.per.connection",
+        "kafka.max.poll.interval.ms",
+        "kafka.max.poll.records",
+        "kafka.metadata.max.age.ms",
+        "kafka.metadata.max.idle.ms",
+        "kafka.metadata.recovery.strategy",
+        "kafka.metric.reporters",
+        "kafka.metrics.num.samples",
+        "kafka.metrics.recording.level",
+        "kafka.metrics.sample.window.ms",
+        "kafka.partition.assignment.strategy",
+        "kafka.receive.buffer.bytes",
+        "kafka.reconnect.backoff.max.ms",
+        "kafka.reconnect.backoff.ms",
+        "kafka.retries",
+        "kafka.retry.backoff.max.ms",
+        "kafka.retry.backoff.ms",
+        "kafka.send.buffer.bytes",
+        "kafka.session.timeout.ms",
+        "kafka.socket.connection.setup.timeout.max.ms",
+        "kafka.socket.connection.setup.timeout.ms",
+        "kafka.transaction.timeout.ms",
+    }
+)
 POLL_TIMEOUT_MS = 120_000
 
 
@@ -70,8 +124,18 @@ class Subscription:
 
 
 @dataclass(frozen=True)
-class SourceOptions:
+class _Options:
     bootstrap: str
+    security: Security
+
+    @property
+    def transport(self) -> Transport | None:
+        """Of each client."""
+        return transport_with(self.security)
+
+
+@dataclass(frozen=True)
+class SourceOptions(_Options):
     subscription: Subscription
     starting: Bound
     ending: Bound
@@ -90,8 +154,7 @@ class SourceOptions:
 
 
 @dataclass(frozen=True)
-class SinkOptions:
-    bootstrap: str
+class SinkOptions(_Options):
     topic: str | None  # of every record, whatever a column says
     producer: dict[str, Any]  # arguments of the client's producer
 
@@ -103,7 +166,7 @@ def include_headers(options: Mapping[str, str]) -> bool:
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Raises INVALID_CONFIG, naming the option, its value and what it may be; INVALID_TOPIC_EXCEPTION."""
     given = _Given(options)
-    given.refuse_unknown("source", _SOURCE, _CONSUMER)
+    given.refuse_unknown("the source", _SOURCE, _CONSUMER)
     if streaming:
         for name in _ENDING:
             if name in given:
@@ -124,6 +187,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         )
     return SourceOptions(
         bootstrap=given.bootstrap(),
+        security=given.security(),
         subscription=_subscription(given),
         starting=starting,
         ending=ending,
@@ -141,22 +205,19 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Raises INVALID_CONFIG, INVALID_TOPIC_EXCEPTION. What is written is always acknowledged by all, and idempotent."""
     given = _Given(options)
-    promised = {"kafka.acks": ("all", "-1"), "kafka.enable.idempotence": ("true",)}
-    for name, values in promised.items():
-        if name in given and given[name].lower() not in values:
-            raise _refused(name, given[name], f"the sink promises {values[0]}; leave it out")
-    given.refuse_unknown("sink", (*_SINK, *promised), _PRODUCER)
+    kept = [name for name, values in _PROMISED.items() if given.get(name, "").lower() in values]
+    given.refuse_unknown("the sink", (*_SINK, *kept), _PRODUCER)
     topic = validate_topic_name(given["topic"]) if "topic" in given else None
     producer = given.client(_PRODUCER)
     codec_id(producer.get("compression", "none"))
-    return SinkOptions(given.bootstrap(), topic, producer)
+    return SinkOptions(given.bootstrap(), given.security(), topic, producer)
 
 
 class _Given:
     """The options as they were given, found without regard to case, and to space around them."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = {name.lower(): value.strip() for name, value in options.items()}
+        self._options = in_full(options, (SERVERS, *SECURITY, *_IDLE))
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._options
@@ -168,16 +229,22 @@ class _Given:
         return self._options.get(name.lower(), default)
 
     def bootstrap(self) -> str:
-        if _SERVERS not in self:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"option {_SERVERS} is missing; name at least one host:port")
-        return ",".join(parse_bootstrap(self[_SERVERS]))
+        if SERVERS not in self:
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"option {SERVERS} is missing; name at least one host:port")
+        return ",".join(parse_bootstrap(self[SERVERS]))
+
+    def security(self) -> Security:
+        return security_of(self._options)
 
     def refuse_unknown(self, who: str, own: tuple[str, ...], client: Mapping[str, Any]) -> None:
-        known = [*own, _SERVERS, *(f"kafka.{name}" for name in client)]
-        unknown = sorted(set(self._options) - {name.lower() for name in known})
-        if unknown:
-            message = f"the {who} knows no option {', '.join(unknown)}; it knows {', '.join(sorted(known))}"
-            raise ReplogError(ErrorCode.INVALID_CONFIG, message)
+        known = [*own, SERVERS, *SECURITY, *(f"kafka.{name}" for name in client)]
+        idle = self._options.keys() & _IDLE - set(known)
+        refuse_unknown(who, self._options.keys() - idle, known)
+        if idle:
+            _warn(
+                f"without effect in {who}: {', '.join(sorted(idle))}; there are no consumer groups, clients retry by "
+                "themselves, and what is written is acknowledged by all in-sync replicas"
+            )
 
     def positive(self, name: str) -> int | None:
         if name not in self:
@@ -198,6 +265,12 @@ class _Given:
                     raise _refused(name, text, "give a whole number below 2^31")
                 arguments[argument] = kind(text)
         return arguments
+
+
+@cache
+def _warn(message: str) -> None:
+    """Once a process: Spark makes readers and writers again and again."""
+    logger.warning(message)
 
 
 def _refused(name: str, value: object, remedy: str) -> ReplogError:

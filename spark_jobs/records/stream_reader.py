@@ -107,7 +107,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         self._lost(f"{partition} is not subscribed to any more: what was not read yet is left out")
                 continue
             if self._options.subscription.wants(topic):
-                if not await cluster.is_gone(client, topic, known.topic_ids.get(topic, "")):
+                topic_id = known.topic_ids.get(topic, "")
+                if not await cluster.is_gone(client, topic, topic_id, self._options.transport):
                     raise ReplogError(
                         ErrorCode.UNKNOWN_TOPIC_ID, f"brokers differ on whether topic {topic!r} is there; start again"
                     )

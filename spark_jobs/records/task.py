@@ -46,7 +46,10 @@ class _Reading:
         self._end = wanted.end  # less once the log turns out to end before
 
     async def open(self) -> None:
-        self.consumer = Consumer(self._options.bootstrap, auto_offset_reset="error", **self._options.consumer)
+        options = self._options
+        self.consumer = Consumer(
+            options.bootstrap, auto_offset_reset="error", transport=options.transport, **options.consumer
+        )
         self.consumer.assign([self._partition])
         self.consumer.seek(self._partition, self._position)
 
@@ -114,7 +117,7 @@ class _Reading:
 
     async def _is_gone(self) -> bool:
         async with cluster.admin(self._options) as client:
-            return await cluster.is_gone(client, self._wanted.topic, self._wanted.topic_id)
+            return await cluster.is_gone(client, self._wanted.topic, self._wanted.topic_id, self._options.transport)
 
     def _lose(self, first: int, end: int, why: str) -> None:
         message = f"{self._partition}: the records from offset {first} to before {end} are gone: {why}"

@@ -97,7 +97,10 @@ class _Writing:
         self._unsettled: deque[Delivery] = deque()
 
     async def open(self) -> None:
-        self.producer = Producer(self._options.bootstrap, acks="all", enable_idempotence=True, **self._options.producer)
+        options = self._options
+        self.producer = Producer(
+            options.bootstrap, acks="all", enable_idempotence=True, transport=options.transport, **options.producer
+        )
 
     async def send(self, batch: pa.RecordBatch) -> None:
         unsettled = self._unsettled

@@ -27,10 +27,10 @@ from replog.rpc.grpcio.credentials import blocking_channel
 from replog.rpc.grpcio.status import from_rpc_error
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Inspection, Log, Method
-from replog.rpc.transports import client_tls
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
+from spark_jobs.kafka_options import Security, tls_with
 from spark_jobs.replicas.faults import UNREADABLE
 from spark_jobs.replicas.files import (
     EpochCheckpoint,
@@ -54,7 +54,10 @@ _NO_ANSWER = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
 
 def broker_stores(
-    bootstrap: str | Sequence[str], topics: frozenset[str] = frozenset(), replicas: frozenset[int] = frozenset()
+    bootstrap: str | Sequence[str],
+    topics: frozenset[str] = frozenset(),
+    replicas: frozenset[int] = frozenset(),
+    security: Security = (),
 ) -> "list[BrokerStore]":
     """A store for each broker to which the cluster's metadata assigns a replica, of `topics` and `replicas` only
     unless empty; also for one that is down. Raises OSError if no broker answers, a topic is not known or an address
@@ -64,7 +67,7 @@ def broker_stores(
         addressed = parse_bootstrap(bootstrap)
     except ReplogError as error:
         raise OSError(errno.EINVAL, f"bootstrap.servers: {error.message}") from None
-    metadata = _metadata(addressed, sorted(topics))
+    metadata = _metadata(addressed, sorted(topics), security)
     addresses = {broker.broker_id: broker.address for broker in metadata.brokers}
     assigned: dict[int, list[TopicPartition]] = {}
     for topic in metadata.topics:
@@ -74,13 +77,13 @@ def broker_stores(
             for replica in partition.replicas:
                 assigned.setdefault(replica, []).append(TopicPartition(topic.topic, partition.partition))
     return [
-        BrokerStore(replica, addresses.get(replica, ""), tuple(sorted(partitions)))
+        BrokerStore(replica, addresses.get(replica, ""), tuple(sorted(partitions)), security)
         for replica, partitions in sorted(assigned.items())
         if not replicas or replica in replicas
     ]
 
 
-def _metadata(addresses: Sequence[str], topics: list[str]) -> log_pb2.GetMetadataResponse:
+def _metadata(addresses: Sequence[str], topics: list[str], security: Security) -> log_pb2.GetMetadataResponse:
     """From the first that answers. None is waited for long while there are others; each time longer."""
     request = log_pb2.GetMetadataRequest(topics=topics, max_bytes=MAX_ANSWER_BYTES)
     backoff = Backoff(Random())
@@ -89,7 +92,7 @@ def _metadata(addresses: Sequence[str], topics: list[str]) -> log_pb2.GetMetadat
             time.sleep(backoff.next_s())
         failures = []
         for address in addresses:
-            connection = _Connection(address)
+            connection = _Connection(address, security)
             try:
                 wait_s = min(FIRST_WAIT_S * 2**attempt, CALL_TIMEOUT_S)
                 response: log_pb2.GetMetadataResponse = connection.call_once(Log["get_metadata"], request, wait_s)
@@ -108,14 +111,15 @@ class _Connection:
     A broker that gave no answer is not asked again: else each of a task's segments would wait for it.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, security: Security = ()) -> None:
         self._address = address
+        self._security = security
         self._channel: grpc.Channel | None = None
         self._silent: str | None = None  # no answer came, and why
 
     def _open(self) -> grpc.Channel:
         if self._channel is None:
-            self._channel = blocking_channel(self._address, client_tls())
+            self._channel = blocking_channel(self._address, tls_with(self._security))
         return self._channel
 
     def call(self, method: Method, request: Any) -> Any:
@@ -184,6 +188,7 @@ class BrokerStore:
     replica: int
     address: str  # empty: the cluster has no such broker
     assigned: tuple[TopicPartition, ...] = field(repr=False)  # what it should have
+    security: Security = ()
     _connection: _Connection | None = field(default=None, init=False, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -197,7 +202,7 @@ class BrokerStore:
         if not self.address:
             raise OSError(f"the cluster has no broker {self.replica}, or it never registered")
         if self._connection is None:
-            self._connection = _Connection(self.address)
+            self._connection = _Connection(self.address, self.security)
         return self._connection
 
     def close(self) -> None:

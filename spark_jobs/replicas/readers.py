@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from replog.properties import MAX_INT
+from spark_jobs.kafka_options import SECURITY, SERVERS, in_full, refuse_unknown, refused, security_of
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import UNREADABLE, FileFault
 from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaStore
@@ -19,7 +20,7 @@ from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaSto
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # of small segments in one input partition
 MAX_SEGMENTS = 64  # in one input partition
-_COMMON = frozenset({"bootstrap.servers", "topic", "topics", "replicas"})  # options of all sources
+_COMMON = (SERVERS, *SECURITY, "topic", "topics", "replicas")  # options of all sources
 _ARROW_TYPES = {
     "int": pa.int32(),
     "long": pa.int64(),
@@ -50,20 +51,19 @@ class ReplicaSource(DataSource):
         return self.reads(self)
 
     def stores(self) -> list[ReplicaStore]:
-        """Where the options say that replicas are. Raises OSError if no broker answers, or a topic is not known."""
-        directories = sorted(key for key in self.options if key.startswith("replica."))
-        known = {"replica.<id>", *_COMMON, *self.own_options}
-        for key in self.options:
-            if key not in directories and key not in known:
-                raise ValueError(f"option {key}: {self.name()} does not know it, only {', '.join(sorted(known))}")
-        bootstrap = self.options.get("bootstrap.servers")
+        """Where the options say that replicas are. Raises INVALID_CONFIG; OSError if no broker answers, or a topic is
+        not known."""
+        given = in_full(self.options, (SERVERS, *SECURITY))
+        directories = sorted(name for name in given if name.startswith("replica."))
+        refuse_unknown(self.name(), given.keys() - directories, (*_COMMON, *self.own_options, "replica.<id>"))
+        bootstrap = given.get(SERVERS)
         if (bootstrap is None) == (not directories):
-            raise ValueError(f"{self.name()}: give either bootstrap.servers or replica.<id> = a broker's log directory")
+            raise refused(f"{self.name()}: give either {SERVERS} or replica.<id> = a broker's log directory")
         wanted = frozenset(_replica_id("replicas", name) for name in self._names("replicas"))
         if bootstrap is not None:
             from spark_jobs.replicas.brokers import broker_stores  # a third of all that a worker would import
 
-            return list(broker_stores(bootstrap, self.topics(), wanted))
+            return list(broker_stores(bootstrap, self.topics(), wanted, security_of(given)))
         stores = self._directory_stores(directories)
         return [store for store in stores if not wanted or store.replica in wanted]
 
@@ -74,12 +74,10 @@ class ReplicaSource(DataSource):
             replica = _replica_id(key, key.removeprefix("replica."))
             places = {os.path.realpath(place): place for place in self._names(key)}
             if not places:
-                raise ValueError(f"option {key} is empty: name a broker's log directory")
+                raise refused(f"option {key} is empty: name a broker's log directory")
             for real, place in places.items():
                 if (other := given.setdefault(real, key)) != key:
-                    raise ValueError(
-                        f"options {other} and {key} are one directory, {place}: it would agree with itself"
-                    )
+                    raise refused(f"options {other} and {key} are one directory, {place}: it would agree with itself")
             stores += [DirectoryStore(replica, Path(place)) for place in places.values()]
         return stores
 
@@ -92,13 +90,13 @@ class ReplicaSource(DataSource):
     def flag(self, option: str, default: str) -> bool:
         value = self.options.get(option, default).lower()
         if value not in ("true", "false"):
-            raise ValueError(f"option {option}: {value!r} is neither true nor false")
+            raise refused(f"option {option}: {value!r} is neither true nor false")
         return value == "true"
 
 
 def _replica_id(option: str, name: str) -> int:
     if not (name.isascii() and name.isdigit() and len(name) <= 10) or int(name) > MAX_INT:
-        raise ValueError(f"option {option}: {name!r} is not a replica id")
+        raise refused(f"option {option}: {name!r} is not a replica id")
     return int(name)
 
 

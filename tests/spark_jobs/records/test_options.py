@@ -101,8 +101,10 @@ def test_offsets_must_name_every_partition_and_no_other():
         ({"subscribePattern": "x"}, "give one of assign, subscribe, subscribePattern, not subscribe and subscribeP"),
         ({"subscribe": " , "}, "name at least one topic"),
         ({"subscribe": "a b"}, "a b"),
-        ({"startingoffset": "earliest"}, "knows no option startingoffset; it knows assign"),
-        ({"kafka.group.id": "mine"}, "knows no option kafka.group.id"),
+        ({"startingoffset": "earliest"}, "knows no option startingoffset; did you mean startingOffsets or "),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "knows no option kafka.sasl.mechanism; it knows assign"),
+        ({"kafka.auto.offset.reset": "latest"}, "knows no option kafka.auto.offset.reset"),
+        ({"kafka.interceptor.classes": "x"}, "knows no option kafka.interceptor.classes"),
         ({"startingOffsets": "latest"}, "a batch query that starts at the end reads nothing"),
         ({"startingOffsets": '{"flights":{"0":-1}}'}, "a batch query that starts at the end reads nothing"),
         ({"endingOffsets": "earliest"}, "reads nothing"),
@@ -176,11 +178,40 @@ def test_the_sinks_options_are_the_producers():
     assert sink_options(SERVERS).topic is None
 
 
+def test_what_changes_neither_what_is_read_nor_what_is_stored_is_taken_with_one_warning(caplog):
+    idle = {
+        "kafka.group.id": "mine",
+        "groupIdPrefix": "mine",
+        "kafka.client.id": "me",
+        "kafka.max.poll.records": "5",
+        "kafka.session.timeout.ms": "5",
+        "fetchOffset.numRetries": "3",
+        "fetchOffset.retryIntervalMs": "10",
+        "kafka.retries": "0",
+        "kafka.acks": "1",
+        "enable.idempotence": "false",
+    }
+    for _ in range(2):
+        assert source(**idle) == source(**{"kafka.linger.ms": "5"}) == source()
+        assert sink_options({**SERVERS, **idle, "kafka.isolation.level": "read_committed"}) == sink_options(SERVERS)
+    for line in caplog.messages:
+        assert "; there are no consumer groups, clients retry by themselves" in line
+    assert [line.split(";")[0] for line in caplog.messages] == [
+        "without effect in the source: fetchoffset.numretries, fetchoffset.retryintervalms, groupidprefix, kafka.acks, "
+        "kafka.client.id, kafka.enable.idempotence, kafka.group.id, kafka.max.poll.records, kafka.retries, "
+        "kafka.session.timeout.ms",
+        "without effect in the source: kafka.linger.ms",
+        "without effect in the sink: fetchoffset.numretries, fetchoffset.retryintervalms, groupidprefix, kafka.acks, "
+        "kafka.client.id, kafka.enable.idempotence, kafka.group.id, kafka.isolation.level, kafka.max.poll.records, "
+        "kafka.retries, kafka.session.timeout.ms",
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"kafka.acks": "1"}, "the sink promises all"),
-        ({"kafka.enable.idempotence": "false"}, "the sink promises true"),
+        ({"kafka.transactional.id": "x"}, "the sink knows no option kafka.transactional.id"),
+        ({"kafka.partitioner.class": "x"}, "the sink knows no option kafka.partitioner.class"),
         ({"subscribe": "x"}, "the sink knows no option subscribe"),
         ({"topic": "a/b"}, "a/b"),
         ({"topic": ""}, "topic name '' is empty"),

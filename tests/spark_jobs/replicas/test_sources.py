@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
+from replog.errors import ReplogError
 from spark_jobs.replicas import sources
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import ReplicaSegment
@@ -81,7 +82,7 @@ def test_a_table_without_rows_has_an_input_partition_of_its_own(source, chosen, 
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({}, "give either bootstrap.servers or replica.<id>"),
+        ({}, "give either kafka.bootstrap.servers or replica.<id>"),
         ({"replica.one": "/"}, "option replica.one: 'one' is not a replica id"),
         ({"replica.1": "/", "bootstrap.servers": "localhost:1"}, "give either"),
         ({"replica.1": "/", "replicas": "x"}, "option replicas: 'x' is not a replica id"),
@@ -89,13 +90,13 @@ def test_a_table_without_rows_has_an_input_partition_of_its_own(source, chosen, 
         ({"replica.1": "/a", "replica.2": "/b,/a/"}, "options replica.1 and replica.2 are one directory"),
         (
             {"replica.1": "/", "path": "/data"},
-            "option path: replog_batches does not know it, only bootstrap.servers, crc",
+            "replog_batches knows no option path; it knows crc, kafka.bootstrap.servers, kafka.security",
         ),
         ({"replica.1": "/", "crc": "no"}, "option crc: 'no' is neither true nor false"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(wrong, told):
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ReplogError, match=told):
         BatchesSource(wrong).reader(StructType())
 
 
