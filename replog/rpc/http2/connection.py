@@ -131,6 +131,11 @@ class Connection:
             self._streams.go_away(MAX_STREAM, code, text)
             self._write(frame(PING, 0, 0, DRAIN_DATA))
 
+    def stop(self, text: str) -> None:
+        """Of a server that closes: take nothing that is on the way here. The client may ask that again elsewhere."""
+        if not self._failed:
+            self._streams.go_away(self._streams.last_peer, 0, text)
+
     # -- streams
 
     def open(self, headers: FieldList, end: bool = False) -> int:

@@ -182,8 +182,16 @@ class ServerWire(Wire):
         super().connection_lost(exc)
 
     def buffer_updated(self, nbytes: int) -> None:
-        super().buffer_updated(nbytes)
-        self._unread.came(nbytes)
+        if not self.lost:
+            super().buffer_updated(nbytes)
+            self._unread.came(nbytes)
+
+    def close(self, why: str | None = None) -> None:
+        """As any wire; and what the client sends meanwhile is read and dropped, so that it hears the last words."""
+        if not self.lost:
+            self.connection.stop(why or "")
+            self._write()
+            self.refuse_connection(why or self._why, b"" if self._shield is None else self._shield.close())
 
     # -- TLS
 
@@ -273,7 +281,6 @@ class ServerWire(Wire):
 
     def dismiss(self, why: str) -> None:
         """Close it, and tell the client that what it asks from now on was not done."""
-        self.connection.go_away()
         self.cut_short_all()
         self.close(why)
 

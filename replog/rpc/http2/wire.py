@@ -6,6 +6,7 @@ turn. While the socket takes no more, everything waits where it is, uncopied.
 """
 
 import asyncio
+import contextlib
 import os
 import ssl
 from collections.abc import Callable, Sequence
@@ -224,7 +225,7 @@ class Wire(asyncio.BufferedProtocol):
         self._why = why
         self._say(last_words)
         self._end(why)
-        if self._transport.can_write_eof():
+        with contextlib.suppress(OSError):  # the peer is gone
             self._transport.write_eof()
         self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
 

@@ -8,15 +8,19 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from replog.errors import ErrorCode
+from replog.rpc import methods
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.events import Message
 from replog.rpc.http2.frames import GOAWAY, REFUSED_STREAM, frame
 from replog.rpc.http2.transport import H2Transport
+from replog.rpc.peer import Role
+from replog.rpc.tls import Tls, TlsFiles
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import log_pb2
-from tests.replog.rpc.handlers import ask, channel_to, error_of
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK
 from tests.replog.rpc.http2.raw import number
+from tests.replog.rpc.secured import Authority
 
 
 class Scripted:
@@ -129,3 +133,22 @@ async def test_a_refused_call_is_sent_once_more(refusals):
         else:
             assert (await error_of(call)).code is ErrorCode.NETWORK_EXCEPTION
         assert server.asked == [["refused", "refused"]]
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("turns", range(4))  # of the loop, between the server's last word and the client's question
+async def test_what_is_asked_while_a_server_ends_an_idle_connection_is_answered_on_another(tmp_path, secure, turns):
+    authority = Authority(tmp_path)
+    mine = Tls(TlsFiles(authority.keystore(Role.BROKER, "1"), authority.truststore)) if secure else None
+    listening = H2Transport(mine).listen("127.0.0.1:0")
+    listening.add(methods.LOG, Handlers())
+    address = await listening.start()
+    async with channel_to(address, H2Transport(authority.tls() if secure else None)) as channel:
+        for _ in range(5):
+            await ask(channel, "a")
+            (wire,) = listening._wires
+            listening._dismiss(wire, "others need its place")
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert await asyncio.gather(ask(channel, "b"), ask(channel, "c")) == [["b"], ["c"]]
+    await listening.stop(0)
