@@ -1,11 +1,14 @@
 """What callers get wrong, in one sentence that names the argument."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition
 
 Partition = TopicPartition | tuple[str, int]
+T = TypeVar("T")
 
 
 def _wrong(name: str, value: object, right: str) -> TypeError:
@@ -32,11 +35,33 @@ def check_record(topic: Any, value: Any, key: Any, partition: Any, timestamp_ms:
                 raise _wrong("each of headers", header, "(text, bytes or None)")
 
 
-def check_numbers(**numbers: Any) -> None:
-    """Raises TypeError naming the first that is none."""
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise _wrong(name, number, "a number")
+def check_settings(least: int, most: int = MAX_LONG, kind: Any = int | float, **settings: Any) -> None:
+    """Raises TypeError, or INVALID_CONFIG, naming the first that is no such number."""
+    for name, number in settings.items():
+        if isinstance(number, bool) or not isinstance(number, kind):
+            raise _wrong(name, number, "a whole number" if kind is int else "a number")
+        if not least <= number <= most:  # nan, too
+            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{name}={_shown(number)}: choose {least} to {most}")
+
+
+def whole(name: str, number: Any, most: int = MAX_INT, least: int | None = None) -> int:
+    """`number`, as it can be sent. Raises TypeError, or INVALID_REQUEST, naming it: the protocol has no such number."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise _wrong(name, number, "a whole number")
+    least = -most - 1 if least is None else least
+    if not least <= number <= most:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{name}={_shown(number)}: choose {least} to {most}")
+    return number
+
+
+def wholes(name: str, numbers: Iterable[Any], most: int = MAX_INT) -> list[int]:
+    """As `whole`, each of them."""
+    return [whole(f"each of {name}", number, most) for number in numbers]
+
+
+def _shown(number: float) -> str:
+    is_long = isinstance(number, int) and number.bit_length() > 256  # Python refuses to write very long ones
+    return f"(a number of {int(number).bit_length()} bits)" if is_long else str(number)
 
 
 def texts(configs: Mapping[str, str] | None) -> dict[str, str]:
@@ -55,10 +80,15 @@ def partitions_of(partitions: Iterable[Partition]) -> list[TopicPartition]:
     return [partition_of(partition) for partition in partitions]
 
 
+def by_partition(given: Mapping[TopicPartition, T]) -> dict[TopicPartition, T]:
+    """Raises as `partition_of`."""
+    return dict(zip(partitions_of(given), given.values(), strict=True))
+
+
 def partition_of(partition: Any) -> TopicPartition:
     """Raises TypeError."""
     match partition:
         case (str(topic), int(number)):
-            return TopicPartition(topic, number)
+            return TopicPartition(topic, whole(f"the partition of {topic!r}", number))
         case _:
             raise _wrong("a partition", partition, "(topic, number)")

@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from replog.backoff import Backoff
+from replog.client.arguments import by_partition, partitions_of, whole
 from replog.client.metadata import Leader, Metadata
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_LONG
 from replog.rpc.methods import Log, Method
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
@@ -56,6 +58,9 @@ async def list_offsets_once(
 def _list_offsets_request(
     metadata: Metadata, timestamps: Mapping[TopicPartition, int], read_committed: bool
 ) -> Request:
+    for partition, timestamp in by_partition(timestamps).items():
+        whole(f"the timestamp of {partition}", timestamp, MAX_LONG)
+
     def request(partitions: list[TopicPartition], _timeout_s: float) -> log_pb2.ListOffsetsRequest:
         return log_pb2.ListOffsetsRequest(
             isolation_level=log_pb2.READ_COMMITTED if read_committed else log_pb2.READ_UNCOMMITTED,
@@ -101,7 +106,7 @@ async def ask_leaders(
     deadline = loop.time() + timeout_s
     results: dict[TopicPartition, Any] = {}
     failures = 0
-    for topic in dict.fromkeys(partition.topic for partition in partitions):
+    for topic in dict.fromkeys(partition.topic for partition in partitions_of(partitions)):
         await metadata.topic(topic, timeout_s)
     while True:
         open_partitions = [partition for partition in partitions if partition not in results]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from replog.client.admin.calls import Calls, error_of, partition_of
-from replog.client.arguments import texts
+from replog.client.arguments import by_partition, partitions_of, texts, whole, wholes
 from replog.client.descriptions import (
     BrokerDescription,
     BrokerReplicas,
@@ -15,6 +15,7 @@ from replog.client.descriptions import (
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import audit_from_record, audit_to_record
 from replog.metadata.standing_audit import StandingAudit
+from replog.properties import MAX_LONG
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Inspection, LogDirs
 from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2
@@ -54,7 +55,7 @@ class Brokers(Calls):
         Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
         """
         request = controller_pb2.AlterBrokerConfigsRequest(
-            broker_id=broker_id, set=texts(configs), delete=delete, validate_only=validate_only
+            broker_id=whole("broker_id", broker_id), set=texts(configs), delete=delete, validate_only=validate_only
         )
         response = await self._ask_controller(Controller["alter_broker_configs"], request)
         return dict(response.configs)
@@ -62,6 +63,10 @@ class Brokers(Calls):
     async def report_audit(self, audit: StandingAudit) -> None:
         """Have the cluster keep what an audit says, for metrics, console and `cluster describe`. Raises
         INVALID_REQUEST."""
+        wholes("the audit's counts", (audit.partitions, audit.diverged_partitions))
+        wholes("the audit's times", (audit.at_ms, audit.consistent_at_ms), MAX_LONG)
+        wholes("the audit's offsets", (offset for _, offset in audit.verified), MAX_LONG)
+        partitions_of(partition for partition, _ in audit.verified)
         await self._ask_controller(Controller["report_audit"], audit_to_record(audit))
 
     async def describe_audit(self) -> StandingAudit | None:
@@ -76,7 +81,7 @@ class Brokers(Calls):
         Raises BROKER_ID_NOT_REGISTERED, INVALID_REPLICA_ASSIGNMENT while it has replicas, and INVALID_REQUEST while it
         is unfenced.
         """
-        request = controller_pb2.UnregisterBrokerRequest(broker_id=broker_id)
+        request = controller_pb2.UnregisterBrokerRequest(broker_id=whole("broker_id", broker_id))
 
         async def unregister(_: bool) -> None:
             await self._call_controller(await self._metadata.fetch(), Controller["unregister_broker"], request)
@@ -96,7 +101,7 @@ class Brokers(Calls):
         there yet: it will then be created in that directory.
         """
         request = log_dirs_pb2.AlterReplicaLogDirsRequest()
-        for tp, log_dir in moves.items():
+        for tp, log_dir in by_partition(moves).items():
             request.replicas.add(topic=tp.topic, partition=tp.partition, log_dir=log_dir)
         response = await self._ask_broker(broker_id, LogDirs["alter_replica_log_dirs"], request)
         return {partition_of(result): error_of(result) for result in response.replicas}

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 from replog.backoff import Backoff
+from replog.client.arguments import Partition, check_settings, partitions_of, whole, wholes
 from replog.client.metadata import Metadata
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT
 from replog.rpc.methods import Method
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Transport
@@ -37,8 +39,7 @@ class Calls:
         """`to_controller`: `bootstrap` is where the controller is that decides, for when no broker can be asked. What
         it changes is changed once it answers; nobody waits for brokers, and what only they know cannot be asked.
         """
-        if timeout_ms <= 0:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"timeout_ms={timeout_ms} is not greater than 0")
+        check_settings(1, MAX_INT, timeout_ms=timeout_ms)
         self._timeout_s = timeout_ms / 1000
         self._rng = rng or random.Random()
         self._backoff = Backoff(self._rng)
@@ -119,6 +120,7 @@ class Calls:
 
     async def _ask_broker(self, broker_id: int, method: Method, request: Any) -> Any:
         """Call this broker and no other. Raises BROKER_ID_NOT_REGISTERED."""
+        whole("broker_id", broker_id)
 
         async def call() -> Any:
             brokers = {broker.broker_id: broker.address for broker in (await self._metadata.fetch()).brokers}
@@ -162,8 +164,12 @@ class Calls:
                 await asyncio.sleep(delay_s)
 
 
-def names_of(partitions: Iterable[TopicPartition]) -> list[controller_pb2.PartitionName]:
-    return [controller_pb2.PartitionName(topic=tp.topic, partition=tp.partition) for tp in partitions]
+def names_of(partitions: Iterable[Partition]) -> list[controller_pb2.PartitionName]:
+    return [controller_pb2.PartitionName(topic=tp.topic, partition=tp.partition) for tp in partitions_of(partitions)]
+
+
+def replicas_of(broker_ids: Iterable[int]) -> controller_pb2.ReplicaAssignment:
+    return controller_pb2.ReplicaAssignment(broker_ids=wholes("the broker ids", broker_ids))
 
 
 def partition_of(result: Any) -> TopicPartition:

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from replog.client.admin.calls import Calls, error_of, names_of, partition_of
+from replog.client.admin.calls import Calls, error_of, names_of, partition_of, replicas_of
+from replog.client.arguments import by_partition, whole
 from replog.client.descriptions import (
     ElectionResult,
     ElectionType,
@@ -15,6 +16,7 @@ from replog.client.descriptions import (
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import partition_from_record
+from replog.properties import MAX_LONG
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Log
 from replog.rpc.v1 import controller_pb2, log_pb2
@@ -46,6 +48,8 @@ class Partitions(Calls):
                 ],
             )
 
+        for partition, offset in by_partition(offsets).items():
+            whole(f"the offset of {partition}", offset, MAX_LONG)
         method = Log["delete_records"]
         results = await ask_leaders(self._metadata, self._backoff, list(offsets), method, request, self._timeout_s)
         return {partition: result.low_watermark for partition, result in results.items()}
@@ -89,9 +93,9 @@ class Partitions(Calls):
         While they move, no broker copies more than `throttle` bytes a second for moves of the same throttle, nor sends
         more; 0: no limit. Raises UNSUPPORTED_VERSION if the controller is too old to know it; they move nevertheless.
         """
-        request = controller_pb2.AlterPartitionReassignmentsRequest(throttle=throttle)
-        for tp, target in targets.items():
-            replicas = None if target is None else controller_pb2.ReplicaAssignment(broker_ids=target)
+        request = controller_pb2.AlterPartitionReassignmentsRequest(throttle=whole("throttle", throttle, MAX_LONG))
+        for tp, target in by_partition(targets).items():
+            replicas = None if target is None else replicas_of(target)
             request.partitions.add(topic=tp.topic, partition=tp.partition, target=replicas)
         response = await self._ask_controller(Controller["alter_partition_reassignments"], request)
         if response.throttle != throttle:
@@ -120,6 +124,7 @@ class Partitions(Calls):
     async def describe_partition_changes(self, after_version: int = 0) -> PartitionChanges:
         """What became of partitions after that version of the metadata, and why, as far as the controller keeps it."""
         changes: list[PartitionChange] = []
+        whole("after_version", after_version, MAX_LONG)
         while True:
             request = controller_pb2.DescribePartitionChangesRequest(after_version=after_version)
             response = await self._ask_controller(Controller["describe_partition_changes"], request)

@@ -3,8 +3,8 @@
 import difflib
 from collections.abc import Mapping, Sequence
 
-from replog.client.admin.calls import Calls
-from replog.client.arguments import texts
+from replog.client.admin.calls import Calls, replicas_of
+from replog.client.arguments import texts, whole
 from replog.client.descriptions import (
     PartitionDescription,
     TopicDescription,
@@ -34,10 +34,10 @@ class Topics(Calls):
         """
         request = controller_pb2.CreateTopicRequest(
             topic=validate_topic_name(topic),
-            partitions=partitions,
-            replication_factor=replication_factor,
+            partitions=whole("partitions", partitions),
+            replication_factor=whole("replication_factor", replication_factor),
             configs=texts(configs),
-            assignment=[controller_pb2.ReplicaAssignment(broker_ids=brokers) for brokers in assignment],
+            assignment=map(replicas_of, assignment),
             validate_only=validate_only,
             topic_id=self._rng.randbytes(16),  # by which the controller knows this request when it comes again
         )
@@ -77,8 +77,8 @@ class Topics(Calls):
         """
         request = controller_pb2.CreatePartitionsRequest(
             topic=validate_topic_name(topic),
-            total_count=total,
-            assignment=[controller_pb2.ReplicaAssignment(broker_ids=brokers) for brokers in assignment],
+            total_count=whole("total", total),
+            assignment=map(replicas_of, assignment),
             validate_only=validate_only,
         )
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Self, TypeVar
 
 from replog.backoff import Backoff
-from replog.client.arguments import Partition, check_numbers, partition_of, partitions_of
+from replog.client.arguments import Partition, by_partition, check_settings, partition_of, partitions_of, whole
 from replog.client.consuming.fetch_stream import AssignedPartition
 from replog.client.consuming.fetcher import D, Decode, Fetcher, FetchSettings, LogTruncated, TopicRecreated
 from replog.client.counts import Counts
@@ -14,6 +14,7 @@ from replog.client.metadata import Metadata
 from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError
+from replog.properties import MAX_INT, MAX_LONG
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike, client_transport
 from replog.topic import TopicPartition
@@ -54,9 +55,10 @@ class Consumer:
         transport: Transport | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        sizes = {"fetch_min_bytes": fetch_min_bytes, "max_partition_fetch_bytes": max_partition_fetch_bytes}
-        times = {"fetch_max_wait_ms": fetch_max_wait_ms, "request_timeout_ms": request_timeout_ms}
-        check_numbers(**sizes, **times, fetch_max_bytes=fetch_max_bytes)
+        sizes = {"fetch_max_bytes": fetch_max_bytes, "max_partition_fetch_bytes": max_partition_fetch_bytes}
+        check_settings(1, MAX_INT, int, **sizes)
+        check_settings(0, MAX_INT, int, fetch_min_bytes=fetch_min_bytes, fetch_max_wait_ms=fetch_max_wait_ms)
+        check_settings(1, request_timeout_ms=request_timeout_ms)
         if isolation_level not in ("read_uncommitted", "read_committed"):
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG, f"isolation_level={isolation_level!r}: read_uncommitted or read_committed"
@@ -65,10 +67,6 @@ class Consumer:
             raise ReplogError(
                 ErrorCode.INVALID_CONFIG, f"auto_offset_reset={auto_offset_reset!r}: earliest, latest or error"
             )
-        if min(fetch_min_bytes, fetch_max_wait_ms) < 0:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, "fetch_min_bytes and fetch_max_wait_ms are not negative")
-        if min(fetch_max_bytes, max_partition_fetch_bytes, request_timeout_ms) <= 0:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a consumer are greater than 0")
         rng = rng or random.Random()
         self._backoff = Backoff(rng, max_ms=RETRY_BACKOFF_MAX_MS)
         self._metadata = Metadata(
@@ -124,7 +122,7 @@ class Consumer:
 
         With the id of the topic that the offset was in (`topic_id`), a topic that was made again since is noticed.
         """
-        if offset < 0:
+        if whole("offset", offset, MAX_LONG) < 0:
             raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"cannot seek to offset {offset}; offsets start at 0")
         self._fetcher.go_to(self._assigned(partition), offset, topic_id)
 
@@ -178,8 +176,8 @@ class Consumer:
         self, timestamps: Mapping[TopicPartition, int], timeout_s: float = 30.0
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each timestamp (ms since the epoch); None where all are older."""
-        for partition, timestamp in timestamps.items():
-            if timestamp < 0:
+        for partition, timestamp in by_partition(timestamps).items():
+            if whole(f"the timestamp of {partition}", timestamp, MAX_LONG) < 0:
                 raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp} of {partition} is negative")
         return await self._list_offsets(timestamps, timeout_s)
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Literal, Self
 
 from replog.backoff import Backoff
-from replog.client.arguments import check_numbers, check_record
+from replog.client.arguments import check_record, check_settings
 from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, RecordMetadata
@@ -18,7 +18,7 @@ from replog.client.producing.sender import Sender
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
 from replog.client.waiting import told_if_long
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_BATCH_BYTES
+from replog.properties import MAX_BATCH_BYTES, MAX_INT, MAX_LONG
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike, client_transport
 
@@ -68,24 +68,16 @@ class Producer:
         rng: random.Random | None = None,
         wall_clock_ms: Callable[[], int] = _wall_ms,
     ) -> None:
-        sizes = {"max_request_bytes": max_request_bytes, "buffer_memory": buffer_memory, "batch_size": batch_size}
-        times = {"delivery_timeout_ms": delivery_timeout_ms, "request_timeout_ms": request_timeout_ms}
-        check_numbers(**sizes, **times, linger_ms=linger_ms, max_block_ms=max_block_ms)
+        check_settings(0, linger_ms=linger_ms)
+        check_settings(1, delivery_timeout_ms=delivery_timeout_ms, max_block_ms=max_block_ms)
+        check_settings(1, MAX_INT, request_timeout_ms=request_timeout_ms)
+        check_settings(1, MAX_LONG, int, buffer_memory=buffer_memory)
+        check_settings(1, MAX_BATCH_SIZE, int, batch_size=batch_size)
+        check_settings(1, MAX_BATCH_BYTES, int, max_request_bytes=max_request_bytes)
         if str(acks) not in _ACKS:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"acks={acks!r}: choose 'all', 1 or 0")
         if enable_idempotence and _ACKS[str(acks)] != -1:
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"enable_idempotence needs acks='all', not acks={acks!r}")
-        if not 0 < batch_size <= MAX_BATCH_SIZE:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"batch_size={batch_size}: choose 1 to {MAX_BATCH_SIZE} bytes")
-        if max_request_bytes > MAX_BATCH_BYTES:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG,
-                f"max_request_bytes={max_request_bytes}: a request carries {MAX_BATCH_BYTES} bytes of records at most",
-            )
-        if linger_ms < 0:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"linger_ms={linger_ms}: 0 or more")
-        if min(max_request_bytes, buffer_memory, max_block_ms, delivery_timeout_ms, request_timeout_ms) <= 0:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, "sizes and timeouts of a producer are greater than 0")
         rng = rng or random.Random()
         self._max_request_bytes = max_request_bytes
         self._buffer_memory = buffer_memory

@@ -1,12 +1,22 @@
 """Wrong arguments are named, in one sentence, whatever they would have broken."""
 
+import asyncio
+import inspect
+import math
+import re
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from replog.client import Admin, Consumer, Producer, ReplogError
+from replog.client import Admin, Consumer, ElectionType, Producer, ReplogError
 from replog.client.arguments import check_record
+from replog.metadata.standing_audit import StandingAudit
+from replog.properties import MAX_INT, MAX_LONG
+from replog.topic import TopicPartition
+from tests.replog.client.calls import TP, calls
 
 RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"value": "text"}, r"value must be bytes or None; encode it, not str \('text'\)"),
@@ -44,7 +54,7 @@ def test_what_is_right_is_not_refused():
 @pytest.mark.parametrize("options", [{"linger_ms": "5"}, {"batch_size": None}, {"max_block_ms": True}])
 def test_a_setting_that_is_no_number_is_named(options):
     (name,) = options
-    with pytest.raises(TypeError, match=f"{name} must be a number, not "):
+    with pytest.raises(TypeError, match=f"{name} must be a (whole )?number, not "):
         Producer("127.0.0.1:1", **options)
 
 
@@ -63,3 +73,110 @@ async def test_partitions_and_settings_are_named():
             await admin.create_topic("t", configs={"retention.ms": 5})  # type: ignore[dict-item]
         with pytest.raises(ReplogError, match="nothing is assigned; call assign first"):
             await consumer.fetch()
+
+
+async def outcome(called: Any) -> Any:
+    return await called if inspect.isawaitable(called) else called
+
+
+Call = Callable[[Any, Any], Any]
+WHOLE_NUMBERS: dict[type, list[tuple[Call, str, int]]] = {  # that are sent: the name in the error, the greatest
+    Admin: [
+        (lambda c, n: c.create_topic("t", n), "partitions", MAX_INT),
+        (lambda c, n: c.create_topic("t", 1, n), "replication_factor", MAX_INT),
+        (lambda c, n: c.create_topic("t", assignment=[[1, n]]), "each of the broker ids", MAX_INT),
+        (lambda c, n: c.create_partitions("t", n), "total", MAX_INT),
+        (lambda c, n: c.create_partitions("t", 2, [[n]]), "each of the broker ids", MAX_INT),
+        (lambda c, n: c.alter_broker_configs(n, {}), "broker_id", MAX_INT),
+        (lambda c, n: c.unregister_broker(n), "broker_id", MAX_INT),
+        (lambda c, n: c.describe_replicas(n), "broker_id", MAX_INT),
+        (lambda c, n: c.describe_log_dirs([n]), "broker_id", MAX_INT),
+        (lambda c, n: c.alter_replica_log_dirs(n, {}), "broker_id", MAX_INT),
+        (lambda c, n: c.alter_replica_log_dirs(1, {TopicPartition("t", n): "d"}), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.list_offsets({TopicPartition("t", n): 0}), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.list_offsets({TP: n}), "the timestamp of t-0", MAX_LONG),
+        (lambda c, n: c.delete_records({TopicPartition("t", n): 0}), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.delete_records({TP: n}), "the offset of t-0", MAX_LONG),
+        (lambda c, n: c.elect_leaders(ElectionType.PREFERRED, [("t", n)]), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.describe_log_ends([("t", n)]), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.list_partition_reassignments([("t", n)]), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.alter_partition_reassignments({("t", n): None}), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.alter_partition_reassignments({TP: [n]}), "each of the broker ids", MAX_INT),
+        (lambda c, n: c.alter_partition_reassignments({TP: [1]}, n), "throttle", MAX_LONG),
+        (lambda c, n: c.describe_partition_changes(n), "after_version", MAX_LONG),
+        (lambda c, n: c.report_audit(StandingAudit("", "", n, (), 1, (), 0)), "each of the audit's times", MAX_LONG),
+        (lambda c, n: c.report_audit(StandingAudit("", "", 1, (), n, (), 0)), "each of the audit's counts", MAX_INT),
+        (
+            lambda c, n: c.report_audit(StandingAudit("", "", 1, ((TP, n),), 1, (), 0)),
+            "each of the audit's off",
+            MAX_LONG,
+        ),
+    ],
+    Consumer: [
+        (lambda c, n: c.assign([("t", n)]), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.seek(("t", n), 0), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.seek(TP, n), "offset", MAX_LONG),
+        (lambda c, n: c.seek_to_beginning(("t", n)), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.seek_to_end(("t", n)), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.pause(("t", n)), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.resume(("t", n)), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.position(("t", n)), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.beginning_offsets([("t", n)]), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.end_offsets([("t", n)]), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.offsets_for_times({TopicPartition("t", n): 0}), "the partition of 't'", MAX_INT),
+        (lambda c, n: c.offsets_for_times({TP: n}), "the timestamp of t-0", MAX_LONG),
+    ],
+}
+
+
+@pytest.mark.parametrize("client", WHOLE_NUMBERS)
+async def test_a_whole_number_that_the_protocol_does_not_have_is_named_with_its_value_and_range(client):
+    async with client("127.0.0.1:1") as made, asyncio.timeout(10):
+        if client is Consumer:
+            made.assign([TP])
+        for call, name, most in WHOLE_NUMBERS[client]:
+            for number in (most + 1, 10**5000):
+                with pytest.raises(ReplogError) as refused:
+                    await outcome(call(made, number))
+                shown = str(number) if number == most + 1 else "(a number of 16610 bits)"
+                assert f"INVALID_REQUEST: {name}" in str(refused.value), refused.value
+                assert re.search(rf"={re.escape(shown)}: choose -?\d+ to {most}$", str(refused.value))
+            with pytest.raises(TypeError, match=r"must be|not supported"):
+                await outcome(call(made, "1"))
+
+
+@pytest.mark.parametrize("client", WHOLE_NUMBERS)
+def test_the_table_has_every_call_with_a_whole_number(client):
+    source = Path(__file__).read_text()
+    for name in calls(client).keys() - {"assignment"}:
+        given = [str(each.annotation) for each in inspect.signature(getattr(client, name)).parameters.values()]
+        sends = any(re.search(r"\bint\b|Partition|StandingAudit", each) for each in given)
+        assert not sends or name.startswith("fetch") or f"(lambda c, n: c.{name}(" in source, name
+
+
+@pytest.mark.parametrize(
+    ("client", "option", "least", "most"),
+    [
+        (Producer, "batch_size", 1, 1 << 20),
+        (Producer, "max_request_bytes", 1, 14 << 20),
+        (Producer, "buffer_memory", 1, MAX_LONG),
+        (Producer, "linger_ms", 0, MAX_LONG),
+        (Producer, "max_block_ms", 1, MAX_LONG),
+        (Producer, "delivery_timeout_ms", 1, MAX_LONG),
+        (Producer, "request_timeout_ms", 1, MAX_INT),
+        (Consumer, "fetch_min_bytes", 0, MAX_INT),
+        (Consumer, "fetch_max_bytes", 1, MAX_INT),
+        (Consumer, "fetch_max_wait_ms", 0, MAX_INT),
+        (Consumer, "max_partition_fetch_bytes", 1, MAX_INT),
+        (Consumer, "request_timeout_ms", 1, MAX_LONG),
+        (Admin, "timeout_ms", 1, MAX_INT),
+    ],
+)
+async def test_a_setting_beyond_its_range_is_named(client, option, least, most):
+    for number in (least - 1, most + 1, math.nan):
+        with pytest.raises(
+            (ReplogError, TypeError), match=rf"{option}={number}: choose {least} to {most}|whole number"
+        ):
+            client("127.0.0.1:1", **{option: number})
+    for number in (least, most):
+        await client("127.0.0.1:1", **{option: number}).close()
