@@ -35,12 +35,16 @@ class _Word(IntEnum):
 
 
 class ResourceType(_Word):
+    """What an ACL is about."""
+
     ANY = 1  # of filters
     TOPIC = 2
     CLUSTER = 4
 
 
 class PatternType(_Word):
+    """Whether a resource has exactly the name, or begins with it."""
+
     ANY = 1  # of filters
     MATCH = 2  # of filters: every pattern that applies to the resource of this name
     LITERAL = 3
@@ -48,6 +52,8 @@ class PatternType(_Word):
 
 
 class Operation(_Word):
+    """What may be done with a resource."""
+
     ANY = 1  # of filters
     ALL = 2
     READ = 3
@@ -63,6 +69,8 @@ class Operation(_Word):
 
 
 class Permission(_Word):
+    """A DENY that fits counts before every ALLOW."""
+
     ANY = 1  # of filters
     DENY = 2
     ALLOW = 3
@@ -109,6 +117,8 @@ _PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
 
 
 class Acl(NamedTuple):
+    """Who may, or may not, do what from where."""
+
     resource_type: ResourceType
     resource_name: str
     pattern_type: PatternType
@@ -154,6 +164,7 @@ class AclFilter(NamedTuple):
         return Acl(*self)  # type: ignore[arg-type]
 
     def fits(self, acl: Acl) -> bool:
+        """Whether it is one of those that are asked for."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._fits_name(acl)

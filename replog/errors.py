@@ -123,6 +123,7 @@ class ReplogError(Exception):
 
     @property
     def retriable(self) -> bool:
+        """Whether the same call, made later, may succeed."""
         return self.code in RETRIABLE
 
 

@@ -1,5 +1,6 @@
 """Clients of the log: producer, consumer and admin, async first."""
 
+from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.client.admin import Admin
 from replog.client.consuming.consumer import Consumer, LogTruncated, TopicRecreated
 from replog.client.descriptions import (
@@ -16,6 +17,8 @@ from replog.errors import DeniedError, ErrorCode, InvalidError, PositionError, R
 from replog.topic import TopicPartition
 
 __all__ = [
+    "Acl",
+    "AclFilter",
     "Admin",
     "Consumer",
     "Delivery",
@@ -26,13 +29,17 @@ __all__ = [
     "InvalidError",
     "LogDirDescription",
     "LogTruncated",
+    "Operation",
     "PartitionDescription",
+    "PatternType",
+    "Permission",
     "PositionError",
     "Producer",
     "Record",
     "RecordMetadata",
     "ReplicaInfo",
     "ReplogError",
+    "ResourceType",
     "RetriableError",
     "SyncAdmin",
     "SyncConsumer",

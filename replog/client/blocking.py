@@ -144,9 +144,11 @@ class BlockingDelivery:
 
     @property
     def partition(self) -> int:
+        """Where the record goes."""
         return self._delivery.partition
 
     def done(self) -> bool:
+        """Whether the outcome is there."""
         return self._delivery.done()
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:

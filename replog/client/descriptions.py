@@ -15,6 +15,8 @@ BrokerStatus = Literal["active", "cordoned", "stopping", "fenced"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
+    """One broker that is registered."""
+
     broker_id: int
     address: str
     rack: str
@@ -36,11 +38,14 @@ class BrokerDescription:
 
     @property
     def cordoned(self) -> bool:
+        """It gets no new replicas."""
         return self.configs.get("cordoned.log.dirs") == "*"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
+    """Brokers and controllers, as one broker knows them."""
+
     cluster_id: str
     controller: str  # the one that decides, as far as the broker knows
     brokers: tuple[BrokerDescription, ...]
@@ -51,6 +56,8 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
+    """Who leads a partition, and who has it."""
+
     partition: int
     leader: int  # -1: none
     leader_epoch: int
@@ -69,11 +76,14 @@ class PartitionDescription:
 
     @property
     def out_of_sync(self) -> tuple[int, ...]:
+        """Of those that are to have the partition."""
         return out_of_sync(self.replicas, self.isr, self.adding_replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
+    """A topic, its partitions by number and the settings that it has of its own."""
+
     topic: str
     topic_id: bytes
     partitions: tuple[PartitionDescription, ...]
@@ -85,12 +95,16 @@ class TopicDescription:
 
 
 class ElectionType(StrEnum):
+    """Who is to lead."""
+
     PREFERRED = "preferred"  # the first replica, if it is in sync
     UNCLEAN = "unclean"  # the live replica that goes furthest, where nobody leads: committed records may be lost
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
+    """What became of one election."""
+
     leader: int  # now; -1: none
     error: ReplogError | None  # why there was no election
 
@@ -147,12 +161,16 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
+    """What `describe_partition_changes` answers."""
+
     kept_since_ms: int  # wall time; of what was before, this controller knows nothing
     changes: tuple[PartitionChange, ...]  # oldest first
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaInfo:
+    """One replica in a log directory."""
+
     size: int  # bytes
     offset_lag: int  # behind the high watermark; of a copy in the making, behind the replica; -1 if that is gone
     is_future: bool  # a copy in the making, which will take the replica's place
@@ -180,6 +198,8 @@ class BrokerReplicas(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
+    """One log directory of a broker."""
+
     log_dir: str
     error: ErrorCode
     total_bytes: int  # of the file system; -1 if it does not tell

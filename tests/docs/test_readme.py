@@ -24,7 +24,7 @@ def tour() -> str:
 def test_the_first_five_minutes_work(tmp_path):
     script = tour()
     assert script.count("replog ") >= 30
-    assert script.count("python -") == 6
+    assert script.count("python -") == 7
     environment = {key: value for key, value in os.environ.items() if not key.startswith("REPLOG_")}
     directory = tmp_path / "cluster"
     try:
@@ -38,7 +38,8 @@ def test_the_first_five_minutes_work(tmp_path):
         )
     finally:
         replog = Path(sys.executable).parent / "replog"
-        subprocess.run([replog, "cluster", "down", "--directory", directory], capture_output=True, timeout=120)
+        for each in (directory, f"{directory}-secured"):
+            subprocess.run([replog, "cluster", "down", "--directory", each], capture_output=True, timeout=120)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
     for expected in (
         "hello\nworld\n",
@@ -47,5 +48,6 @@ def test_the_first_five_minutes_work(tmp_path):
         "CONSISTENT",
         "4 b'hello'",
         "10000 orders done",
+        "sent over TLS: secrets",
     ):
         assert expected in run.stdout, f"{expected!r} is not in:\n{run.stdout}\n{run.stderr}"

@@ -39,7 +39,8 @@ class Access(Calls):
     async def alter_client_quotas(
         self, user: str, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
     ) -> dict[str, str]:
-        """The same for what a user (`User:NAME`; "": each without a quota of its own) may take of each broker.
+        """As `alter_topic_configs`, for what a user (`User:NAME`; "": each without a quota of its own) may take of a
+        broker.
 
         Raises INVALID_CONFIG, INVALID_REQUEST.
         """

@@ -24,6 +24,7 @@ from replog.topic import TopicPartition
 
 class Brokers(Calls):
     async def describe_cluster(self) -> ClusterDescription:
+        """The brokers, by id, and the controllers, as a broker knows them."""
         response = await self._retry(self._metadata.fetch)
         brokers = (
             BrokerDescription(
@@ -50,7 +51,8 @@ class Brokers(Calls):
     async def alter_broker_configs(
         self, broker_id: int, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
     ) -> dict[str, str]:
-        """The same for a broker's settings; `delete` puts back what it was started with. It need not run.
+        """As `alter_topic_configs`, for a broker's settings; `delete` puts back what it was started with. It need not
+        run.
 
         Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
         """

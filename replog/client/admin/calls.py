@@ -56,6 +56,7 @@ class Calls:
         await self.close()
 
     async def close(self) -> None:
+        """End every connection; calling it again does nothing."""
         self.life.close()
         await self.life.end(self._metadata.close)
 

@@ -114,6 +114,7 @@ class Consumer:
 
     @property
     def assignment(self) -> list[TopicPartition]:
+        """What is assigned, in that order."""
         self.life.check(closed_too=False)
         return list(self._fetcher.states)
 
@@ -142,6 +143,7 @@ class Consumer:
             self._fetcher.pause(self._assigned(partition))
 
     def resume(self, *partitions: Partition) -> None:
+        """Have `fetch` return records of these again."""
         for partition in partitions:
             self._fetcher.resume(self._assigned(partition))
 
@@ -166,6 +168,7 @@ class Consumer:
     async def beginning_offsets(
         self, partitions: Iterable[Partition], timeout_s: float = 30.0
     ) -> dict[TopicPartition, int]:
+        """The first offset that there is of each."""
         return await self._bounds(partitions, EARLIEST, timeout_s)
 
     async def end_offsets(self, partitions: Iterable[Partition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
@@ -249,6 +252,7 @@ class Consumer:
                 yield record
 
     async def close(self) -> None:
+        """End every stream; calling it again does nothing."""
         self.life.close()
         await self.life.end(self._end)
 

@@ -169,6 +169,7 @@ class Delivery:
 
     @property
     def partition(self) -> int:
+        """Where the record goes."""
         return self._outcome.partition.partition
 
     @property
@@ -182,6 +183,7 @@ class Delivery:
         return f"<Delivery to {outcome.partition}: {state}>"
 
     def done(self) -> bool:
+        """Whether the outcome is there."""
         return self._outcome.settled
 
     def result(self) -> RecordMetadata:
