@@ -282,17 +282,17 @@ class Producer:
         queues = self._accumulator.topics.get(topic)
         if queues is None:
             queues = await self._load(topic)
-        if partition is not None and not 0 <= partition < len(queues):
-            raise ReplogError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic!r} has partitions 0 to {len(queues) - 1}, not {partition}",
-            )
         if not self._accumulator.has_room(size):
             await self._accumulator.wait_for_room(size, self._max_block_s)
             self.life.check()
             current = self._current(topic, key, partition)
             if current is not None and current.open is not None:
                 return current
+        if partition is not None and not 0 <= partition < len(queues):
+            raise ReplogError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic!r} has partitions 0 to {len(queues) - 1}, not {partition}",
+            )
         if partition is None:
             if key is None:
                 partition = self._sticky.switch(topic, self._available(topic, queues))

@@ -286,6 +286,21 @@ async def test_a_topic_made_again_with_fewer_partitions_gets_each_record_in_orde
     assert await read_all(bootstrap(cluster)) == values
 
 
+async def test_a_partition_that_is_gone_after_the_wait_for_the_buffer_is_named():
+    producer = Producer("127.0.0.1:1", buffer_memory=2000)
+    accumulator = producer._accumulator
+    accumulator.grow("t", 3, 1 << 20, b"a")
+    await producer.send("t", b"x" * 1500, partition=0)
+    waiting = asyncio.create_task(producer.send("t", b"x" * 1500, partition=2))
+    while not accumulator._waiters:
+        await asyncio.sleep(0)
+    accumulator.grow("t", 1, 1 << 20, b"b")
+    accumulator.settle(accumulator.unsettled()[0])
+    with pytest.raises(ReplogError, match="'t' has partitions 0 to 0, not 2"):
+        await waiting
+    await producer.close()
+
+
 async def test_a_partitioner_of_ones_own_chooses_or_leaves_it(cluster):
     await cluster.start_broker(1)
     await cluster.create_topic("t", partitions=3, replication_factor=1)
