@@ -124,6 +124,32 @@ def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path):
     assert leader.low_watermark() == 5
 
 
+@pytest.mark.parametrize(
+    ("change", "keeps_records", "is_read", "joins"),
+    [
+        ({}, True, True, True),
+        ({"in_controlled_shutdown": True}, True, True, False),  # it serves meanwhile, and may not come back for long
+        ({"fenced": True}, False, False, False),
+    ],
+    ids=["active", "stopping", "fenced"],
+)
+def test_what_a_replicas_broker_must_be_to_count(tmp_path, change, keeps_records, is_read, joins):
+    """FT-23, FE-19, ISR-2."""
+    brokers = Brokers(1, 2, 3)
+    leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=9), state(isr=(1, 2)), brokers)
+    for broker_id in (2, 3):
+        fetch(leader, broker_id, 10, 0, now_ms=NOW_MS)
+        brokers.change(broker_id, rack="there", **change)
+    leader.on_alter_partition_result(leader.take_proposal(), ErrorCode.INELIGIBLE_REPLICA, None, NOW_MS)
+    leader.delete_records(5)
+    assert (leader.low_watermark() < 5) is keeps_records
+    how = Reading(ONE_MIB, min_one=True)
+    answer = leader.fetch_as_consumer(FetchPartition(9, ONE_MIB), Isolation.HIGH_WATERMARK, how, client_rack="there")
+    assert (answer.preferred_read_replica == 2) is is_read
+    fetch(leader, 3, 10, 0, now_ms=NOW_MS)
+    assert (leader.take_proposal() is not None) is joins
+
+
 def test_a_damaged_segment_is_an_answer_and_not_an_exception(leader):
     leader.log.abandon()
     assert fetch(leader, 2, 20, 6, now_ms=NOW_MS).error is ErrorCode.KAFKA_STORAGE_ERROR

@@ -13,12 +13,23 @@ def test_nothing_commits_while_there_are_eligible_leaders_isr_16(tmp_path):
     leader = leader_of(log_of(tmp_path, min_insync_replicas=1), state(isr=(1, 2)))
     fetch(leader, 2, 0)
     produce(leader, acks=1)
-    leader.check_isr(NOW_MS + LAG_MS + 1)
+    later_ms = NOW_MS + LAG_MS + 1  # 2 is waited for no longer
+    leader.check_isr(later_ms)
     proposal = proposed(leader)
     answer = replace(state(isr=(1,), partition_epoch=1), elr=(2,))
-    assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, answer, NOW_MS)
+    assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, answer, later_ms)
     assert (leader.isr, leader.high_watermark) == ({1}, 0)
-    assert leader.become_leader(state(isr=(1,), partition_epoch=2), 101, NOW_MS + LAG_MS + 1), "forgotten"
+    assert leader.become_leader(state(isr=(1,), partition_epoch=2), 101, later_ms), "forgotten"
+    assert leader.high_watermark == 1
+
+
+def test_the_answer_that_forgets_the_eligible_leaders_lets_it_commit_isr_16(tmp_path):
+    """Its record may come later, and is known already then."""
+    leader = leader_of(log_of(tmp_path, min_insync_replicas=2), replace(state(isr=(1,)), elr=(2,)))
+    produce(leader, acks=1)
+    fetch(leader, 2, 1, 0)
+    answer = state(isr=(1, 2), partition_epoch=1)
+    assert leader.on_alter_partition_result(proposed(leader), ErrorCode.NONE, answer, NOW_MS)
     assert leader.high_watermark == 1
 
 

@@ -188,10 +188,12 @@ class Cluster:
             return Claim(broker_id, epoch or 0, incarnation or b"")
         return Claim(broker_id, known.broker_epoch if epoch is None else epoch, incarnation or known.incarnation_id)
 
-    def heartbeat(self, broker_id, *, epoch=None, incarnation=None, version=None, fence=False, shutdown=False):
+    def heartbeat(
+        self, broker_id, *, epoch=None, incarnation=None, version=None, fence=False, shutdown=False, offline=()
+    ):
         version = self.image.version if version is None else version
         claim, reports = self.claim(broker_id, epoch, incarnation), self.reports(broker_id)
-        request = Heartbeat(claim, version, fence, shutdown, log_ends=reports)
+        request = Heartbeat(claim, version, fence, shutdown, tuple(offline), reports)
         answer = self.do(self.state.heartbeat(request, self.now_ms))
         if answer.should_shutdown:
             self.state.let_go(broker_id)
