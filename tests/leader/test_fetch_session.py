@@ -54,9 +54,16 @@ class Host(SessionHost):
         work(*arguments, **options)
         assert len(self.touched) <= MAX_FOLLOWER_LOOKS
 
-    def ask(self, offsets: dict[int, int], *forgotten: int, max_bytes: int = ONE_MIB, wait_ms: int = WAIT_MS) -> None:
+    def ask(
+        self,
+        offsets: dict[int, int],
+        *forgotten: int,
+        max_bytes: int = ONE_MIB,
+        wait_ms: int = WAIT_MS,
+        epoch: int = EPOCH,
+    ) -> None:
         """The next request, which names these partitions at these offsets."""
-        fetches = {named(number): FetchPartition(at, ONE_MIB, EPOCH, EPOCH, 0) for number, at in offsets.items()}
+        fetches = {named(number): FetchPartition(at, ONE_MIB, epoch, EPOCH, 0) for number, at in offsets.items()}
         gone = [named(number) for number in forgotten]
         self.session.on_request(SessionRequest(2, 102, wait_ms, 1, max_bytes, fetches, gone), self.now_ms)
 
@@ -160,6 +167,21 @@ def test_a_new_epoch_forgets_the_session_st_11(host):
     host.ask({})
     host.idle(5000)
     assert host.caught_up(0) == 1000
+
+
+def test_bounds_are_told_again_to_who_may_have_dropped_them_fe_17(host):
+    """FE-17, FT-8, FT-9: in a new epoch it dropped what came in the old one, and from a refusal it takes none."""
+    level(host)
+    host.leaders[named(0)].become_leader(
+        state(epoch=EPOCH + 1, partition_epoch=1, isr=(1, 2)), 101, host.now_ms
+    )  # the follower has heard of it, too, before any refusal
+    refused = host.leaders.pop(named(1))
+    host.mark(1)
+    assert [row.answer.error for row in host.sent[-1].rows] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    host.leaders[named(1)] = refused
+    host.ask({0: 10}, epoch=EPOCH + 1, wait_ms=0)
+    told = {row.topic_partition.partition: row.answer.high_watermark for row in host.sent[-1].rows}
+    assert told == {0: 10, 1: 10}
 
 
 def test_what_did_not_fit_comes_first_in_the_next_answer_fe_10(host):
