@@ -4,7 +4,7 @@ Nothing is copied without a leader, so what a replica said stays true until some
 not stored: a controller that becomes active hears it again.
 """
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -122,11 +122,20 @@ def furthest(state: PartitionState, log_ends: Mapping[int, LogEnd]) -> int:
     being added. NO_LEADER: there are none.
 
     Those that had everything until they stopped come first: another one may have a newer epoch, of a leader that
-    committed nothing in it.
+    committed nothing in it. But not before one with no older epoch and a longer log: they lost their newest records.
     """
-    pool = state.last_known_elr if not log_ends.keys().isdisjoint(state.last_known_elr) else state.replicas
-    known = (replica for replica in pool if replica in log_ends)
-    return max(known, key=lambda r: (log_ends[r], r not in state.adding), default=NO_LEADER)
+
+    def first(replicas: Iterable[int]) -> int:
+        known = (replica for replica in replicas if replica in log_ends)
+        return max(known, key=lambda r: (log_ends[r], r not in state.adding), default=NO_LEADER)
+
+    had_all = first(state.last_known_elr)
+    if had_all == NO_LEADER:
+        return first(state.replicas)
+    epoch, end = log_ends[had_all]
+    has_more = {r for r, known in log_ends.items() if known.last_epoch >= epoch and known.end_offset > end}
+    more = first(r for r in state.replicas if r in has_more)
+    return had_all if more == NO_LEADER else more
 
 
 def leader_by_evidence(

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from replog.simulator.checks.compaction import FOR_EVER_MS
 from replog.simulator.network.links import Weather
@@ -15,6 +15,28 @@ MIN_INSYNC_REPLICAS = 2  # of most topics: what one replica alone acknowledged, 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 FSYNC = {"flush.messages": "1"}
 FOR_EVER = str(FOR_EVER_MS)
+
+BROKERS_HAVE = {
+    "replica.fetch.wait.max.ms": (200, 500),
+    "replica.fetch.max.bytes": (300, 4096, 1 << 20),
+    "replica.high.watermark.checkpoint.interval.ms": (1000, 5000),
+    "log.flush.offset.checkpoint.interval.ms": (2000, 10_000),
+    "leader.replication.throttled.rate": (2_000, 20_000),
+    "follower.replication.throttled.rate": (2_000, 20_000),
+}
+TOPICS_HAVE = {  # such a share of them, one of these values
+    "segment.bytes": (0.7, ("1024", "2048", "8192")),
+    "index.interval.bytes": (0.5, ("0", "100", "1000")),
+    "retention.bytes": (0.2, ("2048", "8192")),
+    "message.timestamp.type": (0.1, ("LogAppendTime",)),
+    "min.insync.replicas": (0.1, ("1",)),
+    "retention.ms": (0.05, ("1000", "5000")),
+}
+COMPACTED = {  # the latest record of each key stays, and tombstones for half a second or for good
+    "segment.bytes": ("1024", "2048"),
+    "min.cleanable.dirty.ratio": ("0.01", "0.3"),
+    "delete.retention.ms": ("500", FOR_EVER),
+}
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -84,48 +106,33 @@ class Plan:
 
 
 def draw(chances: Chance, profile: Profile) -> Plan:
-    chance, rare = chances.stream("plan"), chances.stream("what is rare in plans")
-    keys = chances.stream("which topics are compacted")
-    transactions = chances.stream("which topics have transactions")
-    times = chances.stream("which topics expire")
-    brokers = range(1, chance.randint(*profile.brokers) + 1)
-    racks = chance.choice(([""], ["r1", "r2", "r3"]))
-    fsync = chance.random() < 0.15
-    eligible_leader_replicas = rare.random() > 0.1
+    """Each thing has a stream of its own, so that one more of them changes none of the others."""
+    brokers = range(1, chances.stream("brokers").randint(*profile.brokers) + 1)
+    racks = chances.stream("racks").choice(([""], ["r1", "r2", "r3"]))
+    fsync = chances.draw("flush.messages") < 0.15
+    eligible_leader_replicas = chances.draw("eligible leader replicas") > 0.1
     permission = AUTHORIZER if profile.permission else {}
     return Plan(
         permission=profile.permission,
         controllers=profile.controllers,
         racks={broker: racks[broker % len(racks)] for broker in brokers},
-        disks=("disk1", "disk2") if chance.random() < profile.two_disks else ("disk1",),
+        disks=("disk1", "disk2") if chances.draw("disks") < profile.two_disks else ("disk1",),
         topics=tuple(
-            _transactional(
-                transactions,
-                profile,
-                _compacted(keys, profile, _expiring(times, profile, _unusual(rare, profile, topic))),
-            )
-            for topic in (
-                _topic(chance, f"t{number}", brokers, profile.partitions, fsync)
-                for number in range(chance.randint(*profile.topics))
-            )
+            _topic(Chance(f"{chances.seed}/t{number}"), profile, f"t{number}", brokers, fsync)
+            for number in range(chances.stream("topics").randint(*profile.topics))
         ),
         scratch_partitions=profile.scratch_partitions,
         long_s=profile.long_s,
         broker_settings={
             "broker.heartbeat.interval.ms": 300,
             "replica.lag.time.max.ms": LAG_MS,
-            "replica.fetch.wait.max.ms": chance.choice((200, 500)),
             "replica.fetch.backoff.ms": 200,
             "replica.socket.timeout.ms": 1500,
-            "replica.fetch.max.bytes": chance.choice((300, 4096, 1 << 20)),
-            "replica.high.watermark.checkpoint.interval.ms": chance.choice((1000, 5000)),
-            "log.flush.offset.checkpoint.interval.ms": chance.choice((2000, 10_000)),
             "log.retention.check.interval.ms": 2000,
             "log.cleaner.backoff.ms": 1000,
-            "replica.selector.class": RACK_AWARE if len(racks) > 1 and rare.random() < 0.7 else "",
-            "leader.replication.throttled.rate": chance.choice((2_000, 20_000)),
-            "follower.replication.throttled.rate": chance.choice((2_000, 20_000)),
+            "replica.selector.class": RACK_AWARE if len(racks) > 1 and chances.draw("selector") < 0.7 else "",
             "request.timeout.ms": 3000,
+            **{name: chances.stream(name).choice(values) for name, values in BROKERS_HAVE.items()},
             **permission,
         },
         controller_settings={
@@ -133,73 +140,42 @@ def draw(chances: Chance, profile: Profile) -> Plan:
             "unclean.leader.election.interval.ms": 1000,
             "broker.session.timeout.ms": profile.session_ms,
             "min.insync.replicas": MIN_INSYNC_REPLICAS,
-            "leader.imbalance.check.interval.seconds": chance.choice((3, 300)),
+            "leader.imbalance.check.interval.seconds": chances.stream("imbalance").choice((3, 300)),
             **permission,
         },
-        weather=_weather(chance) if profile.rough_network else Weather(),
-        faults=_mix(chance, profile),
-        trouble_s=chance.uniform(*profile.trouble_s),
+        weather=_weather(chances.stream("weather")) if profile.rough_network else Weather(),
+        faults=_mix(chances, profile),
+        trouble_s=chances.stream("seconds of trouble").uniform(*profile.trouble_s),
         fsync=fsync,
         eligible_leader_replicas=eligible_leader_replicas,
     )
 
 
-def _topic(chance: random.Random, name: str, brokers: range, partitions: tuple[int, int], fsync: bool) -> TopicPlan:
+def _topic(chances: Chance, profile: Profile, name: str, brokers: range, fsync: bool) -> TopicPlan:
+    """`chances` are this topic's."""
+    chance = chances.stream("assignment")
     factor = min(len(brokers), chance.choice((2, 3, 3, 3, 3, 3, 4)))
-    assignment = tuple(tuple(chance.sample(brokers, factor)) for _ in range(chance.randint(*partitions)))
+    assignment = tuple(tuple(chance.sample(brokers, factor)) for _ in range(chance.randint(*profile.partitions)))
     configs = {"min.insync.replicas": str(MIN_INSYNC_REPLICAS), "file.delete.delay.ms": "1000"}
-    if chance.random() < 0.7:
-        configs["segment.bytes"] = str(chance.choice((1024, 2048, 8192)))
-    if chance.random() < 0.5:
-        configs["index.interval.bytes"] = str(chance.choice((0, 100, 1000)))
-    if chance.random() < 0.2:
-        configs["retention.bytes"] = str(chance.choice((2048, 8192)))
-    if chance.random() < 0.1:
-        configs["message.timestamp.type"] = "LogAppendTime"
+    for setting, (share, values) in TOPICS_HAVE.items():
+        some = chances.stream(setting)
+        if some.random() < share:
+            configs[setting] = some.choice(values)
     if fsync:
         configs |= FSYNC
-    return TopicPlan(name, assignment, configs)
-
-
-def _unusual(chance: random.Random, profile: Profile, topic: TopicPlan) -> TopicPlan:
-    """What most topics do not have."""
-    configs = dict(topic.configs)
-    if chance.random() < 0.1:
-        configs["min.insync.replicas"] = "1"
-    if chance.random() < 0.05:
-        configs["retention.ms"] = str(chance.choice((1000, 5000)))
-    unclean = chance.random() < profile.unclean
-    if unclean and chance.random() < 0.5:
+    unclean = chances.draw("unclean") < profile.unclean
+    if unclean and chances.draw("unclean.leader.election.enable") < 0.5:
         configs["unclean.leader.election.enable"] = "true"
-    return replace(topic, configs=configs, unclean=unclean)
-
-
-def _expiring(chance: random.Random, profile: Profile, topic: TopicPlan) -> TopicPlan:
-    """A topic that deletes by time alone, and nothing before its time."""
-    if chance.random() >= profile.expiring:
-        return topic
-    configs = {name: value for name, value in topic.configs.items() if name != "retention.bytes"}
-    return replace(topic, configs=configs | {"segment.bytes": "1024", "retention.ms": FOR_EVER})
-
-
-def _compacted(chance: random.Random, profile: Profile, topic: TopicPlan) -> TopicPlan:
-    """A topic of which the latest record of each key stays, and tombstones for half a second or for good."""
-    if chance.random() >= profile.compacted:
-        return topic
-    configs = {name: value for name, value in topic.configs.items() if not name.startswith("retention")}
-    configs |= {
-        "cleanup.policy": "compact",
-        "segment.bytes": str(chance.choice((1024, 2048))),
-        "min.cleanable.dirty.ratio": chance.choice(("0.01", "0.3")),
-        "delete.retention.ms": str(chance.choice((500, FOR_EVER_MS))),
-    }
-    return replace(topic, configs=configs)
-
-
-def _transactional(chance: random.Random, profile: Profile, topic: TopicPlan) -> TopicPlan:
-    """Not where a marker may be lost uncleanly: its transaction would stay open."""
-    drawn = chance.random() < profile.transactions
-    return replace(topic, transactional=drawn and not topic.unclean)
+    if chances.draw("expiring") < profile.expiring:  # by time alone, and nothing before its time
+        configs.pop("retention.bytes", None)
+        configs |= {"segment.bytes": "1024", "retention.ms": FOR_EVER}
+    if chances.draw("compacted") < profile.compacted:
+        configs = {name: value for name, value in configs.items() if not name.startswith("retention")}
+        configs |= {"cleanup.policy": "compact"}
+        configs |= {name: chances.stream(f"{name} if compacted").choice(values) for name, values in COMPACTED.items()}
+    transactional = chances.draw("transactional") < profile.transactions
+    # Not where a marker may be lost uncleanly: its transaction would stay open.
+    return TopicPlan(name, assignment, configs, unclean, transactional=transactional and not unclean)
 
 
 def _weather(chance: random.Random) -> Weather:
@@ -212,10 +188,10 @@ def _weather(chance: random.Random) -> Weather:
     )
 
 
-def _mix(chance: random.Random, profile: Profile) -> dict[FaultKind, float]:
+def _mix(chances: Chance, profile: Profile) -> dict[FaultKind, float]:
     """A swarm takes a third of the kinds and about as many faults: combinations that an even mix hardly ever has."""
     if not profile.swarm:
         return dict(profile.faults)
-    kinds = list(profile.faults)
-    chosen = chance.sample(kinds, max(1, len(kinds) // 3))
-    return {kind: profile.faults[kind] * 3 for kind in kinds if kind in chosen}
+    lots = {kind: chances.draw(f"whether to {kind.value}") for kind in profile.faults}  # a new kind moves one of these
+    chosen = sorted(lots, key=lots.__getitem__)[: max(1, len(lots) // 3)]
+    return {kind: rate * 3 for kind, rate in profile.faults.items() if kind in chosen}

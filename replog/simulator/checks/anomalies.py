@@ -8,7 +8,7 @@ Pure. Every consumer here is assigned its partitions by hand, so gaps and steps 
 | unseen | acknowledged, and not there in the end | acks 0 and 1; below a deletion |
 | stale-key | the latest record that is known of a key is not there in the end | tombstones; below a deletion |
 | aborted-read | READ_COMMITTED showed a record before its transaction was committed (LG-9, PS-5) | never |
-| duplicate | one value at two offsets | producers without idempotence |
+| duplicate | one value at two offsets | producers without idempotence; a replica that led later never had the first |
 | inconsistent-offsets | two values at one offset | never among reads and acks=all (INV-17) |
 | int-poll-skip, poll-skip | a record between two that one consumer read in turn was passed over | compacted topics |
 | int-nonmonotonic-poll, nonmonotonic-poll | an offset was read after a higher one | behind a seek |
@@ -188,6 +188,7 @@ def _duplicates(facts: _Facts) -> Iterator[Anomaly]:
     for (partition, value), held_at in places.items():
         send_or_none = facts.sent.get((partition, value))
         excused = send_or_none is not None and not send_or_none.idempotent
+        excused |= min(held_at) < facts.history.passed_over.get(partition, 0)
         if len(held_at) > 1 and not excused and partition not in facts.history.unclean:
             yield Anomaly("duplicate", partition, f"{_text(value)} is at offsets {sorted(held_at)}")
 

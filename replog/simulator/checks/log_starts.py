@@ -16,6 +16,8 @@ def check_log_start(partition: PartitionLedger, replica: SeenReplica, history: H
     """
     log, tp = replica.log, partition.topic_partition
     start, highest = log.log_start_offset, partition.highest_start
+    if replica.end < start:
+        history.passed_over[tp] = max(start, history.passed_over.get(tp, 0))
     if start <= highest:
         return
     asked = {d.offset for d in history.deletions if d.partition == tp and d.outcome is not Outcome.FAILED}

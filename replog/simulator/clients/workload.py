@@ -68,11 +68,12 @@ class Workload:
     # -- life cycles
 
     def start(self) -> None:
-        chance = self._kernel.stream("workload")
-        for number, (acks, idempotent, rate) in enumerate(PRODUCERS[: chance.randint(2, len(PRODUCERS))], 1):
+        producers = self._kernel.stream("how many producers").randint(2, len(PRODUCERS))
+        consumers = self._kernel.stream("how many consumers").randint(1, 2)
+        for number, (acks, idempotent, rate) in enumerate(PRODUCERS[:producers], 1):
             self.producers.append(f"producer-{number}")
             self._producers.append(self._run(self.producers[-1], self._produce, acks, idempotent, rate))
-        for number in range(1, chance.randint(1, 2) + 1):
+        for number in range(1, consumers + 1):
             self._readers.append(self._run(f"consumer-{number}", self._consume))
         self._readers.append(self._run("poller-1", self._poll_ends))
         self._producers.append(self._run("admin-1", self._administer))
@@ -135,7 +136,7 @@ class Workload:
                 delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
                 transport=self._kernel.transport(),
-                rng=chance,
+                rng=self._kernel.stream(f"{name} itself"),
                 wall_clock_ms=self._wall_ms,
             )
             longest = chance.choice((120, 120, 120, 2500))  # characters of padding: more than many limits of bytes
@@ -186,7 +187,7 @@ class Workload:
 
     # -- consumers
 
-    def _consumer(self, chance: Random, *, committed: bool = False) -> Consumer:
+    def _consumer(self, name: str, chance: Random, *, committed: bool = False) -> Consumer:
         return Consumer(
             self._bootstrap,
             isolation_level="read_committed" if committed else "read_uncommitted",
@@ -196,7 +197,7 @@ class Workload:
             client_rack=chance.choice(self._racks),
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             transport=self._kernel.transport(),
-            rng=chance,
+            rng=self._kernel.stream(f"{name} itself"),
         )
 
     async def _consume(self, name: str, chance: Random) -> None:
@@ -205,7 +206,7 @@ class Workload:
         while True:
             life += 1
             committed = bool(self.history.transactional) and chance.random() < 0.7
-            consumer = self._consumer(chance, committed=committed)
+            consumer = self._consumer(name, chance, committed=committed)
             consumer.assign(self.partitions)
             client = f"{name}.{life}"
             ends = self._now + chance.uniform(3.0, 30.0)
@@ -244,7 +245,7 @@ class Workload:
 
     async def _poll_ends(self, name: str, chance: Random) -> None:
         """One client for the whole time: it presents the newest epoch that it has seen."""
-        consumer = self._consumer(chance)
+        consumer = self._consumer(name, chance)
         while True:
             partition, invoked_s = chance.choice(self.partitions), self._now
             try:
@@ -270,7 +271,7 @@ class Workload:
     # -- administration
 
     async def _administer(self, name: str, chance: Random) -> None:
-        admin = self._admin(chance)
+        admin = self._admin(name)
         while not self._stop.is_set():
             await self._rest(chance.expovariate(0.3))
             if self._stop.is_set():
@@ -287,8 +288,8 @@ class Workload:
     async def administer_once(self, what: str, ask: Callable[[Admin], Awaitable[object]]) -> None:
         """By a client of its own; what it is refused matters to nobody."""
 
-        async def call(name: str, chance: Random) -> None:
-            admin = self._admin(chance)
+        async def call(name: str, _chance: Random) -> None:
+            admin = self._admin(name)
             try:
                 self._kernel.trace.add(what, answer=str(await ask(admin)))
             except ReplogError as error:
@@ -297,8 +298,9 @@ class Workload:
 
         await self._run("admin-2", call)
 
-    def _admin(self, chance: Random) -> Admin:
-        return Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=chance)
+    def _admin(self, name: str) -> Admin:
+        rng = self._kernel.stream(f"{name} itself")
+        return Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=rng)
 
     async def delete_committed(self, partition: TopicPartition, offset: int = -1) -> None:
         """Up to there, or all of it."""
@@ -351,7 +353,7 @@ class Workload:
     async def _drain(
         self, client: str, partitions: list[TopicPartition], *, committed: bool = False
     ) -> dict[TopicPartition, Drained]:
-        consumer = self._consumer(self._kernel.stream("drain"), committed=committed)
+        consumer = self._consumer(client, self._kernel.stream(client), committed=committed)
         consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions, DRAIN_TIMEOUT_S)
         first = await consumer.beginning_offsets(partitions, DRAIN_TIMEOUT_S)

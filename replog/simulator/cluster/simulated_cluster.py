@@ -46,7 +46,6 @@ class SimulatedCluster:
         self.members: dict[int, BrokerMember] = {}
         self.last_image = MetadataImage()  # the controller's; while none runs, the last one's
         self.losses: Counter[int] = Counter()  # by broker: power losses, wiped disks, flipped bits
-        self._chance = kernel.stream("restarts")
         self._restarting = True
         self._decided_last: ControllerMember | None = None
         for broker_id, rack in plan.racks.items():
@@ -173,10 +172,11 @@ class SimulatedCluster:
 
     def _ended(self, member: Member) -> None:
         if self._restarting:
-            self.kernel.outside(self._start_again, member, after_s=self._downtime_s())
+            self.kernel.outside(self._start_again, member, after_s=self._downtime_s(member))
 
-    def _downtime_s(self) -> float:
-        return self._chance.choice((0.05, 0.5, 2.0, 6.0)) * self._chance.random()
+    def _downtime_s(self, member: Member) -> float:
+        chance = self.kernel.stream(f"how long {member.name} is down")
+        return chance.choice((0.05, 0.5, 2.0, 6.0)) * chance.random()
 
     def _start_again(self, member: Member) -> None:
         if self._restarting and not member.up and not member.held:

@@ -18,7 +18,7 @@ from replog.log.files.names import LOG_SUFFIX
 from replog.simulator.disk.disk_times import DiskTimes
 from replog.simulator.disk.journal import FileState, Journal
 from replog.simulator.disk.python_files import RawFile, SortedEntries
-from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.clocks import WALL_START_MS
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PROCESS, Killed, SimulatedProcess
@@ -63,7 +63,7 @@ class Disk:
         self.operations = 0
         self.times = DiskTimes(loop, chance)
         self._loop = loop
-        self._chance = chance.stream("disks")
+        self._parts = Streams(chance, "parts of writes")
         self._root = f"{directory}/"
         self._journals: dict[str, Journal] = {}
         self._open: dict[int, _Open] = {}
@@ -211,7 +211,7 @@ class Disk:
         return self._write(opened, fd, b"".join(buffers), offset)
 
     def _write(self, opened: _Writable, fd: int, data: Any, position: int) -> int:
-        length, part = len(data), self._chance.random
+        length, part = len(data), self._parts[opened.process.name].random
         if self._kill_at.get(opened.process) == 1:
             self._put(opened.state, fd, data[: int(part() * (length + 1))], position)
         try:

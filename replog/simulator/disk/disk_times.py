@@ -7,7 +7,7 @@ In a thread it keeps only the thread.
 import errno
 import os
 
-from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
 
@@ -30,8 +30,8 @@ class DiskTimes:
 
     def __init__(self, loop: SimulatedLoop, chance: Chance) -> None:
         self._loop = loop
-        self._draw = chance.stream("how long disks take").random
-        self._forgets = chance.stream("what is not in memory").random
+        self._takes = Streams(chance, "how long the disk")
+        self._forgets = Streams(chance, "what is not in the memory")
         self._cold: set[tuple[str, int]] = set()  # where somebody did not wait
         self._slow: dict[str, float] = {}
         self._stalled: dict[str, float] = {}
@@ -57,7 +57,7 @@ class DiskTimes:
 
     def read(self, process: SimulatedProcess, path: str, position: int, size: int, *, waits: bool) -> None:
         """Some of what is read is not in memory: BlockingIOError, unless it `waits`."""
-        if not waits and not self.sound(process.name) and self._forgets() < COLD:
+        if not waits and not self.sound(process.name) and self._forgets[process.name].random() < COLD:
             self._cold.add((path, position))
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         cold = (path, position) in self._cold
@@ -67,10 +67,11 @@ class DiskTimes:
     def take(self, process: SimulatedProcess, kind: str, size: int = 0) -> None:
         """The process spends as long as this operation takes."""
         usual_s = _USUAL_S.get(kind, NAME_S) + size / BYTES_A_SECOND
-        seconds = 2 * usual_s * self._draw()
-        if kind == "fsync" and self._draw() < OFTEN_SLOW:
-            seconds += self._draw() * SLOW_S
         host = process.name
+        draw = self._takes[host].random
+        seconds = 2 * usual_s * draw()
+        if kind == "fsync" and draw() < OFTEN_SLOW:
+            seconds += draw() * SLOW_S
         if host in self._slow:
             seconds *= self._slow[host]
         if host in self._stalled and kind not in _IN_MEMORY:

@@ -1,6 +1,7 @@
 """What goes wrong, when and to whom: faults of the profile's kinds, begun at random, often several at a time."""
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 
@@ -25,32 +26,33 @@ class Nemesis:
         self.kernel = kernel
         self.cluster = cluster
         self.workload = workload
-        self.chance: Random = kernel.stream("nemesis")
+        self.chance: Random  # of the one fault that `_do` does
         self._faults: Mapping[FaultKind, float] = cluster.plan.faults
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self, seconds: float) -> None:
         """Then no fault goes on; what is broken stays broken."""
-        beginning = asyncio.create_task(self._begin_faults())
+        beginning = [asyncio.create_task(self._begin_now_and_then(kind, rate)) for kind, rate in self._faults.items()]
         await asyncio.sleep(seconds)
-        self._tasks.append(beginning)
+        self._tasks += beginning
         for task in self._tasks:
             task.cancel()
         for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
 
-    async def _begin_faults(self) -> None:
-        kinds = list(self._faults)
-        rates = [self._faults[kind] for kind in kinds]
-        while kinds:
-            await asyncio.sleep(self.chance.expovariate(sum(rates) / 60))
-            kind = self.chance.choices(kinds, rates)[0]
+    async def _begin_now_and_then(self, kind: FaultKind, rate: float) -> None:
+        """Each kind has hours of its own, and each fault numbers: a new kind, or a further draw, moves no other."""
+        when = self.kernel.stream(f"when to {kind.value}")
+        while True:
+            await asyncio.sleep(when.expovariate(rate / 60))
             self._tasks.append(asyncio.create_task(self._do(kind)))
 
     async def _do(self, kind: FaultKind) -> None:
+        one = copy.copy(self)
+        one.chance = self.kernel.stream(kind.value)
         try:
-            await DEEDS[kind](self, kind)
+            await DEEDS[kind](one, kind)
         except NotNow:
             pass
 

@@ -13,7 +13,7 @@ from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, Role
 from replog.simulator.network.links import Air, Link, Weather
 from replog.simulator.network.server import SimulatedServer
-from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
 
@@ -34,7 +34,7 @@ class SimulatedNetwork(Air):
         self.servers: dict[str, SimulatedServer] = {}  # by address: the last one there, dead or alive
         self.liars: set[str] = set()  # hosts that are said to refuse connections, whatever listens there
         self.calls: dict[Call, None] = {}  # those that one side or the other believes to go on
-        self._chance = chance.stream("the network")
+        self._chance = Streams(chance, "when connections break")
         self._links: dict[tuple[str, str], Link] = {}
         self._ports = 20_000
         loop.on_kill.append(self._died)
@@ -44,9 +44,9 @@ class SimulatedNetwork(Air):
         """This process has begun: the peers of its host's last incarnation hear that that one is no more."""
         for call in list(self.calls):
             if call.client.state is DEAD and call.client.name == process.name:
-                call.break_off(None, self._chance.uniform(0.01, 1.0))
+                call.break_off(None, self._chance[process.name].uniform(0.01, 1.0))
             if call.server is not None and call.server.process.state is DEAD and call.server.host == process.name:
-                call.break_off(self._chance.uniform(0.01, 1.0), None)
+                call.break_off(self._chance[process.name].uniform(0.01, 1.0), None)
 
     # faults
 
@@ -85,15 +85,17 @@ class SimulatedNetwork(Air):
 
     def break_connections(self, one: str, other: str) -> None:
         """Whatever runs between the two, either way, is cut off; the server may notice much later than the client."""
+        draw = self._chance[one].random
         for call in self._between(one, other):
-            client_s = self._chance.random() ** 3
-            self._break(call, client_s, client_s + self._chance.random() ** 3 * 3)
+            client_s = draw() ** 3
+            self._break(call, client_s, client_s + draw() ** 3 * 3)
 
     def end_calls(self, client: str, method: str) -> None:
         """Only those of one host and one method; both sides notice soon."""
+        draw = self._chance[client].random
         for call in list(self.calls):
             if not call.broken and call.client.name == client and call.what == method:
-                self._break(call, self._chance.random(), self._chance.random())
+                self._break(call, draw(), draw())
 
     # what calls ask
 
@@ -145,13 +147,14 @@ class SimulatedNetwork(Air):
         call.break_off(client_s, server_s)
 
     def _expect_break(self, link: Link) -> None:
-        wait_s = self._chance.uniform(*NOTICED_S)
+        wait_s = self._chance[link.source].uniform(*NOTICED_S)
         self.loop.call_later(wait_s, self._blocked_too_long, link, link.blocks, context=KERNEL)
 
     def _blocked_too_long(self, link: Link, blocks: int) -> None:
         if link.blocked and link.blocks == blocks:
             for call in self._between(link.source, link.target):
-                self._break(call, self._chance.random(), self._chance.uniform(0.0, 20.0))
+                chance = self._chance[link.source]
+                self._break(call, chance.random(), chance.uniform(0.0, 20.0))
             self._expect_break(link)
 
     def _died(self, process: SimulatedProcess) -> None:
@@ -168,18 +171,20 @@ class SimulatedNetwork(Air):
 
     def _news_s(self, link: Link, process: SimulatedProcess, silence_s: tuple[float, float]) -> float:
         if process.lost_power or link.blocked:
-            return self._chance.uniform(*silence_s)
-        return link.delay_s() + self._chance.random() ** 4
+            return self._chance[process.name].uniform(*silence_s)
+        return link.delay_s() + self._chance[process.name].random() ** 4
 
     def _paused(self, process: SimulatedProcess) -> None:
         """It does not answer its clients' pings."""
-        self.loop.call_later(self._chance.uniform(*KEEPALIVE_S), self._still_paused, process, context=KERNEL)
+        wait_s = self._chance[process.name].uniform(*KEEPALIVE_S)
+        self.loop.call_later(wait_s, self._still_paused, process, context=KERNEL)
 
     def _still_paused(self, process: SimulatedProcess) -> None:
         if process.state is PAUSED:
+            draw = self._chance[process.name].random
             for call in list(self.calls):
                 if call.server is not None and call.server.process is process and not call.broken:
-                    self._break(call, self._chance.random(), self._chance.random())
+                    self._break(call, draw(), draw())
 
 
 class Connection:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from replog.simulator.runtime.callbacks import CountingLoop, Failure, Handle, Step, Task, callers
-from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.process import DEAD, PAUSED, PROCESS, RUNNING, Killed, SimulatedProcess, current_process
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class SimulatedLoop(CountingLoop):
         self._cancelled_timers = 0
         self._sequence = itertools.count()
         self._task_numbers = itertools.count()
-        self._chance = chance.stream("threads")
+        self._threads = Streams(chance, "threads")
         self._executors: dict[Any, deque[Handle]] = {}  # what each still has to do: one thing at a time
         self._spent_s = 0.0  # by the callback that runs
         self._asked_s = 0.0  # the same on a usual disk
@@ -255,7 +255,8 @@ class SimulatedLoop(CountingLoop):
         return future
 
     def _delay_s(self) -> float:
-        draw = self._chance.random
+        process = current_process()
+        draw = self._threads[process.name if process is not None else ""].random
         return draw() * (SLOW_S if draw() < SLOW else FAST_S)
 
     def _work(self, executor: Any, future: "asyncio.Future[T]", func: Callable[..., T], args: tuple[Any, ...]) -> None:

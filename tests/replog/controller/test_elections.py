@@ -25,6 +25,11 @@ isr ∅ leader none had-all 11 12 | elect | 11 has 9:80 12 has 9:79 13 has 10:72
 " | elect unclean | active 12 13, 12 has 9:79 13 has 10:72 | isr 12 leader 12 epoch 6 p 10 recovering
 " | elect unclean | active 13, 13 has 10:72 | isr 13 leader 13 epoch 6 p 10 recovering
 
+CT-30: but not before one with a longer log and no older epoch: the one that had everything alone lost its power
+isr ∅ leader none had-all 11 | elect | 11 has -1:5 12 has 7:14 13 has 7:12 | isr 12 leader 12 epoch 6 p 10 recovering
+" | elect | 11 has 7:9 12 has 7:14 13 has 8:5 | isr 12 leader 12 epoch 6 p 10 recovering
+" | elect | 11 has 8:9 12 has 7:14 13 has 7:14 | isr 11 leader 11 epoch 6 p 10 recovering
+
 CT-30: where too few of those are left, as one came back empty, all replicas are waited for
 isr ∅ leader none had-all 11 12 | 11 comes back empty | | isr ∅ leader none epoch 5 p 10 had-all 12
 | elect | 12 has 9:79 11 has -1:0 | same

@@ -88,7 +88,10 @@ def machine(cluster_class, **topic_settings):
             old = self.states[-1]
             if new.recovering and new.leader not in (*old.isr, *old.elr):
                 pool = old.last_known_elr or old.replicas
-                best = new.leader in pool and self.how_far(new.leader) == max(map(self.how_far, pool))
+                said = {replica: self.how_far(replica) for replica in old.replicas}
+                most = max(said[replica] for replica in pool)
+                more = [end for end in said.values() if end.last_epoch >= most.last_epoch and end[1] > most[1]]
+                best = said[new.leader] == max(more) if more else new.leader in pool and said[new.leader] == most
                 furthest = not old.isr and not old.elr and best
                 assert unclean_allowed or self.unclean_asked or furthest, "CT-30, CT-8"
                 assert (new.isr, new.elr) == ((new.leader,), ()), "CT-8"

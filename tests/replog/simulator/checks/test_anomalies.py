@@ -81,6 +81,14 @@ def test_anomalies_that_are_invariants_say_which():
     assert told == {"inconsistent-offsets": "INV-17", "nonmonotonic-latest": "INV-18", "unseen": "unseen"}
 
 
+@pytest.mark.parametrize(("passed_over", "anomalies"), [(0, ["duplicate"]), (1, ["duplicate"]), (2, [])])
+def test_a_retry_is_taken_again_where_a_replica_never_had_the_first_copy(passed_over, anomalies, story):
+    """It began behind it, at its leader's log start, and led: nobody told it of the producer."""
+    story.told("sent 0@0 1@1; poll 0=0 1=1 2=1")
+    story.history.passed_over[TP] = passed_over
+    assert story.anomalies == anomalies
+
+
 # lost-write, unseen
 
 

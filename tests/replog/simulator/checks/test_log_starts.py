@@ -111,3 +111,10 @@ def test_retention_in_the_midst_of_which_the_disk_fails(tmp_path):
         log.delete_old_segments(0)
     world.step(2)
     assert world.partition.highest_start == log.log_start_offset == log.segments[0].base_offset > 0
+
+
+def test_a_replica_that_begins_behind_its_own_end_has_passed_over_what_lies_between(world):
+    world.hosted(2).log.truncate_fully_and_start_at(9)
+    with violates("INV-11", "broker 2's log starts at 9"):
+        world.step(2)
+    assert world.history.passed_over == {TP: 9}
