@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from replog.simulator.simulation import SeedOutcome
 
 SHOWN_FAILURES = 5
+VACUOUS = 3  # exit status
 LINE_EVERY_S = 30.0
 
 app = App(
@@ -58,12 +59,12 @@ def run(
 
     Every invariant is checked after every step, and what clients saw in the end. For a seed that fails it prints the
     invariant, what was seen, the last events about it, and the command that replays it. Exit status: 0 all passed,
-    1 some failed.
+    1 some failed, 3 all passed and did nothing of what the profile is about, so that nothing is shown.
 
     Example: `replog sim run --seeds 1000 --profile storm`
     """
-    if run_many(seeds, first_seed, str(profile), jobs, keep, as_json=output is Format.JSON):
-        raise typer.Exit(PROBLEM_FOUND)
+    if status := run_many(seeds, first_seed, str(profile), jobs, keep, as_json=output is Format.JSON):
+        raise typer.Exit(status)
 
 
 @app.command()
@@ -83,8 +84,9 @@ def replay(
         raise typer.Exit(PROBLEM_FOUND)
 
 
-def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | None, *, as_json: bool) -> bool:
-    """Whether any seed failed. After an interrupt, the results so far are printed."""
+def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | None, *, as_json: bool) -> int:
+    """The exit status. After an interrupt, the results so far are printed."""
+    from replog.simulator.exercised import vacuous
     from replog.simulator.report import SeedTotals
     from replog.simulator.runner import run_seeds
 
@@ -104,7 +106,11 @@ def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | 
     finally:
         totals.wall_s = time.monotonic() - started
         _tell(totals, failures, as_json)
-    return bool(failures)
+    if failures:
+        return PROBLEM_FOUND
+    if reason := vacuous(profile_named(profile), totals.seeds, totals.exercised):
+        note(reason)
+    return VACUOUS if reason else 0
 
 
 def _tell(totals: "SeedTotals", failures: "list[SeedOutcome]", as_json: bool) -> None:
@@ -117,10 +123,10 @@ def _tell(totals: "SeedTotals", failures: "list[SeedOutcome]", as_json: bool) ->
 def _print(totals: "SeedTotals", failures: "list[SeedOutcome]") -> None:
     rows = [{"what": name, "value": value} for name, value in totals.figures().items()]
     print_rows(rows, {"what": f"PROFILE {totals.profile}", "value": ""}, Format.TABLE)
-    faults = [{"kind": kind, "times": count} for kind, count in sorted(totals.faults.items())]
-    if faults:
-        print()
-        print_rows(faults, {"kind": "WHAT WENT WRONG", "times": "TIMES"}, Format.TABLE)
+    for heading, counts in (("WHAT WAS EXERCISED", totals.exercised), ("WHAT WENT WRONG", totals.faults)):
+        if times := [{"kind": kind, "times": count} for kind, count in sorted(counts.items())]:
+            print()
+            print_rows(times, {"kind": heading, "times": "TIMES"}, Format.TABLE)
     if totals.longest_steps:
         print("\nLONGEST WAITS OF AN EVENT LOOP FOR ITS DISK")
         print("\n".join(totals.waits()))

@@ -139,6 +139,7 @@ class History:
     deleted: dict[str, None] = field(default_factory=dict)  # topics that were deleted, or may have been
     unclean: dict[TopicPartition, None] = field(default_factory=dict)  # an unclean election may have lost records
     passed_over: dict[TopicPartition, int] = field(default_factory=dict)  # a replica began there, and knows no producer
+    denials: int = 0  # that a stranger got
     committed_deleted: dict[TopicPartition, int] = field(default_factory=dict)  # how far deletions up to -1 went
 
     def acknowledged(self, send: ProducerSend, where: RecordMetadata, now_s: float) -> None:

@@ -25,6 +25,7 @@ class SeedTotals:
     longest_wait_s: float = 0.0
     longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # by callers
     faults: Counter[str] = field(default_factory=Counter)
+    exercised: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: SeedOutcome) -> None:
         self.seeds += 1
@@ -36,6 +37,7 @@ class SeedTotals:
         self.acknowledged += outcome.acknowledged
         self.cpu_s += outcome.cpu_s
         self.faults.update(outcome.faults)
+        self.exercised.update(outcome.exercised)
         self.longest_wait_s = max(self.longest_wait_s, outcome.longest_wait_s)
         for callers, (seconds, text) in outcome.longest_steps.items():
             if seconds > self.longest_steps.get(callers, (0.0, ""))[0]:
@@ -76,4 +78,5 @@ class SeedTotals:
             "cpu_s": round(self.cpu_s, 3),
             "wall_s": round(self.wall_s, 3),
             "faults": dict(sorted(self.faults.items())),
+            "exercised": dict(sorted(self.exercised.items())),
         }

@@ -19,6 +19,7 @@ from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import WORLD, Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.ending import Ending
+from replog.simulator.exercised import exercised
 from replog.simulator.faults.nemesis import Nemesis
 from replog.simulator.invariants import INVARIANTS
 from replog.simulator.leading import ControllersCheck
@@ -48,6 +49,7 @@ class SeedOutcome:
     operations: int = 0
     acknowledged: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    exercised: dict[str, int] = field(default_factory=dict)
     longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # that made a loop wait for the disk
     longest_wait_s: float = 0.0  # for an acknowledgement that a majority could have given
     cpu_s: float = 0.0  # filled in by the runner
@@ -112,6 +114,8 @@ class Simulation:
         outcome.steps, outcome.events = kernel.loop.steps, len(self.trace)
         outcome.operations = len(history.sends) + len(history.reads) + len(history.latest) + len(history.deletions)
         outcome.acknowledged = sum(send.offset >= 0 for send in history.sends)
+        faults = sum(self.cluster.faults.values())
+        outcome.exercised = exercised(self.checker.partitions.values(), history, faults)
         outcome.longest_wait_s = round(self.longest_wait_s, 3)
         outcome.longest_steps = {
             callers: (step.seconds, str(step)) for callers, step in sorted(kernel.loop.longest.items())
@@ -167,6 +171,7 @@ class Simulation:
         serving.end()
         self.longest_wait_s = serving.longest_s
         self.trace.add("trouble ends")
+        self.checker.before_healing()
         cluster.heal()
         await workload.stop_producers()
         await ending.quiescence("after the trouble")

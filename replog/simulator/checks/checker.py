@@ -10,7 +10,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.simulator.checks.anomalies import find_anomalies
 from replog.simulator.checks.broker_check import BrokerCheck
-from replog.simulator.checks.in_sync import check_in_sync
+from replog.simulator.checks.in_sync import check_in_sync, check_somebody_has_all
 from replog.simulator.checks.metadata_records import check_active, follow_record
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.quiescence import check_quiescence
@@ -18,7 +18,7 @@ from replog.simulator.checks.touched import Touched
 from replog.simulator.checks.violation import Violation
 from replog.simulator.checks.world import CONTROLLER, WatchedWorld
 from replog.simulator.history import Outcome
-from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.process import DEAD, SimulatedProcess
 from replog.topic import TopicPartition
 
 
@@ -40,6 +40,7 @@ class Checker:
         self._asks_all = asks_all
         self._touched = touched
         self._looks: dict[SimulatedProcess, Callable[[], None]] = {}
+        self._brokers: dict[SimulatedProcess, BrokerCheck] = {}
         self._current: dict[TopicPartition, PartitionLedger] = {}  # of the controller's topics
         self._recorded: dict[TopicPartition, PartitionState] = {}
         self._topics: tuple[dict[str, Topic], int] = {}, 0  # as last seen, and how many partitions there were
@@ -58,6 +59,17 @@ class Checker:
     def _after_broker_step(self, check: BrokerCheck) -> Callable[[], None]:
         touched = self._touched
         return check.after_step if touched is None else lambda: check.after_step(touched.directories)
+
+    def before_healing(self) -> None:
+        """All of it as it is, cut off, slow, and half of it dead: every replica, not only what a step touched."""
+        for process, check in self._brokers.items():
+            if process.state is not DEAD:
+                check.after_step()
+        for partition in self._current.values():
+            check_in_sync(partition)
+            check_somebody_has_all(partition)
+        self._after_client_step()
+        self.check_history()
 
     def at_the_end(self) -> None:
         """Every fault is over, every broker is back and nobody sends any longer (INV-21)."""
@@ -83,7 +95,7 @@ class Checker:
             for broker_id, broker in self._world.brokers.items():
                 if broker is not None and self._world.process_of(broker_id) is process:
                     check = BrokerCheck(broker_id, broker, process, self.partitions, self._world)
-                    look = self._after_broker_step(check)
+                    look, self._brokers[process] = self._after_broker_step(check), check
         if look is None and process.name.startswith("broker"):
             return lambda: None  # its broker is not made yet
         self._looks[process] = look or self._after_client_step

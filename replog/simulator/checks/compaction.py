@@ -27,6 +27,7 @@ def follow_records(partition: PartitionLedger, replica: SeenReplica, *, rewritte
         files = [(segment.path, segment.size) for segment in segments]
         before, replica.records = replica.records, _interned(partition, replica, records_of(files))
         if not rewritten:
+            partition.done["cleanings"] += 1
             check_cleaning(partition, replica, before, replica.records, below=replica.end)
     elif replica.log.log_end_offset != replica.end:
         files = [(segment.path, segment.size) for segment in segments if segment.next_offset > replica.end]

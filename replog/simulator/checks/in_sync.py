@@ -19,6 +19,15 @@ def check_in_sync(partition: PartitionLedger) -> None:
         _check_own_view(partition, leader)
 
 
+def check_somebody_has_all(partition: PartitionLedger) -> None:
+    """INV-11, where nobody is in sync or eligible: one replica, dead or alive, still has all that was committed."""
+    state, end = partition.state, partition.committed_end
+    if state is None or partition.deleted or state.isr or state.elr:
+        return
+    if all(partition.lacks(partition.replicas.get(member), end, partition.committed) for member in state.replicas):
+        partition.fail("INV-11", f"no replica has all that was committed below {end}")
+
+
 def _check_recorded(partition: PartitionLedger, leaders: list[SeenReplica]) -> None:
     """Every member of the controller's ISR, and every eligible leader, holds all that was ever committed.
 

@@ -44,6 +44,7 @@ def _compare(partition: PartitionLedger, replica: SeenReplica, headers: Iterable
     chain, headers = replica.chain, iter(headers)
     first = next(headers, None)
     if first is None:
+        partition.done["truncations"] += bool(chain.batches)
         chain.cut(0)
         return
     slot = chain.slot_from(first.base_offset)
@@ -59,6 +60,7 @@ def _compare(partition: PartitionLedger, replica: SeenReplica, headers: Iterable
             count += 1
         else:
             new.append(header)
+    partition.done["truncations"] += count < len(chain.batches)
     chain.cut(count)
     _append(partition, replica, new[1:])
 

@@ -21,9 +21,12 @@ def follow_record(
     if old is not None:
         _check_epochs(partition, old, new)
         _check_joiners(partition, old, new, image)
+        partition.done["changes of the ISR"] += old.isr != new.isr
+        partition.done["moves to other brokers"] += set(old.replicas) != set(new.replicas)
     if new.leader == NO_LEADER or (old is not None and old.leader_epoch == new.leader_epoch):
         return
     partition.recorded_leaders[new.leader_epoch] = new.leader
+    partition.done["elections"] += old is not None
     acting = partition.leaders.get(new.leader_epoch)
     if acting is not None and acting[0] != new.leader:
         partition.fail("INV-3", f"broker {new.leader} is elected for epoch {new.leader_epoch}: {acting[0]} leads in it")

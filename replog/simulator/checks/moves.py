@@ -11,6 +11,7 @@ def follow_move(partition: PartitionLedger, replica: SeenReplica) -> None:
     watermark may rise with it, and with that the last stable offset: the copy is flushed, which may let records count
     that the old log had not flushed yet (LG-18)."""
     old, new = replica.log, replica.hosted.log
+    partition.done["moves between directories"] += 1
     leads = replica.hosted.leader is not None
     rose = leads and new.high_watermark > old.high_watermark and new.last_stable_offset >= old.last_stable_offset
     if _log(old) != _log(new) or not (rose or _bounds(old) == _bounds(new)):

@@ -1,5 +1,6 @@
 """What is known of one partition across the whole cluster and over all time: the ledger of its replicas."""
 
+from collections import Counter
 from typing import NoReturn
 
 from replog.log.formats.batch import CONTROL, TRANSACTIONAL, BatchHeader
@@ -30,6 +31,7 @@ class PartitionLedger:
         self.highest = 0  # any high watermark a leader ever had; unclean elections do not lower this one
         self.highest_of_epoch: dict[int, int] = {}
         self.highest_start = 0  # the highest log start that was asked for, or that retention left
+        self.done: Counter[str] = Counter()  # what happened to it, for the report
         self.unclean: dict[int, int] = {}  # by epoch of each unclean election, up to where its leader kept the log
 
     def intern(self, header: BatchHeader, previous: KnownBatch | None, replica: SeenReplica) -> KnownBatch:

@@ -14,6 +14,7 @@ from replog.rpc.methods import Controller, Inspection, Log, LogDirs, Method, Rep
 from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2, log_pb2, replica_pb2
 from replog.simulator.checks.violation import Violation
 from replog.simulator.cluster.kernel import Kernel
+from replog.simulator.history import History
 from replog.topic import TopicPartition
 
 _MAY = {
@@ -33,9 +34,16 @@ CALL_S = 2.0
 
 class Stranger:
     def __init__(
-        self, kernel: Kernel, brokers: Sequence[str], controller: str, partitions: Sequence[TopicPartition], stop: Any
+        self,
+        kernel: Kernel,
+        history: History,
+        brokers: Sequence[str],
+        controller: str,
+        partitions: Sequence[TopicPartition],
+        stop: Any,
     ) -> None:
         self._kernel = kernel
+        self._history = history
         self._brokers = brokers
         self._controller = controller
         self._partitions = partitions
@@ -59,10 +67,11 @@ class Stranger:
                     answer = await anext(channels[address].watch(method, request))
                 else:
                     answer = await channels[address].call(method, request, CALL_S)
-            except ReplogError:
-                pass  # denied, or nobody was reached
+            except ReplogError as error:  # or nobody was reached
+                self._history.denials += error.code in DENIALS
             else:
                 _check(method, getattr(answer, "head", answer), tp)
+                self._history.denials += 1
             await asyncio.sleep(chance.uniform(0.0, 0.4))
         for channel in channels.values():
             await channel.close()

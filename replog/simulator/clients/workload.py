@@ -78,7 +78,8 @@ class Workload:
         self._readers.append(self._run("poller-1", self._poll_ends))
         self._producers.append(self._run("admin-1", self._administer))
         if self._permission:
-            stranger = Stranger(self._kernel, self._bootstrap.split(","), self._controller, self.partitions, self._stop)
+            brokers = self._bootstrap.split(",")
+            stranger = Stranger(self._kernel, self.history, brokers, self._controller, self.partitions, self._stop)
             self._producers.append(self._run("stranger-1", stranger.run))
         if partitions := self._transactional():
             for number in (1, 2):

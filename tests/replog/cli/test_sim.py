@@ -10,7 +10,7 @@ from replog.cli import sim
 from replog.simulator.simulation import SeedOutcome
 
 
-def run(**options: Any) -> bool:
+def run(**options: Any) -> int:
     defaults = {"seeds": 2, "first_seed": 1, "profile": "quick", "jobs": 2, "keep": None}
     return sim.run_many(**{**defaults, "as_json": True, **options})
 

@@ -180,6 +180,14 @@ def _last_leader(state: PartitionState, log_ends: Any) -> int:
     return state.last_known_leader if state.last_known_leader in log_ends else _furthest(state, log_ends)
 
 
+def _remembered(state: PartitionState, log_ends: Any) -> int:
+    return _furthest(state, {r: end for r, end in log_ends.items() if r in state.last_known_elr} or log_ends)
+
+
+def _longest(state: PartitionState, log_ends: Any) -> int:
+    return _furthest(state, {r: end._replace(last_epoch=0) for r, end in log_ends.items()})
+
+
 _furthest = replog.controller.evidence.furthest
 
 
@@ -198,6 +206,8 @@ VARIANTS = [
         "elections",
         (replog.controller.evidence, "awaited", lambda state, situation: frozenset()),
     ),
+    Variant("remembered-whatever-they-lost", "crashes", (replog.controller.evidence, "furthest", _remembered)),
+    Variant("longest-whatever-its-epoch", "elections", (replog.controller.evidence, "furthest", _longest)),
     Variant("nobody-resigns", "serving", (ReplicaManager, "resign_where_unheard", lambda self: False)),
     Variant(
         "resigns-and-goes-on-alone",
