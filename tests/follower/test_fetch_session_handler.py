@@ -209,6 +209,19 @@ def test_a_stream_that_is_lost_delays_what_was_asked_and_the_next_names_everythi
     assert session.ask() == (dict.fromkeys(range(3), 5), [])
 
 
+def test_a_stream_that_is_lost_before_all_were_named_forgets_none_ft_11(tmp_path, monkeypatch):
+    monkeypatch.setattr(follower.fetch_session_handler, "MAX_NAMED", 2)
+    session = Session(tmp_path, 5)
+    session.ask()
+    session.lost(session.now_ms)
+    session.now_ms += BACKOFF_MS
+    named: dict[int, int] = {}
+    for _ in range(3):
+        named |= session.ask()[0]
+        session.respond()
+    assert named == dict.fromkeys(range(5), 5)
+
+
 def test_a_log_start_that_moved_is_named_st_7(session):
     session.ask()
     session.answer(0)
@@ -262,6 +275,21 @@ def test_a_partition_that_is_listed_no_more_is_copied_within_a_backoff(session):
     session.respond()
     session.now_ms += BACKOFF_MS
     assert session.ask() == ({0: 5}, [])
+
+
+@pytest.mark.parametrize("waits_for", ["the quota", "its backoff"])
+def test_a_partition_that_is_removed_while_it_waits_is_asked_for_no_more(session, waits_for):
+    replica = session.replicas[0]
+    if waits_for == "the quota":
+        replica.follower_quota, session.quota.exceeded = session.quota, True
+    else:
+        replica.follower.on_failure(replica.follower.next_fetch(NOW_MS, 1), NOW_MS)
+    assert session.ask() == ({1: 5, 2: 5}, [])
+    session.remove(replica.topic_partition)
+    session.quota.exceeded = False
+    session.now_ms += BACKOFF_MS
+    session.respond()
+    assert session.ask() == ({}, [])
 
 
 def test_a_defect_in_one_partition_leaves_the_others_alone(session):

@@ -42,10 +42,13 @@ async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_lea
         (1, True, LogEnd(epochs[1], 1)),
         (1, True, LogEnd(-1, 0)),
     ]
-    rounds = log_ends.LogEnds(broker.manager)
-    told = [([report.partition for report in reports], more) for reports, more in (rounds.next() for _ in range(3))]
-    assert [(len(partitions), more) for partitions, more in told] == [(2, True), (1, False), (2, True)]
-    assert {*told[0][0], *told[1][0]} == {0, 1, 2}
+    for most, pages in ((2, [2, 1]), (1, [1, 1, 1])):
+        monkeypatch.setattr(log_ends, "MAX_OFFLINE_PER_REQUEST", most)
+        rounds = log_ends.LogEnds(broker.manager)
+        told = [rounds.next() for _ in (*pages, "the first again")]
+        assert [len(reports) for reports, _ in told] == [*pages, most]
+        assert [more for _, more in told] == [*(page < len(pages) for page in range(1, len(pages) + 1)), True]
+        assert {report.partition for reports, _ in told[:-1] for report in reports} == {0, 1, 2}
     async with cluster.admin() as admin:
         known = (await admin.describe_log_ends([T0]))[T0]
         assert known.strategy == "BALANCED"

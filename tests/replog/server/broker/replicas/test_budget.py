@@ -1,10 +1,11 @@
 """One budget for everybody: who comes late gets less, waits in order, and not for ever."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
-from replog.server.broker.replicas.budget import LARGEST_PART, SENT_AWAY_EVERY_S, SMALLEST_SHARE, Budget, Share
+from replog.server.broker.replicas.budget import LARGEST_PART, SENT_AWAY_EVERY_S, SMALLEST_SHARE, Budget, Held, Share
 
 MIB = 1 << 20
 LONG_S = 60.0
@@ -147,3 +148,16 @@ async def test_a_cancelled_wait_gives_back_what_it_was_just_granted(granted_firs
     await asyncio.gather(holder, waiting, return_exceptions=True)
     assert waiting.cancelled()
     assert budget.used == 0
+
+
+def test_all_who_wait_for_held_bytes_to_go_go_on_together_once():
+    held, went_on = Held(100), list[str]()
+    held.add(150)
+    for name in ("first", "second"):
+        held.when_room(partial(went_on.append, name))
+    held.add(-50)
+    assert (held.has_room, went_on) == (False, [])
+    held.add(-1)
+    assert (held.has_room, went_on) == (True, ["first", "second"])
+    held.add(-99)
+    assert (held.used, went_on) == (0, ["first", "second"])
