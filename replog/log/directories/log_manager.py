@@ -364,13 +364,6 @@ class LogManager:
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         return sum(directory.remove_expired_producers(now_ms, expiration_ms) for directory in self.working)
 
-    def save_epochs(self) -> None:
-        for directory in self.working:
-            directory.save_epochs()
-
-    def save_log_starts(self) -> list[tuple[TopicPartition, Log, int]]:
-        return [saved for directory in self.working for saved in directory.save_log_starts()]
-
     def checkpoint_recovery_points(self) -> None:
         for directory in self.working:
             directory.checkpoint_recovery_points()

@@ -13,6 +13,7 @@ import structlog
 
 from leader.hearing import LISTENING_MS
 from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import LogStorageError, Passing
 from replog.log.files.deletion import remove
@@ -152,14 +153,19 @@ class Housekeeping:
         left for the next time: until then the batches tell the epochs, and a deletion of records is not answered."""
         await self._unsaved.wait()
         self._unsaved.clear()
+        for directory in self._logs.working:
+            await self._try(partial(self._save_in, directory))
+
+    async def _save_in(self, directory: LogDirectory) -> None:
         try:
-            await in_thread(self._logs.save_epochs)
-            starts = await in_thread(self._logs.save_log_starts)
+            await in_thread(directory.save_epochs)
+            starts = await in_thread(directory.save_log_starts)
         except ReplogError as error:
-            if not isinstance(error, Passing):
-                raise
-            self._unsaved.set()
-            return
+            if isinstance(error, Passing):
+                self._unsaved.set()
+                return
+            asyncio.get_running_loop().call_later(FIRST_MS / 1000, self._unsaved.set)  # it may be one file's failure
+            raise
         for tp, saved, start in starts:
             saved.log_start_saved(start)
             if self._logs.get(tp) is saved:

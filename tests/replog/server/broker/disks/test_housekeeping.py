@@ -11,6 +11,7 @@ from replog.config import TopicConfig
 from replog.log.errors import TooManyOpenFiles
 from replog.log.files import replacing
 from replog.log.indexes.offset_index import OffsetIndex
+from replog.server.broker.disks import housekeeping
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.topic import TopicPartition
@@ -152,3 +153,29 @@ async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_so
     await chores._delete_expired()
     assert not log.deleted
     assert not chores._restless
+
+
+async def test_raised_log_starts_are_saved_also_after_one_directorys_file_failed_ft_23(cluster, monkeypatch):
+    """FT-23: a deletion of records on the other disk is answered at once, and on this one once the file is mended."""
+    monkeypatch.setattr(housekeeping, "FIRST_MS", 100)
+    disks = [cluster.directory / "d1", cluster.directory / "d2"]
+    await cluster.begin(1, partitions=2, brokers={"log_dirs": ",".join(map(str, disks))})
+    logs = {cluster.log(1, TopicPartition("t", number)) for number in (0, 1)}
+    assert {log.directory.parent for log in logs} == set(disks)
+    for in_the_way in (disk / "log-start-offset-checkpoint" / "file" for disk in disks):
+        in_the_way.parent.unlink(missing_ok=True)
+        in_the_way.parent.mkdir()
+        in_the_way.touch()
+        for log in logs:
+            end = log.log_end_offset
+            await cluster.produce(TopicPartition("t", int(log.directory.name[-1])), batch(b"one"))
+            await eventually(lambda log=log, end=end: log.high_watermark == end + 1)
+            log.maybe_increment_log_start_offset(end + 1)
+        (stuck,) = (log for log in logs if log.directory.parent == in_the_way.parent.parent)
+        (other,) = logs - {stuck}
+        await eventually(lambda other=other: other.kept_start_offset == other.log_start_offset)
+        assert stuck.kept_start_offset < stuck.log_start_offset
+        in_the_way.unlink()
+        in_the_way.parent.rmdir()
+        await eventually(lambda stuck=stuck: stuck.kept_start_offset == stuck.log_start_offset)
+    assert not cluster.brokers[1].failed
