@@ -17,6 +17,7 @@ from uuid import UUID
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, Doomed, NewReplica, is_begun, keep_begun
+from replog.log.directories.checkpoints import Checkpoints, Report
 from replog.log.directories.clean_shutdown import CleanStop, take_marker, write_marker
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.lock import lock
@@ -29,14 +30,7 @@ from replog.log.files.deletion import remove
 from replog.log.files.opening import open_fd
 from replog.log.files.replacing import fsync_directory
 from replog.log.files.together import Together
-from replog.log.formats.checkpoint import (
-    CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    DamagedCheckpoint,
-    OffsetCheckpoint,
-)
+from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, DamagedCheckpoint
 from replog.log.log import Log
 from replog.topic import (
     DELETE_SUFFIX,
@@ -51,7 +45,6 @@ MAX_FILE_NAME = 255
 MAX_STRAYS = 10_000
 TELL_EVERY = 1000  # directories: some seconds
 
-Report = Callable[[str], None]
 RandomBytes = Callable[[int], bytes]
 
 
@@ -93,19 +86,13 @@ class LogDirectory:
         self._futures: dict[TopicPartition, FutureLog] = {}
         self._randbytes = randbytes
         self._log_dirs = log_dirs
-        self.on_unsaved: Callable[[], None] = lambda: None  # there is something for `save_epochs` or `save_log_starts`
+        self.on_unsaved: Callable[[], None] = lambda: None  # `save_epochs`, or `save_log_starts` of `checkpoints`
         self._unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
-        self._raised: dict[Log, TopicPartition] = {}  # their starts are higher than the checkpoint says
         self._gone: dict[TopicPartition, None] = {}  # deleted, but perhaps still in the checkpoints
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._strays = 0
-        self._loaded = False
-        self._recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
-        self._log_starts = OffsetCheckpoint(path / LOG_START_CHECKPOINT)
-        self._high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
-        self._checkpoints = (self._recovery_points, self._log_starts, self._high_watermarks)
+        self.checkpoints = Checkpoints(path, self._all, self.failed)
         self._known = 0  # the newest version of the metadata that was known here before
-        self._writing = threading.Lock()  # a checkpoint: the last writer has the newest offsets
         self._forgetting = threading.Lock()  # who comes second waits until it is done
         self._held = ExitStack()  # descriptors, until the end
         self.clean, self.previous_stop = False, CleanStop()
@@ -186,15 +173,7 @@ class LogDirectory:
         return dict(self._logs)
 
     def _load(self, configs: Callable[[TopicPartition], TopicConfig], placed: PlacedHere, report: Report) -> None:
-        try:
-            high_watermarks = self._high_watermarks.read()
-        except DamagedCheckpoint as damage:
-            raise DamagedCheckpoint(
-                f"{damage.message}; remove the file: the high watermarks are learned again from the leaders, "
-                "and no record is lost (HW-11)"
-            ) from None
-        recovery_points = _read_or_empty(self._recovery_points, report)
-        log_starts = _read_or_empty(self._log_starts, report)
+        recovery_points, log_starts, high_watermarks = self.checkpoints.read(report)
         try:
             self.cleaned_offsets.load()
         except DamagedCheckpoint as damage:
@@ -219,12 +198,12 @@ class LogDirectory:
             report(f"{self.path / tp.directory_name} is missing")
             self.previous_stop = CleanStop()
         self.cleaned_offsets.keep(self._logs.keys() | self.failed.keys())
-        self._loaded = True
+        self.checkpoints.are_read = True
         gone = (recovery_points.keys() | log_starts.keys() | high_watermarks.keys()) - self._all().keys()
         if gone - self.failed.keys():  # a new replica of such a name must not inherit anything after a crash
-            self.checkpoint_all()
+            self.checkpoints.write_all()
         elif any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._all().items()):
-            self.checkpoint_recovery_points()  # or records appended there would count as durable after a crash
+            self.checkpoints.write_recovery_points()  # or records appended there would count as durable after a crash
         for tp, log in self._logs.items():
             self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # what comes there next is dirty
 
@@ -313,13 +292,13 @@ class LogDirectory:
         self.on_unsaved()
 
     def _note_raised(self, tp: TopicPartition, log: Log) -> None:
-        self._raised[log] = tp
+        self.checkpoints.note_raised(tp, log)
         self.on_unsaved()
 
     def checkpoint_truncated(self, logs: Mapping[TopicPartition, Log]) -> None:
         """Make lowered offsets durable, in any thread."""
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_starts()
+        self.checkpoints.write_recovery_points()
+        self.checkpoints.write_log_starts()
         for tp, log in logs.items():
             self.cleaned_offsets.lower_to(tp, log.bases[1])
 
@@ -388,14 +367,13 @@ class LogDirectory:
         path = self.path / tp.directory_name
         if not os.path.lexists(path):
             return None
-        offsets = Offsets(*(_read_or_empty(each, report).get(tp, 0) for each in self._checkpoints))
-        opened = self._open(path, tp, config, offsets, placed, report)
+        opened = self._open(path, tp, config, self.checkpoints.read_one(tp, report), placed, report)
         if opened is not None:
             self.cleaned_offsets.lower_to(tp, opened.log.segments[-1].base_offset)
         return opened
 
     def reopened(self, tp: TopicPartition, opened: FutureLog | None) -> None:
-        """It is a replica like others again, once `checkpoint_all` has noted its offsets; or forget it."""
+        """It is a replica like others again, once `checkpoints.write_all` has noted its offsets; or forget it."""
         self.failed.pop(tp, None)
         if opened is not None:
             self._add(tp, opened.topic_id, opened.log)
@@ -428,7 +406,7 @@ class LogDirectory:
                 for tp in gone:
                     self.cleaned_offsets.forget(tp)
                 if gone:
-                    self.checkpoint_all()
+                    self.checkpoints.write_all()
             except ReplogError:
                 self._gone.update(dict.fromkeys(gone))
                 raise
@@ -477,17 +455,6 @@ class LogDirectory:
         """Forget producers that were silent for `expiration_ms` (PS-11); returns how many."""
         return sum(log.producers.remove_expired(now_ms, expiration_ms) for log in self._logs.values())
 
-    # -- checkpoints
-
-    def checkpoint_high_watermarks(self) -> None:
-        """HW-11; nothing before everything is loaded (HW-12)."""
-        self._checkpoint(self._high_watermarks, lambda: {tp: log.high_watermark for tp, log in self._all().items()})
-
-    def checkpoint_all(self) -> None:
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_starts()
-        self.checkpoint_high_watermarks()
-
     def save_epochs(self) -> None:
         """Make noted epochs durable, in any thread. A log that is renamed meanwhile is saved the next time."""
         logs = {log: log.epochs.path for log in list(self._unsaved) if log.failure is None}
@@ -499,40 +466,6 @@ class LogDirectory:
         for log in failed:
             if log.epochs.path == logs[log] and log in self._all().values():
                 raise failures[log.epochs]
-
-    def save_log_starts(self) -> list[tuple[TopicPartition, Log, int]]:
-        """Make raised log starts durable, in any thread. Returns what `Log.log_start_saved` is to be told."""
-        raised = dict(self._raised)
-        for log in raised:
-            self._raised.pop(log, None)
-        starts = [(tp, log, log.log_start_offset) for log, tp in raised.items()]
-        if starts:
-            try:
-                self.checkpoint_log_starts()
-            except BaseException:
-                self._raised.update(raised)
-                raise
-        return starts
-
-    def checkpoint_recovery_points(self) -> None:
-        self._checkpoint(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._all().items()})
-
-    def checkpoint_log_starts(self) -> None:
-        """Without those that equal the base of the first segment (1.1)."""
-
-        def starts() -> dict[TopicPartition, int]:
-            bounds = {tp: (log.log_start_offset, log.bases[0]) for tp, log in self._all().items()}
-            return {tp: start for tp, (start, base) in bounds.items() if start > base}
-
-        self._checkpoint(self._log_starts, starts)
-
-    def _checkpoint(self, checkpoint: OffsetCheckpoint, take: Callable[[], dict[TopicPartition, int]]) -> None:
-        """Replace the file, in any thread. Replicas that could not be loaded keep their entries."""
-        with self._writing:
-            if not self._loaded:
-                return
-            kept = {tp: offset for tp, offset in checkpoint.read().items() if tp in self.failed} if self.failed else {}
-            checkpoint.write(kept | take())
 
     # -- the end
 
@@ -549,8 +482,8 @@ class LogDirectory:
             logs.each(lambda log: log.begin_close())
             durable = logs.are_durable(self._fd)
             logs.each(lambda log: log.finish_close(durable=durable))
-            self.checkpoint_all()
-            if not logs.failures and not offline and (self.clean or (self._loaded and not self.failed)):
+            self.checkpoints.write_all()
+            if not logs.failures and not offline and (self.clean or (self.checkpoints.are_read and not self.failed)):
                 with storage_errors(self.path):
                     write_marker(self.path, broker_epoch, self._log_dirs, incarnation_id)
         finally:
@@ -560,15 +493,7 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Let go of everything without writing, as a crash would: for a failed disk."""
-        self._loaded = False  # a late thread must not write a checkpoint
+        self.checkpoints.are_read = False  # a late thread must not write a checkpoint
         for log in self._all().values():
             log.abandon()
         self._held.close()
-
-
-def _read_or_empty(checkpoint: OffsetCheckpoint, report: Report) -> dict[TopicPartition, int]:
-    try:
-        return checkpoint.read()
-    except DamagedCheckpoint as damage:
-        report(f"{damage.message}; taking it as empty")
-        return {}

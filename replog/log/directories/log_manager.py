@@ -23,9 +23,10 @@ from pathlib import Path
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
+from replog.log.directories.checkpoints import Report
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.cleaned_offsets import CleanedOffsets
-from replog.log.directories.log_directory import FutureLog, LogDirectory, PlacedHere, RandomBytes, Report
+from replog.log.directories.log_directory import FutureLog, LogDirectory, PlacedHere, RandomBytes
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files.replacing import fsync_directory
 from replog.log.log import Log
@@ -310,7 +311,7 @@ class LogManager:
         """What comes before the `swap`, once the future log has every batch and is flushed."""
         _, target, current, future = self._moving(tp)
         lacking = future.log.producers.lacks(current.producers)
-        return SwapPreparation(future.log, future.log.log_start_offset, lacking, target.checkpoint_all)
+        return SwapPreparation(future.log, future.log.log_start_offset, lacking, target.checkpoints.write_all)
 
     def is_prepared(self, tp: TopicPartition, prepared: SwapPreparation) -> bool:
         """Whether the preparation still holds: a crash after the swap must cost no more than one before it."""
@@ -366,15 +367,15 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         for directory in self.working:
-            directory.checkpoint_recovery_points()
+            directory.checkpoints.write_recovery_points()
 
     def checkpoint_log_starts(self) -> None:
         for directory in self.working:
-            directory.checkpoint_log_starts()
+            directory.checkpoints.write_log_starts()
 
     def checkpoint_high_watermarks(self) -> None:
         for directory in self.working:
-            directory.checkpoint_high_watermarks()
+            directory.checkpoints.write_high_watermarks()
 
     # -- the end
 

@@ -133,7 +133,7 @@ class RoleChanges:
             opened = await in_thread(partial(directory.reopen, tp, config, placed, _report))
             directory.reopened(tp, opened)
             try:
-                await in_thread(directory.checkpoint_all)
+                await in_thread(directory.checkpoints.write_all)
             except ReplogError:
                 if opened is not None:
                     opened.log.abandon()

@@ -159,7 +159,7 @@ class Housekeeping:
     async def _save_in(self, directory: LogDirectory) -> None:
         try:
             await in_thread(directory.save_epochs)
-            starts = await in_thread(directory.save_log_starts)
+            starts = await in_thread(directory.checkpoints.save_log_starts)
         except ReplogError as error:
             if isinstance(error, Passing):
                 self._unsaved.set()

@@ -114,7 +114,7 @@ def test_cl_8_where_the_cleaner_was_a_start_cuts_off_no_record_whatever_the_sett
     append(log, keyed("a"), keyed("b"))
     kept, segments = offsets_of(log), layout(log)
     assert kept == [*range(33, 40), 40, 41]
-    manager.checkpoint_recovery_points()
+    manager.checkpoints.write_recovery_points()
     manager.close(1) if is_clean else manager.abandon()
     manager = open_directory(tmp_path, config(segment_bytes=300, index_interval_bytes=100))
     again = manager.logs[TP]

@@ -74,7 +74,7 @@ def test_a_long_load_says_how_far_it_is(manager, log, monkeypatch):
 
 
 def test_a_crash_leaves_no_marker(manager, log):
-    manager.checkpoint_high_watermarks()
+    manager.checkpoints.write_high_watermarks()
     manager.abandon()
     again = open_directory(manager.path)
     assert (again.clean, again.previous_stop.broker_epoch) == (False, -1)
@@ -184,7 +184,7 @@ def test_a_replica_that_no_checkpoint_tells_of_is_made_durable_when_it_is_found(
     with fsyncs() as synced:
         again = open_directory(manager.path)
     assert {str(log.directory / "partition.metadata"), str(log.directory), str(manager.path)} <= {*synced}
-    again.checkpoint_all()
+    again.checkpoints.write_all()
     again.abandon()
     with fsyncs() as synced:
         open_directory(manager.path)
@@ -194,7 +194,7 @@ def test_a_replica_that_no_checkpoint_tells_of_is_made_durable_when_it_is_found(
 def test_a_replica_does_not_inherit_the_high_watermark_of_a_deleted_one_of_its_name(manager, log):
     """HW-12: after a crash it would call records committed that nobody else has."""
     log.update_high_watermark(8)
-    manager.checkpoint_high_watermarks()
+    manager.checkpoints.write_high_watermarks()
     deleted(manager, TP, 0)
     append(created(manager, TP, b"2" * 16, config()), PAIR)
     manager.abandon()
@@ -206,15 +206,15 @@ def test_high_watermarks_may_be_written_by_several_threads_at_once_and_by_none_a
     """The periodic checkpoint may still be under way when the broker stops (FN-3)."""
     log.update_high_watermark(6)
     with ThreadPoolExecutor(2) as threads:
-        written = [threads.submit(manager.checkpoint_high_watermarks) for _ in range(50)]
+        written = [threads.submit(manager.checkpoints.write_high_watermarks) for _ in range(50)]
         for _ in range(50):
-            manager.checkpoint_high_watermarks()
+            manager.checkpoints.write_high_watermarks()
         for write in written:
             write.result()
     log.update_high_watermark(8)
     manager.close(1)
     log.update_high_watermark(4)
-    manager.checkpoint_high_watermarks()
+    manager.checkpoints.write_high_watermarks()
     reloaded = open_directory(manager.path).logs[TP]
     assert reloaded.high_watermark == 8
 
@@ -224,8 +224,8 @@ def test_nothing_is_checkpointed_before_everything_is_loaded(manager, log):
     log.update_high_watermark(6)
     manager.close(5)
     again = open_directory(manager.path, load=False)
-    again.checkpoint_high_watermarks()
-    again.checkpoint_recovery_points()
+    again.checkpoints.write_high_watermarks()
+    again.checkpoints.write_recovery_points()
     again.close(6)
     third = open_directory(manager.path)
     assert third.clean
@@ -234,7 +234,7 @@ def test_nothing_is_checkpointed_before_everything_is_loaded(manager, log):
 
 def test_a_truncation_checkpoints_the_lower_recovery_point(manager, log):
     log.flush()
-    manager.checkpoint_recovery_points()
+    manager.checkpoints.write_recovery_points()
     log.truncate_to(4)
     assert OffsetCheckpoint(manager.path / "recovery-point-offset-checkpoint").read() == {TP: 4}
 
@@ -243,7 +243,7 @@ def test_a_truncation_below_the_log_start_checkpoints_that_too(manager, log):
     """LD-8, LG-10: or a crash would hide what is appended next, or end with an empty log at the old log start."""
     log.update_high_watermark(8)
     log.maybe_increment_log_start_offset(7)
-    manager.checkpoint_log_starts()
+    manager.checkpoints.write_log_starts()
     log.truncate_to(4)
     append(log, PAIR)
     log.flush()
@@ -257,7 +257,7 @@ def test_a_truncation_below_the_log_start_checkpoints_that_too(manager, log):
 def test_a_log_that_ends_below_its_recovery_point_has_a_lower_one_from_then_on(manager, log):
     """LD-9: a crash between a truncation and its checkpoint; what is appended next is not durable up to the old one."""
     log.flush()
-    manager.checkpoint_recovery_points()
+    manager.checkpoints.write_recovery_points()
     log.on_recovery_point_lowered = lambda: None
     log.truncate_to(4)
     manager.abandon()
@@ -326,7 +326,7 @@ def test_a_checkpoint_is_written_while_the_loop_adds_and_removes_copies(manager,
 
     manager._futures[TopicPartition("u", 0)] = Removing(log, ID)
     manager._futures[OTHER] = FutureLog(log, ID)
-    manager.checkpoint_recovery_points()
+    manager.checkpoints.write_recovery_points()
     assert not manager.futures.keys() & {OTHER}
 
 
@@ -362,11 +362,11 @@ def test_a_raised_log_start_is_told_once_a_crash_cannot_take_it_back_ft_23(manag
     log.maybe_increment_log_start_offset(5)
     assert (log.log_start_offset, log.kept_start_offset) == (5, 0)
     assert told, "somebody is asked to save it"
-    (saved,) = manager.save_log_starts()
+    (saved,) = manager.checkpoints.save_log_starts()
     assert saved == (TP, log, 5)
     log.log_start_saved(5)
     assert log.kept_start_offset == 5
-    assert manager.save_log_starts() == []
+    assert manager.checkpoints.save_log_starts() == []
     manager.abandon()
     again = open_directory(manager.path)
     assert again.logs[TP].kept_start_offset == 5
@@ -376,7 +376,7 @@ def test_a_raised_log_start_is_told_once_a_crash_cannot_take_it_back_ft_23(manag
 def test_a_log_start_that_a_truncation_lowered_is_kept_no_higher(manager, log):
     log.update_high_watermark(8)
     log.maybe_increment_log_start_offset(7)
-    (saved,) = manager.save_log_starts()
+    (saved,) = manager.checkpoints.save_log_starts()
     log.truncate_to(4)
     log.log_start_saved(saved[2])
     assert log.kept_start_offset == log.log_start_offset == 4
@@ -390,7 +390,7 @@ def test_a_log_start_that_could_not_be_saved_is_saved_the_next_time(manager, log
     log.update_high_watermark(8)
     log.maybe_increment_log_start_offset(3)
     with monkeypatch.context() as broken:
-        broken.setattr(manager, "checkpoint_log_starts", lambda: manager.path.joinpath("no", "room").unlink())
+        broken.setattr(manager.checkpoints, "write_log_starts", lambda: manager.path.joinpath("no", "room").unlink())
         with pytest.raises(FileNotFoundError):
-            manager.save_log_starts()
-    assert manager.save_log_starts() == [(TP, log, 3)]
+            manager.checkpoints.save_log_starts()
+    assert manager.checkpoints.save_log_starts() == [(TP, log, 3)]

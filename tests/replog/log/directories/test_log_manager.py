@@ -8,6 +8,7 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories import log_manager
+from replog.log.directories.checkpoints import Checkpoints
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import LogStorageError
@@ -213,7 +214,7 @@ def test_what_the_checkpoints_could_not_forget_they_forget_the_next_time(disks, 
         raise LogStorageError("input/output error", of_the_disk=True)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LogDirectory, "checkpoint_all", failing)
+        patch.setattr(Checkpoints, "write_all", failing)
         with pytest.raises(LogStorageError):
             deleted(directories, TP)
     directories.directories[0].forget_gone()

@@ -59,7 +59,7 @@ def disk(tmp_path: Path) -> Path:
     directory = open_directory(tmp_path, CONFIG)
     for tp in (TP, OTHER):
         append(created(directory, tp, ID, CONFIG), *[PAIR] * 9).flush()
-    directory.checkpoint_all()
+    directory.checkpoints.write_all()
     directory.close(1)
     write_position(tmp_path, Position("c", b"", 3))
     return tmp_path

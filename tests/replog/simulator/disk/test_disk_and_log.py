@@ -69,8 +69,8 @@ class Replicas:
                 log.flush()
                 self.flushed[tp] = up_to
             elif deed < 0.85:
-                self.manager.checkpoint_recovery_points()
-                self.manager.checkpoint_high_watermarks()
+                self.manager.checkpoints.write_recovery_points()
+                self.manager.checkpoints.write_high_watermarks()
             elif deed < 0.9:
                 log.roll()
             else:

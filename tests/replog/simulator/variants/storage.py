@@ -11,7 +11,7 @@ from replog.fetch import FetchPartition
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.epochs import LeaderEpochCache
-from replog.log.formats.checkpoint import OffsetCheckpoint
+from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.log.log import Log
 from replog.log.producers.recovery import LoadingProducers
 from replog.log.producers.state import ProducerStateManager
@@ -40,7 +40,7 @@ def _no_epochs(path: Any) -> LeaderEpochCache:
 
 
 def _no_high_watermarks(self: OffsetCheckpoint, offsets: Any) -> None:
-    if self.path.name != replog.log.directories.log_directory.HIGH_WATERMARK_CHECKPOINT:
+    if self.path.name != HIGH_WATERMARK_CHECKPOINT:
         _write(self, offsets)
 
 
@@ -49,7 +49,7 @@ _write = OffsetCheckpoint.write
 
 def _start_over_without_high_watermarks(self: LogDirectory, *arguments: Any) -> Any:
     logs = _load(self, *arguments)
-    if self.clean and not self._high_watermarks.path.exists():
+    if self.clean and not (self.path / HIGH_WATERMARK_CHECKPOINT).exists():
         for log in logs.values():
             log.truncate_to(log.high_watermark)
     return logs

@@ -1,0 +1,107 @@
+"""The checkpoints of a log directory: offsets of its logs, by which a start opens them (1.1)."""
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from replog.log.directories.replica import Offsets
+from replog.log.formats.checkpoint import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    DamagedCheckpoint,
+    OffsetCheckpoint,
+)
+from replog.log.log import Log
+from replog.topic import TopicPartition
+
+Report = Callable[[str], None]
+OfAll = Mapping[TopicPartition, int]
+
+
+class Checkpoints:
+    """Any thread may write them."""
+
+    def __init__(
+        self, path: Path, logs: Callable[[], Mapping[TopicPartition, Log]], failed: Collection[TopicPartition]
+    ) -> None:
+        """Of what `logs` gives. The `failed` could not be loaded, and keep their entries."""
+        self.are_read = False  # until then, and after the end, nothing is written (HW-12)
+        self._logs = logs
+        self._failed = failed
+        self._recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
+        self._log_starts = OffsetCheckpoint(path / LOG_START_CHECKPOINT)
+        self._high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
+        self._writing = threading.Lock()  # the last writer has the newest offsets
+        self._raised: dict[Log, TopicPartition] = {}  # their starts are higher than the checkpoint says
+
+    def read(self, report: Report) -> tuple[OfAll, OfAll, OfAll]:
+        """Recovery points, log starts and high watermarks. An unreadable checkpoint counts as empty; one of high
+        watermarks raises DamagedCheckpoint (1.3)."""
+        try:
+            high_watermarks = self._high_watermarks.read()
+        except DamagedCheckpoint as damage:
+            raise DamagedCheckpoint(
+                f"{damage.message}; remove the file: the high watermarks are learned again from the leaders, "
+                "and no record is lost (HW-11)"
+            ) from None
+        return _read_or_empty(self._recovery_points, report), _read_or_empty(self._log_starts, report), high_watermarks
+
+    def read_one(self, tp: TopicPartition, report: Report) -> Offsets:
+        """Each that cannot be read counts as empty."""
+        every = (self._recovery_points, self._log_starts, self._high_watermarks)
+        return Offsets(*(_read_or_empty(each, report).get(tp, 0) for each in every))
+
+    def write_all(self) -> None:
+        self.write_recovery_points()
+        self.write_log_starts()
+        self.write_high_watermarks()
+
+    def write_recovery_points(self) -> None:
+        self._write(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._logs().items()})
+
+    def write_high_watermarks(self) -> None:
+        """HW-11."""
+        self._write(self._high_watermarks, lambda: {tp: log.high_watermark for tp, log in self._logs().items()})
+
+    def write_log_starts(self) -> None:
+        """Without those that equal the base of the first segment (1.1)."""
+
+        def starts() -> dict[TopicPartition, int]:
+            bounds = {tp: (log.log_start_offset, log.bases[0]) for tp, log in self._logs().items()}
+            return {tp: start for tp, (start, base) in bounds.items() if start > base}
+
+        self._write(self._log_starts, starts)
+
+    def note_raised(self, tp: TopicPartition, log: Log) -> None:
+        """Its start is for `save_log_starts`."""
+        self._raised[log] = tp
+
+    def save_log_starts(self) -> list[tuple[TopicPartition, Log, int]]:
+        """Make raised log starts durable. Returns what `Log.log_start_saved` is to be told."""
+        raised = dict(self._raised)
+        for log in raised:
+            self._raised.pop(log, None)
+        starts = [(tp, log, log.log_start_offset) for log, tp in raised.items()]
+        if starts:
+            try:
+                self.write_log_starts()
+            except BaseException:
+                self._raised.update(raised)
+                raise
+        return starts
+
+    def _write(self, checkpoint: OffsetCheckpoint, take: Callable[[], dict[TopicPartition, int]]) -> None:
+        with self._writing:
+            if not self.are_read:
+                return
+            kept = {tp: at for tp, at in checkpoint.read().items() if tp in self._failed} if self._failed else {}
+            checkpoint.write(kept | take())
+
+
+def _read_or_empty(checkpoint: OffsetCheckpoint, report: Report) -> OfAll:
+    try:
+        return checkpoint.read()
+    except DamagedCheckpoint as damage:
+        report(f"{damage.message}; taking it as empty")
+        return {}
