@@ -23,6 +23,8 @@ async def log_ends_of(admin: Any, partitions: Sequence[TopicPartition]) -> "dict
 def how_far(replica: "ReplicaLogEnd") -> str:
     had = ", had all acknowledged records when it stopped" if replica.had_everything else ""
     who = f"  broker {replica.broker_id}{'' if replica.is_live else ', not alive'}{had}"
+    if replica.is_offline:
+        return f"{who}: is offline, its files have failed; see the broker's log"
     if replica.end_offset is None:
         return f"{who}: has not said how far it goes"
     if replica.last_epoch == -1:

@@ -118,6 +118,7 @@ class ReplicaLogEnd:
     last_epoch: int | None  # -1: it has no records; None: not known
     end_offset: int | None
     had_everything: bool = False  # until it stopped uncleanly
+    is_offline: bool = False  # its files have failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ There may be thousands of changes: each is made when it is taken, and the image 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from replog.config import topic_config
-from replog.controller.elections import Situation, Strategy, elect, remove_from_isr
+from replog.controller.elections import Leaves, Situation, Strategy, elect, remove_from_isr
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_HEIRS, NO_LEADER, BrokerRegistration, PartitionState
@@ -16,6 +17,14 @@ from replog.topic import TopicPartition
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 UNCLEAN_RECOVERY_STRATEGY = "unclean.recovery.strategy"
+
+
+class OfflineReplica(NamedTuple):
+    """What its broker cannot read (CT-27)."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    is_gone: bool = False  # and it is going to make it again, empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +97,8 @@ def restart(
 ) -> Iterator[Change | None]:
     """The partitions' part of a new incarnation: as fencing; after an unclean stop out of every ELR too (ISR-18). The
     broker has nothing of those `missing` (CT-29)."""
-    unclean = unclean and rules.eligible_leader_replicas
-    return _remove(image, rules, broker_id, unclean=unclean, missing=missing)
+    how = Leaves.UNCLEANLY if unclean and rules.eligible_leader_replicas else Leaves.WHOLE
+    return _remove(image, rules, broker_id, how, missing)
 
 
 def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Iterator[Change | None]:
@@ -104,20 +113,20 @@ def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> I
 
 
 def lose_replicas(
-    image: MetadataImage, rules: Rules, broker_id: int, offline: Iterable[tuple[TopicPartition, bytes]]
+    image: MetadataImage, rules: Rules, broker_id: int, offline: Iterable[OfflineReplica]
 ) -> Iterator[Change | None]:
-    """A disk of the broker failed: these replicas lead no more, and are in no ISR and no ELR (CT-27)."""
-    named = (
-        tp
-        for tp, topic_id in dict.fromkeys(offline)
+    """A disk of the broker failed, or files: these replicas lead no more, and are in no ISR and no ELR (CT-27)."""
+    named = {
+        tp: Leaves.EMPTY if is_gone else Leaves.OFFLINE
+        for tp, topic_id, is_gone in offline
         if tp in image.partitions and image.topics[tp.topic].topic_id == topic_id
-    )
+    }
     return _changes(
         image,
         rules,
         active_brokers(image) - {broker_id},
         named,
-        lambda _, state, now: remove_from_isr(state, broker_id, now, gone=True),
+        lambda tp, state, now: remove_from_isr(state, broker_id, now, named[tp]),
     )
 
 
@@ -140,8 +149,7 @@ def _remove(
     image: MetadataImage,
     rules: Rules,
     broker_id: int,
-    *,
-    unclean: bool = False,
+    how: Leaves = Leaves.WHOLE,
     missing: Set[TopicPartition] = frozenset(),
 ) -> Iterator[Change | None]:
     return _changes(
@@ -149,7 +157,7 @@ def _remove(
         rules,
         active_brokers(image) - {broker_id},
         image.index.on_broker(broker_id),
-        lambda tp, state, now: remove_from_isr(state, broker_id, now, unclean=unclean, gone=tp in missing),
+        lambda tp, state, now: remove_from_isr(state, broker_id, now, Leaves.EMPTY if tp in missing else how),
     )
 
 

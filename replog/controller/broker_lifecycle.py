@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from replog.controller.broker_events import OfflineReplica
 from replog.controller.evidence import Report
 from replog.metadata.incarnation import Claim
 from replog.metadata.values import BrokerRegistration
-from replog.topic import TopicPartition
 
 CHECKS_PER_SESSION = 10
 
@@ -20,7 +20,7 @@ class Heartbeat(NamedTuple):
     metadata_version: int  # highest applied
     want_fence: bool = False
     want_shutdown: bool = False
-    offline: tuple[tuple[TopicPartition, bytes], ...] = ()  # replicas whose disk failed, with their topics' ids (CT-27)
+    offline: tuple[OfflineReplica, ...] = ()  # (CT-27)
     log_ends: tuple[Report, ...] | None = None  # of replicas without a leader; None: it never says (CT-30)
 
 

@@ -267,7 +267,7 @@ class ClusterState:
         now = broker_events.situation(self.image, self._rules, tp.topic, broker_events.active_brokers(self.image))
         answers = self.evidence.answers(self.image, tp)
         replicas = [(replica, replica in now.active, answers.log_ends.get(replica)) for replica in state.replicas]
-        return KnownLogEnds(now.strategy, replicas, state.last_known_elr, answers.mute)
+        return KnownLogEnds(now.strategy, replicas, state.last_known_elr, answers.mute, answers.offline)
 
     def is_told(self, tp: TopicPartition) -> bool:
         """Whether it is no use to wait for more of `log_ends`."""

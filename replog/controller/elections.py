@@ -5,7 +5,7 @@ Each returns the very same state if nothing changes. Otherwise the partition epo
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import Enum, StrEnum
+from enum import Enum, IntEnum, StrEnum
 
 from replog.metadata.values import NO_LEADER, PartitionState
 
@@ -16,6 +16,15 @@ class Election(Enum):
     ONLINE = "online"
     PREFERRED = "preferred"
     UNCLEAN = "unclean"
+
+
+class Leaves(IntEnum):
+    """How a replica leaves an ISR, the greater the less is left of it."""
+
+    WHOLE = 0  # its broker was fenced, or stopped in order
+    UNCLEANLY = 1  # it may have lost what had reached no disk (ISR-18)
+    OFFLINE = 2  # and nobody can read it, perhaps for a while only (CT-27)
+    EMPTY = 3  # and its records are gone (CT-29)
 
 
 class Strategy(StrEnum):
@@ -49,16 +58,15 @@ def change_isr(
 
 
 def remove_from_isr(
-    state: PartitionState, broker_id: int, situation: Situation, *, unclean: bool = False, gone: bool = False
+    state: PartitionState, broker_id: int, situation: Situation, how: Leaves = Leaves.WHOLE
 ) -> PartitionState:
-    """`broker_id` was fenced, is shutting down, or restarted. After an unclean stop it leaves the ELR too (ISR-18), and
-    if its records are `gone` it stays nowhere (CT-27, CT-29)."""
-    trusted = (*state.isr, state.leader, *(state.elr if unclean or gone else ()))
-    remembered = (*state.last_known_elr, state.last_known_leader) if gone else ()
+    """Unless it is WHOLE it leaves the ELR too (ISR-18), and if it is EMPTY it is remembered nowhere (CT-29)."""
+    trusted = (*state.isr, state.leader, *(state.elr if how >= Leaves.UNCLEANLY else ()))
+    remembered = (*state.last_known_elr, state.last_known_leader) if how is Leaves.EMPTY else ()
     if broker_id not in (*trusted, *remembered):
         return state
     wanted = replace(state, isr=tuple(r for r in state.isr if r != broker_id))
-    return settle(state, wanted, situation, unclean_stop=broker_id if unclean or gone else None, gone=gone)
+    return settle(state, wanted, situation, lost=broker_id if how >= Leaves.UNCLEANLY else None, how=how)
 
 
 def elect(
@@ -78,26 +86,26 @@ def settle(
     election: Election = Election.ONLINE,
     by_evidence: int = NO_LEADER,
     *,
-    unclean_stop: int | None = None,
-    gone: bool = False,
+    lost: int | None = None,
+    how: Leaves = Leaves.WHOLE,
 ) -> PartitionState:
     """The state after an event that asks for another ISR, recovery state or assignment than `old` has.
 
-    A reassignment whose target is in sync completes (CT-15). The ELR is kept (ISR-15), except `unclean_stop`, a replica
-    that has just stopped uncleanly (ISR-18), and whose records are perhaps `gone`. A leader is elected if needed
-    (ISR-17). Epochs are raised (CT-9).
+    A reassignment whose target is in sync completes (CT-15). The ELR is kept (ISR-15), except `lost`, a replica that
+    has just left, `how` is not WHOLE (ISR-18). A leader is elected if needed (ISR-17). Epochs are raised (CT-9).
     """
     new = _completed(wanted)
-    empty = unclean_stop if gone else None
+    empty = lost if how is Leaves.EMPTY else None
+    unreadable = lost if how >= Leaves.OFFLINE else None
     isr = in_order(new.replicas, new.isr)
     if not isr and not situation.eligible_leader_replicas:
-        isr = in_order(new.replicas, {*old.isr} - {empty})  # ISR-19
+        isr = in_order(new.replicas, {*old.isr} - {unreadable})  # ISR-19
     minimum = min(situation.min_insync_replicas, len(new.replicas))  # PR-2
     elr, last_known_elr = tuple[int, ...](), tuple[int, ...]()
     if len(isr) < minimum:  # ISR-15: nothing commits now, so a replica that leaves has every committed record
         candidates = {*old.elr, *(old.isr if situation.eligible_leader_replicas else ())}
-        elr = in_order(new.replicas, candidates - set(isr) - {unclean_stop})
-        had_all = {*old.last_known_elr, *(r for r in (*old.isr, *old.elr) if r == unclean_stop)}
+        elr = in_order(new.replicas, candidates - set(isr) - {lost})
+        had_all = {*old.last_known_elr, *(r for r in (*old.isr, *old.elr) if r == lost)}
         last_known_elr = in_order(new.replicas, had_all - {*isr, *elr, empty})
     leader, is_unclean = _elect(replace(new, isr=isr, elr=elr), situation, election, by_evidence)
     if is_unclean:
@@ -106,10 +114,10 @@ def settle(
         isr, elr = (leader,), tuple(r for r in elr if r != leader) if minimum > 1 else ()
     last_known_elr = last_known_elr if len(isr) < minimum else ()
     last_known = old.leader if old.leader != NO_LEADER else old.last_known_leader
-    if last_known == empty:
+    if last_known == unreadable:
         last_known = NO_LEADER
-    elif last_known not in new.replicas and unclean_stop is not None and unclean_stop in (*old.isr, *old.elr):
-        last_known = unclean_stop  # a reassignment removed the last leader; this one had the same records
+    elif last_known not in new.replicas and how is Leaves.UNCLEANLY and lost in (*old.isr, *old.elr):
+        last_known = lost  # a reassignment removed the last leader; this one had the same records
     new = replace(
         new,
         isr=isr,

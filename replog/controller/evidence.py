@@ -27,7 +27,7 @@ class Report(NamedTuple):
     topic_id: bytes
     partition: int
     leader_epoch: int  # of the record that says that nobody leads
-    log_end: LogEnd
+    log_end: LogEnd | None  # None: its files have failed
 
 
 class Answers(NamedTuple):
@@ -36,6 +36,7 @@ class Answers(NamedTuple):
     log_ends: Mapping[int, LogEnd] = {}  # by broker, of processes that are registered still
     since_ms: int | None = None  # when the first one answered
     mute: frozenset[int] = frozenset()  # live replicas whose brokers say nothing: they run release 0.1.0
+    offline: frozenset[int] = frozenset()  # whose files have failed
 
 
 class KnownLogEnds(NamedTuple):
@@ -45,16 +46,18 @@ class KnownLogEnds(NamedTuple):
     replicas: Sequence[tuple[int, bool, LogEnd | None]]  # each with whether it is live
     had_everything: Collection[int]  # until they stopped uncleanly
     mute: frozenset[int]
+    offline: frozenset[int]
 
     @property
     def is_complete(self) -> bool:
         """Whether all live replicas have said what they will say."""
-        return all(end is not None or not live or broker in self.mute for broker, live, end in self.replicas)
+        silent = self.mute | self.offline
+        return all(end is not None or not live or broker in silent for broker, live, end in self.replicas)
 
 
 class _Said(NamedTuple):
     broker_epoch: int  # of the process that said it
-    log_end: LogEnd
+    log_end: LogEnd | None
 
 
 @dataclass(slots=True)
@@ -102,13 +105,10 @@ class Evidence:
         topic_id = image.topics[tp.topic].topic_id
         if vacancy is None or (vacancy.topic_id, vacancy.leader_epoch) != (topic_id, state.leader_epoch):
             return Answers(mute=mute)
-        said = vacancy.said
-        log_ends = {
-            b.broker_id: said[b.broker_id].log_end
-            for b in brokers
-            if b.broker_id in said and said[b.broker_id].broker_epoch == b.broker_epoch
-        }
-        return Answers(log_ends, vacancy.since_ms, mute)
+        said = {b.broker_id: vacancy.said.get(b.broker_id) for b in brokers}
+        now = {b.broker_id: a.log_end for b in brokers if (a := said[b.broker_id]) and a.broker_epoch == b.broker_epoch}
+        log_ends = {broker_id: end for broker_id, end in now.items() if end is not None}
+        return Answers(log_ends, vacancy.since_ms, mute, frozenset(now.keys() - log_ends.keys()))
 
     def forget_led(self, image: MetadataImage) -> None:
         """What was said of partitions that have a leader, or are there no more."""
@@ -164,7 +164,8 @@ def leader_by_evidence(
 
 def awaited(state: PartitionState, situation: Situation) -> Set[int]:
     """Whose answers are enough. One of them may have lost what others have (ISR-16), but not all."""
-    enough = min(situation.min_insync_replicas, len(state.replicas))  # PR-2
+    settled = [r for r in state.replicas if r not in state.adding]  # another one may never have had anything
+    enough = min(situation.min_insync_replicas, len(settled))  # PR-2
     had_all = state.last_known_elr
     return frozenset(had_all if not state.elr and not state.isr and len(had_all) >= enough else state.replicas)
 

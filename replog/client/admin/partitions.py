@@ -136,7 +136,7 @@ class Partitions(Calls):
 
 def _log_end(known: controller_pb2.KnownLogEnd) -> ReplicaLogEnd:
     last_epoch, end = (known.last_epoch, known.end_offset) if known.is_known else (None, None)
-    return ReplicaLogEnd(known.broker_id, known.is_live, last_epoch, end, known.had_everything)
+    return ReplicaLogEnd(known.broker_id, known.is_live, last_epoch, end, known.had_everything, known.is_offline)
 
 
 def _change(told: controller_pb2.PartitionChange) -> PartitionChange:

@@ -85,20 +85,22 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., offline: _Optional[_Iterable[_Union[OfflineReplica, _Mapping]]] = ..., wall_ms: _Optional[int] = ..., tells_log_ends: _Optional[bool] = ..., log_ends: _Optional[_Iterable[_Union[ReplicaLogEnd, _Mapping]]] = ...) -> None: ...
 
 class ReplicaLogEnd(_message.Message):
-    __slots__ = ("topic_id", "partition", "leader_epoch", "last_epoch", "end_offset")
+    __slots__ = ("topic_id", "partition", "leader_epoch", "last_epoch", "end_offset", "is_offline")
     topic_id: bytes
     partition: int
     leader_epoch: int
     last_epoch: int
     end_offset: int
-    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., last_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+    is_offline: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., last_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., is_offline: _Optional[bool] = ...) -> None: ...
 
 class OfflineReplica(_message.Message):
-    __slots__ = ("topic", "topic_id", "partition")
+    __slots__ = ("topic", "topic_id", "partition", "is_gone")
     topic: str
     topic_id: bytes
     partition: int
-    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
+    is_gone: bool
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., is_gone: _Optional[bool] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
     __slots__ = ("is_caught_up", "is_fenced", "should_shutdown", "wall_ms")
@@ -324,14 +326,15 @@ class PartitionLogEnds(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[KnownLogEnd, _Mapping]]] = ..., strategy: _Optional[str] = ...) -> None: ...
 
 class KnownLogEnd(_message.Message):
-    __slots__ = ("broker_id", "is_live", "is_known", "last_epoch", "end_offset", "had_everything")
+    __slots__ = ("broker_id", "is_live", "is_known", "last_epoch", "end_offset", "had_everything", "is_offline")
     broker_id: int
     is_live: bool
     is_known: bool
     last_epoch: int
     end_offset: int
     had_everything: bool
-    def __init__(self, broker_id: _Optional[int] = ..., is_live: _Optional[bool] = ..., is_known: _Optional[bool] = ..., last_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., had_everything: _Optional[bool] = ...) -> None: ...
+    is_offline: bool
+    def __init__(self, broker_id: _Optional[int] = ..., is_live: _Optional[bool] = ..., is_known: _Optional[bool] = ..., last_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ..., had_everything: _Optional[bool] = ..., is_offline: _Optional[bool] = ...) -> None: ...
 
 class AlterPartitionReassignmentsRequest(_message.Message):
     __slots__ = ("partitions", "throttle")

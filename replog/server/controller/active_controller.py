@@ -202,8 +202,8 @@ class ActiveController:
         return await self._inquiries.present(self.state.heirs(sender, proposals))
 
     async def wait_for_log_ends(self, partitions: Iterable[TopicPartition]) -> None:
-        """Until all live replicas have said how far they go, of those `partitions` that have no leader; not for long: a
-        replica whose disk failed says nothing (CT-30)."""
+        """Until all live replicas have said how far they go, of those `partitions` that have no leader; not for
+        long (CT-30)."""
         waiting = [tp async for tp in in_slices(partitions) if not self.state.is_told(tp)]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOG_ENDS_S):

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from replog.acl import Operation
 from replog.controller.alter_partition import Proposal, Verdict
+from replog.controller.broker_events import OfflineReplica
 from replog.controller.broker_lifecycle import Heartbeat
 from replog.controller.configs import AlteredConfigs, ConfigChange
 from replog.controller.decision import Decision
@@ -103,7 +104,9 @@ class ControllerService:
                 metadata_version=request.metadata_version,
                 want_fence=request.want_fence,
                 want_shutdown=request.want_shutdown,
-                offline=tuple((TopicPartition(r.topic, r.partition), r.topic_id) for r in request.offline),
+                offline=tuple(
+                    OfflineReplica(TopicPartition(r.topic, r.partition), r.topic_id, r.is_gone) for r in request.offline
+                ),
                 log_ends=tuple(map(_report, request.log_ends)) if request.tells_log_ends else None,
             )
             answer = await self._controller.heartbeat(heartbeat, request.wall_ms)
@@ -223,8 +226,13 @@ class ControllerService:
                 described = answer.partitions.add(topic=tp.topic, partition=tp.partition, strategy=known.strategy)
                 for broker_id, is_live, end in known.replicas:
                     said = {} if end is None else {**end._asdict(), "is_known": True}
-                    had_everything = broker_id in known.had_everything
-                    described.replicas.add(broker_id=broker_id, is_live=is_live, had_everything=had_everything, **said)
+                    described.replicas.add(
+                        broker_id=broker_id,
+                        is_live=is_live,
+                        had_everything=broker_id in known.had_everything,
+                        is_offline=broker_id in known.offline,
+                        **said,
+                    )
         check_fits(answer.ByteSize(), request.max_bytes)
         return answer
 
@@ -344,7 +352,7 @@ def _names(partitions: Iterable[_Name]) -> list[TopicPartition]:
 
 
 def _report(message: pb.ReplicaLogEnd) -> Report:
-    log_end = LogEnd(message.last_epoch, message.end_offset)
+    log_end = None if message.is_offline else LogEnd(message.last_epoch, message.end_offset)
     return Report(message.topic_id, message.partition, message.leader_epoch, log_end)
 
 

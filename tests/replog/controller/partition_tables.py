@@ -16,7 +16,16 @@ import re
 import pytest
 
 from replog.controller import reassignments
-from replog.controller.elections import Election, Situation, Strategy, change_isr, elect, in_order, remove_from_isr
+from replog.controller.elections import (
+    Election,
+    Leaves,
+    Situation,
+    Strategy,
+    change_isr,
+    elect,
+    in_order,
+    remove_from_isr,
+)
 from replog.controller.evidence import Answers, LogEnd, leader_by_evidence, leader_on_request
 from replog.errors import ReplogError
 from tests.scenarios.notation import parse_partition, partition_of, show_partition
@@ -75,9 +84,11 @@ def perform(event, state, now, answers, waited):
         case "leaves":
             return remove_from_isr(state, *brokers, now)
         case "leaves uncleanly":
-            return remove_from_isr(state, *brokers, now, unclean=True)
+            return remove_from_isr(state, *brokers, now, Leaves.UNCLEANLY)
+        case "goes offline":
+            return remove_from_isr(state, *brokers, now, Leaves.OFFLINE)
         case "comes back empty":
-            return remove_from_isr(state, *brokers, now, gone=True)
+            return remove_from_isr(state, *brokers, now, Leaves.EMPTY)
         case "isr":
             return change_isr(state, brokers, now)
         case "elect":

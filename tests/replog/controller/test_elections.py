@@ -64,6 +64,25 @@ isr ∅ leader none elr 13 | elect | active 11 12, AGGRESSIVE, 11 has 5:9 12 has
 isr ∅ leader none | elect | NONE, 11 has 5:9 12 has 5:9 13 has 5:9, waited | same
 " | elect unclean | NONE, 11 has 5:9 12 has 5:10 | isr 12 leader 12 epoch 6 p 10 recovering
 
+CT-27: whose files fail is in sync and eligible no more, but had everything: its word is enough once they are mended
+isr 11 | 11 goes offline | min 1 | isr ∅ leader none epoch 6 p 10 had-all 11
+| elect | min 1, waited | same
+| elect | min 1, 11 has 5:9 | isr 11 leader 11 epoch 7 p 11 recovering
+isr 11 elr 12 13 | 11 goes offline | active 11 13 | isr 13 leader 13 epoch 6 p 10 elr 12 had-all 11
+isr 11 | 11 goes offline | no elr | isr ∅ leader none epoch 6 p 10 had-all 11
+| 11 comes back empty | no elr | isr ∅ leader none epoch 6 p 11
+
+CT-30: who is only being added may never have had anything, and is not waited for
+replicas 12 11 isr 11 adding 12 removing 11 | 11 goes offline | |
+  replicas 12 11 isr ∅ leader none epoch 6 p 10 adding 12 removing 11 had-all 11
+| elect | active 11, 11 has 5:9 |
+  replicas 12 11 isr 11 leader 11 epoch 7 p 11 adding 12 removing 11 recovering
+replicas 12 11 isr 11 adding 12 removing 11 | 11 leaves uncleanly | active 12 |
+  replicas 12 11 isr ∅ leader none epoch 6 p 10 adding 12 removing 11 had-all 11 last-known 11
+| elect | active 12, 12 has 5:9 | same
+| elect | active 11, 11 has 5:9 |
+  replicas 12 11 isr 11 leader 11 epoch 7 p 11 adding 12 removing 11 recovering
+
 CT-29: whose disk is empty is in sync, eligible and last leader no more, whether there is an ELR or not
 isr 11 12 13 | 11 comes back empty | active 12 13 | isr 12 13 leader 12 epoch 6 p 10
 isr 12 elr 11 leader 12 | 11 comes back empty | active 12 13 | isr 12 leader 12 epoch 5 p 10

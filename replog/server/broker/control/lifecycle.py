@@ -47,7 +47,7 @@ class BrokerLifecycle:
         metadata_version: Callable[[], int],
         known: NewestMetadata,
         backoff: Backoff,
-        offline_replicas: Callable[[], Iterable[tuple[TopicPartition, bytes]]],
+        offline_replicas: Callable[[], Iterable[tuple[TopicPartition, bytes, bool]]],
         time: TrustedTime,
         log_ends: Callable[[], tuple[Sequence[pb.ReplicaLogEnd], bool]],
     ) -> None:
@@ -222,8 +222,8 @@ class BrokerLifecycle:
             known=self._known.message,
             wall_ms=self._time.clock.wall_ms(),
             offline=[  # once the controller has acted on these come the next
-                pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition)
-                for tp, topic_id in islice(self._offline_replicas(), MAX_OFFLINE_PER_REQUEST)
+                pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition, is_gone=is_gone)
+                for tp, topic_id, is_gone in islice(self._offline_replicas(), MAX_OFFLINE_PER_REQUEST)
             ],
             tells_log_ends=True,
             log_ends=log_ends,

@@ -53,7 +53,11 @@ class LogEnds:
         reports = []
         for tp in looked_at:
             hosted, epoch = self._manager.hosted.get(tp), self._manager.image.partitions[tp].leader_epoch
-            if hosted is None or hosted.follower is None or hosted.is_offline or hosted.leader_epoch != epoch:
+            if (topic_id := self._manager.offline_id(tp)) is not None:
+                it = pb.ReplicaLogEnd(topic_id=topic_id, partition=tp.partition, leader_epoch=epoch, is_offline=True)
+                reports.append(it)
+                continue
+            if hosted is None or hosted.follower is None or hosted.leader_epoch != epoch:
                 continue  # or it may still take records from a leader
             end, last_epoch = hosted.log.log_end_offset, hosted.log.epochs.latest_epoch
             reports.append(

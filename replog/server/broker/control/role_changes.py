@@ -131,6 +131,9 @@ class RoleChanges:
                 return False
             config = topic_config(tp.topic, self._image.topics[tp.topic].configs)
             opened = await in_thread(partial(directory.reopen, tp, config, placed, _report))
+            if opened is None and self._manager.is_remembered(tp):
+                self._manager.gone.add(tp)  # made again only when an election takes it no more for what it was
+                return False
             directory.reopened(tp, opened)
             try:
                 await in_thread(directory.checkpoints.write_all)
@@ -290,6 +293,7 @@ class RoleChanges:
         (CT-26)."""
         self._fetchers.stop(tp)
         self._manager.unreachable.pop(tp, None)
+        self._manager.gone.discard(tp)
         if self._manager.hosted.pop(tp, None) is not None:
             self._manager.check_now(tp)
         self._logs.plan_deletion(tp, change, keep=keep)

@@ -8,7 +8,6 @@ from replog.backoff import Backoff
 from replog.errors import ReplogError
 from replog.log.directories.log_directory import PlacedHere
 from replog.log.directories.log_manager import LogManager
-from replog.metadata.values import NO_LEADER
 from replog.server.broker.control.role_changes import RoleChanges
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.logging import tell_each
@@ -49,11 +48,4 @@ class Reopening:
                 left.append({"partition": str(tp), "reason": error.message})
         tell_each(log.info, "replica works again", back)
         tell_each(log.warning, "replica still offline", left)
-        states = {tp: self._manager.image.partitions.get(tp) for tp in lost}
-        alone = [
-            {"partition": str(tp), "remedy": "restart this broker, and it may lead again"}
-            for tp, state in states.items()
-            if tp in self._manager.hosted and state is not None and state.leader == NO_LEADER
-        ]
-        tell_each(log.warning, "replica works again, and nobody leads", alone)
         return len(back) < len(lost)

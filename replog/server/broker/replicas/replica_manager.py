@@ -91,6 +91,7 @@ class ReplicaManager:
         self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
         self._offline: dict[TopicPartition, None] = {}  # their files failed, and perhaps they were deleted since
         self.unreachable: dict[TopicPartition, bytes] = {}  # a start could not load them; topic ids
+        self.gone: set[TopicPartition] = set()  # lost, and their directories are there no more
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
 
     @property
@@ -343,9 +344,18 @@ class ReplicaManager:
             hosted.leader = hosted.follower = None
         self.role_changed(tp)
 
-    def offline_replicas(self) -> Iterator[tuple[TopicPartition, bytes]]:
-        """Those whose files failed and on which the cluster still counts, with their topics' ids (CT-27)."""
-        return ((tp, topic_id) for tp, topic_id in self.lost() if self.is_counted_on(tp))
+    def offline_replicas(self) -> Iterator[tuple[TopicPartition, bytes, bool]]:
+        """Those whose files failed and on which the cluster still counts, with their topics' ids (CT-27), and whether
+        they are gone, where it remembers them."""
+        for tp, topic_id in self.lost():
+            is_gone = tp in self.gone and self.is_remembered(tp)
+            if is_gone or self.is_counted_on(tp):
+                yield tp, topic_id, is_gone
+
+    def offline_id(self, tp: TopicPartition) -> bytes | None:
+        """The topic id of a replica whose files failed."""
+        hosted = self.hosted.get(tp)
+        return hosted.topic_id if hosted is not None and hosted.is_offline else self.unreachable.get(tp)
 
     def lost(self) -> Iterator[tuple[TopicPartition, bytes]]:
         """All replicas whose files failed."""
@@ -358,8 +368,14 @@ class ReplicaManager:
         state = self.image.partitions.get(tp)
         return state is not None and self.config.node_id in (state.leader, *state.isr, *state.elr)
 
+    def is_remembered(self, tp: TopicPartition) -> bool:
+        """Whether the metadata say that this replica had everything, and may have it still."""
+        state = self.image.partitions.get(tp)
+        return state is not None and self.config.node_id in state.last_known_elr
+
     def forget_lost(self, tp: TopicPartition) -> None:
         """It is opened again, or gone."""
+        self.gone.discard(tp)
         self.unreachable.pop(tp, None)
         self._offline.pop(tp, None)
         self.hosted.pop(tp, None)

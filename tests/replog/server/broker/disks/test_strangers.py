@@ -1,6 +1,7 @@
 """What strangers do to a broker's files is no failure of the disk: one replica or file is offline, named, and tried
 again until it works (D57)."""
 
+import asyncio
 import errno
 import os
 import shutil
@@ -171,3 +172,55 @@ async def test_a_log_directory_that_is_gone_as_after_an_unmount_is_of_the_disk(c
     assert broker.failed
     home.rmdir()
     home.with_name("unmounted").rename(home)
+
+
+async def fail(cluster: InProcessCluster, broker_id: int) -> Path:
+    """Its replica of T, which leads; nobody does until what is answered is removed."""
+    log = cluster.log(broker_id, T)
+    trap = log.directory / f"{LEADER_EPOCH_CHECKPOINT}.tmp"
+    trap.mkdir()
+    with pytest.raises(Exception, match="a directory has the name of a file"):
+        log.assign_epoch_start(7)
+    await eventually(lambda: cluster.leader(T) == -1)
+    return trap
+
+
+async def test_the_only_replica_in_sync_leads_again_once_its_files_can_be_read_though_no_other_broker_is_there(cluster):
+    """Nor one that it is being moved to; who asks for the ends of logs does not wait for what is offline (CT-27)."""
+    await cluster.start_brokers(1, 2)
+    await cluster.create_topic("t", replication_factor=1)
+    first = cluster.leader(T)
+    await cluster.produce(T, batch(b"x"))
+    await cluster.stop_broker(3 - first)
+    async with cluster.admin() as admin:
+        assert await admin.alter_partition_reassignments({T: [3 - first]}) == {T: None}
+    await eventually(lambda: bool(cluster.brokers[first].manager.image.partitions[T].adding))
+    trap = await fail(cluster, first)
+    async with cluster.admin() as admin, asyncio.timeout(4):
+        known = (await admin.describe_log_ends([T]))[T]
+    assert [replica.is_offline for replica in known.replicas if replica.broker_id == first] == [True]
+    trap.rmdir()
+    await at_once(cluster, first)
+    await cluster.led(T)
+    assert (cluster.leader(T), cluster.log(first, T).log_end_offset) == (first, 1)
+
+
+async def test_a_replica_that_was_moved_away_is_made_again_only_when_nobody_takes_it_for_what_it_was(cluster):
+    """Or, alone in the record, it would lead with nothing, and the other one cut itself (CT-29)."""
+    await cluster.begin(2, min_insync_replicas="1")
+    await cluster.produce(T, batch(b"x"))
+    first = cluster.leader(T)
+    await cluster.stop_broker(3 - first)
+    await eventually(lambda: cluster.isr(T) == {first})
+    await fail(cluster, first)
+    assert cluster.controller.state.image.partitions[T].last_known_elr == (first,)
+    (disk(cluster, first) / "t-0").rename(cluster.directory / "elsewhere")
+    await at_once(cluster, first)
+    assert T in dict(cluster.brokers[first].manager.lost())
+    await eventually(lambda: not cluster.brokers[first].manager.image.partitions[T].last_known_elr)
+    await at_once(cluster, first)
+    assert cluster.log(first, T).log_end_offset == 0
+    await cluster.start_broker(3 - first)
+    await cluster.led(T)
+    assert cluster.leader(T) == 3 - first
+    assert cluster.log(3 - first, T).log_end_offset == 1
