@@ -15,7 +15,7 @@ from replog.chaos.network import Network
 from replog.chaos.volume import Volume
 from replog.client import Admin
 from replog.local_cluster import probe
-from replog.local_cluster.local_cluster import log_tail
+from replog.local_cluster.log_files import log_tail
 from replog.local_cluster.settings import BROKER_SETTINGS, CONTROLLER_SETTINGS
 from replog.local_cluster.status import incomplete
 from replog.server.controller.formatting import format_cluster

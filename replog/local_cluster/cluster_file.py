@@ -67,6 +67,7 @@ class ClusterFile(BaseModel):
     etcds: list[EtcdMember] = []  # where the metadata are if there are several controllers
     formatted: bool = False  # whether they are there
     brokers: list[LocalMember]
+    left: list[int] = []  # ids of brokers that left the cluster; nobody gets them again
 
     @property
     def controllers(self) -> list[LocalMember]:

@@ -7,7 +7,6 @@ outlive the process that started them; any later `LocalCluster` on the same dire
 
 import contextlib
 import fcntl
-import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from replog.controller.cluster_state import new_cluster_id
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster import etcds, probe
 from replog.local_cluster.cluster_file import BROKER, CONTROLLER, ETCD, ClusterFile, EtcdMember, LocalMember
+from replog.local_cluster.log_files import last_words, loading, log_tail
 from replog.local_cluster.ports import free_port, is_free
 from replog.local_cluster.processes import (
     ProcessId,
@@ -45,11 +45,8 @@ SIGNAL_TIMEOUT_S = 5.0
 POLL_S = 0.1
 TOPICS_S = 10.0  # for one answer that lists all partitions: a busy broker takes seconds for thousands
 MAX_BROKERS, MAX_CONTROLLERS = 100, 9
-LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
 
 _FILE_HEAD = "# Settings here are kept, except addresses and the first of log.dirs. It holds from the next start on."
-
-_LOADING = re.compile(r'"progress": "([^"]*)", "event": "loading logs"')
 
 Wait = Callable[[Callable[[], str], str], None]  # until nothing is missing; the words for a failure
 
@@ -81,6 +78,7 @@ class LocalCluster:
         self._wanted = brokers
         self._controllers = controllers
         self._settings = LocalSettings(self.directory, dict(broker_settings or {}))
+        self.ended: dict[str, str] = {}  # brokers that ended when they were started, and why
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -125,12 +123,12 @@ class LocalCluster:
 
     # -- up and down ---------------------------------------------------------------------------------------------
 
-    def up(self, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None) -> Self:
+    def up(self, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None, *, partly: bool = False) -> Self:
         """Start what does not run, and wait until every broker serves and is unfenced.
 
-        On failure or interruption the processes that this call started are stopped again. Raises BROKER_NOT_AVAILABLE
-        with the end of the log of a process that ended, REQUEST_TIMED_OUT after `patience_s` without any progress,
-        INVALID_REQUEST.
+        `partly`: brokers that end, unless all do, are `ended`, and the others serve. On failure or interruption the
+        processes that this call started are stopped again. Raises BROKER_NOT_AVAILABLE with the end of the log of a
+        process that ended, REQUEST_TIMED_OUT after `patience_s` without any progress, INVALID_REQUEST.
         """
         path = str(self.directory)
         if "," in path or not path.isprintable():  # in log.dirs a comma begins another directory
@@ -149,7 +147,7 @@ class LocalCluster:
                         if member.state is ProcessState.STOPPED:
                             progress(f"starting {member.name} on {member.address}")
                             self._start(state, member, started)
-                    self._wait_until_serving(kind, wait)
+                    self._wait_until_serving(kind, wait, partly=partly and kind is state.brokers)
                     if kind is whole:
                         self._format(state)
                 progress("waiting until every broker is unfenced")
@@ -178,6 +176,16 @@ class LocalCluster:
         with self._locked():
             state = self.state
             return self._stop(state, state.members, timeout_s, progress)
+
+    def forget(self, broker_id: int) -> None:
+        """The broker has left the cluster: it is stopped if it runs, and not started again. Its directory stays."""
+        with self._locked():
+            state = self.state
+            gone = state.broker(broker_id)
+            self._stop(state, [gone], STOP_TIMEOUT_S, lambda _: None)
+            state.brokers.remove(gone)
+            state.left.append(broker_id)
+            state.save(self.directory)
 
     def rolling_restart(self, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None) -> None:
         """Stop and start every controller and broker in order, one after the other, while clients go on.
@@ -324,7 +332,8 @@ class LocalCluster:
             )
         if self._secure and not self._settings.secure:
             raise _refused(f"the cluster in {self.directory} was made without TLS; say --secure when a new one is made")
-        for node_id in range(len(state.brokers) + 1, count + 1):
+        for _ in range(count - len(state.brokers)):
+            node_id = max((0, *state.left, *(broker.node_id for broker in state.brokers))) + 1
             port = free_port(state.ports)
             state.brokers.append(LocalMember(name=f"{BROKER}-{node_id}", node_id=node_id, port=port))
         for member in state.members:
@@ -432,23 +441,24 @@ class LocalCluster:
         state.save(self.directory)
         return killed
 
-    def _wait_until_serving(self, members: Sequence[LocalMember], wait: Wait) -> None:
+    def _wait_until_serving(self, members: Sequence[LocalMember], wait: Wait, *, partly: bool = False) -> None:
         waiting = list(members)
+        self.ended = {}
 
         def missing() -> str:
             for member in list(waiting):
+                if partly and member.state is ProcessState.STOPPED and len(self.ended) + 1 < len(members):
+                    log_file = self.log_file(member)
+                    self.ended[member.name] = f"{last_words(log_file) or log_tail(log_file)} (log: {log_file})"
+                    waiting.remove(member)
+                    continue
                 self._check_alive(member)
                 tls = self._settings.etcd_tls(member) if member.kind == ETCD else self.tls
                 if probe.is_serving(member.address, tls):
                     waiting.remove(member)
-            return ", ".join(f"{member.name} ({member.address}{self._loading(member)})" for member in waiting)
+            return ", ".join(f"{member.name} ({member.address}{loading(self.log_file(member))})" for member in waiting)
 
         wait(missing, f"not serving in time (logs: {self.directory}/*/*.log)")
-
-    def _loading(self, member: LocalMember) -> str:
-        """What a broker that starts has last said of its logs."""
-        told = _LOADING.findall(log_tail(self.log_file(member)))
-        return f", {told[-1]}" if told else ""
 
     def _wait_until_unfenced(self, state: ClusterFile, wait: Wait) -> None:
         """Until every running broker knows that every running broker is unfenced."""
@@ -498,14 +508,3 @@ def _stop(members: list[LocalMember], timeout_s: float) -> list[str]:
     for member, _ in running:
         member.process = None
     return [member.name for member, process in running if process in left]
-
-
-def log_tail(path: Path) -> str:
-    """The last lines, indented, for an error message."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError as error:
-        return f"(cannot read it: {error})"
-    return "\n".join("  " + line for line in lines[-LOG_TAIL_LINES:]) or "  (it is empty)"

@@ -179,6 +179,38 @@ def test_a_process_that_ends_at_its_start_is_told_with_the_end_of_its_log(tmp_pa
     assert all(member.state is ProcessState.STOPPED for member in cluster.state.members)
 
 
+def command(*words: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "REPLOG_CLUSTER_DIRECTORY": str(directory)}
+    environment.pop("REPLOG_BOOTSTRAP_SERVER", None)
+    line = [sys.executable, "-m", "replog.cli", *words]
+    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_one_broker_that_cannot_start_keeps_no_other_and_one_that_left_stays_out(tmp_path):
+    cluster = LocalCluster(tmp_path, brokers=3)
+    with cluster:
+        cluster.kill(2)
+        identity = cluster.data_directory(2) / "meta.properties"
+        before = identity.read_text()
+        identity.write_text(before.replace("node.id=2", "node.id=7"))
+        started = command("cluster", "up", directory=tmp_path)
+        assert started.returncode == 1, started.stderr
+        assert "broker-2 did not start: INVALID_CONFIG" in started.stderr
+        assert f"when that is mended: replog cluster up --directory {tmp_path}" in started.stderr
+        assert [_status(cluster, f"broker-{number}").state for number in (1, 2, 3)] == ["running", "stopped", "running"]
+        status = command("cluster", "status", directory=tmp_path)
+        assert (status.returncode, "broker-2 ended: INVALID_CONFIG" in status.stderr) == (1, True), status
+        identity.write_text(before)
+
+        forgotten = command("broker", "forget", "2", directory=tmp_path)
+        assert forgotten.returncode == 0, forgotten.stderr
+        again = command("cluster", "up", directory=tmp_path)
+        assert again.returncode == 0, again.stderr
+        assert [member.name for member in cluster.status()] == ["controller", "broker-1", "broker-3"]
+        LocalCluster(tmp_path, brokers=3).up()
+        assert [broker.node_id for broker in cluster.state.brokers] == [1, 3, 4], "its number is not given again"
+
+
 def test_a_directory_without_a_cluster_says_how_to_start_one(tmp_path):
     for call in (LocalCluster(tmp_path).down, LocalCluster(tmp_path).status, lambda: LocalCluster(tmp_path).kill(1)):
         with pytest.raises(ReplogError, match="replog cluster up --directory"):

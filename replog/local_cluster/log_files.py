@@ -1,0 +1,32 @@
+"""What a process of a local cluster has last said in its log file."""
+
+import re
+from pathlib import Path
+
+LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
+
+_LOADING = re.compile(r'"progress": "([^"]*)", "event": "loading logs"')
+_ENDED = "error: "
+
+
+def log_tail(path: Path) -> str:
+    """The last lines, indented, for an error message."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError as error:
+        return f"(cannot read it: {error})"
+    return "\n".join("  " + line for line in lines[-LOG_TAIL_LINES:]) or "  (it is empty)"
+
+
+def loading(path: Path) -> str:
+    """What a broker that starts has last said of its logs."""
+    told = _LOADING.findall(log_tail(path))
+    return f", {told[-1]}" if told else ""
+
+
+def last_words(path: Path) -> str:
+    """Why a process ended by itself; nothing if that is not the last that it said."""
+    last = log_tail(path).splitlines()[-1].strip()
+    return last.removeprefix(_ENDED) if last.startswith(_ENDED) else ""
