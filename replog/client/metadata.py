@@ -29,7 +29,7 @@ REFRESH_BACKOFF_MAX_MS = 500  # so often a client in trouble looks for a new lea
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 CALL_TIMEOUT_S = 3.0  # of one metadata call to one broker; then the next broker is asked
 AVOID_S = 10.0  # so long who did not answer is asked after all others: waiting for one that hangs takes seconds
-SHOWN = 3  # of the brokers that do not answer
+SHOWN = 3  # of the brokers that do not answer, and of the causes
 STALE_MS = 3000  # after so long without its controller, which speaks every second, a broker may know old things
 
 logger = logging.getLogger(__name__)
@@ -78,12 +78,18 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _told(failures: Mapping[str, ReplogError]) -> str:
-    """Why some brokers do not answer, each address once."""
-    rows = [
-        e.message if e.message.startswith(address) else f"{address}: {e.message}" for address, e in failures.items()
-    ]
-    more = [f"and {len(rows) - SHOWN} more"] if len(rows) > SHOWN else []
-    return "; ".join([*sorted(rows)[:SHOWN], *more])
+    """Why some brokers do not answer, each address and each cause once."""
+    causes: dict[str, list[str]] = {}
+    for address, error in sorted(failures.items()):
+        is_named = error.message.startswith(address)
+        cause = error.message.removeprefix(address).replace(address, "…")  # as gRPC's own words have it again
+        causes.setdefault(cause if is_named else f": {cause}", []).append(address)
+    return _some("; ", [_some(", ", addresses) + cause for cause, addresses in causes.items()])
+
+
+def _some(between: str, words: Sequence[str]) -> str:
+    more = [f"and {len(words) - SHOWN} more"] if len(words) > SHOWN else []
+    return between.join([*words[:SHOWN], *more])
 
 
 def _newness(response: log_pb2.GetMetadataResponse) -> tuple[int, int]:

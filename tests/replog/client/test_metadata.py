@@ -7,7 +7,9 @@ import pytest
 from replog.client import Admin, Producer
 from replog.client.metadata import AVOID_S, STALE_MS, ClusterView, Leader, Metadata, parse_bootstrap
 from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.ports import free_port
 from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2.transport import H2Transport
 from replog.rpc.v1 import common_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.clock import SystemClock
@@ -74,6 +76,18 @@ async def test_that_there_are_no_metadata_is_logged_once_until_there_are_some_ag
     assert [r.getMessage() for r in caplog.records if "no metadata" in r.message] == [
         "no metadata, trying on: nobody is there"
     ] * 2
+
+
+@pytest.mark.parametrize("transport", [GrpcTransport, H2Transport])
+async def test_what_several_brokers_have_in_common_is_said_once(transport):
+    ports = sorted({free_port([]) for _ in range(4)})
+    metadata = Metadata([f"127.0.0.1:{port}" for port in ports], transport(), random.Random(1))
+    with pytest.raises(ReplogError) as refused:
+        await metadata.fetch()
+    await metadata.close()
+    first = ", ".join(f"127.0.0.1:{port}" for port in sorted(ports, key=str)[:3])
+    assert f"({first}, and {len(ports) - 3} more cannot be reached: " in refused.value.message
+    assert refused.value.message.count("reached") == 1
 
 
 def test_an_older_answer_does_not_bring_the_old_leader_back():
