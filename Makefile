@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-round-trips bench-partitions bench-attacks bench-cancelled soak bench-storage bench-purgatory bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-round-trips bench-partitions bench-attacks soak bench-storage bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -102,17 +102,11 @@ bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, i
 bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into docs/performance.md (seven minutes)
 	$(PYTHON) -m benchmarks.attacks --json $(RESULTS)/attacks.json --report docs/performance.md
 
-bench-cancelled: $(SETUP_DONE)  ## What cancelled reads leave in memory, over each transport, into docs/performance.md (some minutes)
-	$(PYTHON) -m benchmarks.cancelled_reads --report docs/performance.md
-
 soak: $(SETUP_DONE)  ## Two hours of mixed load with kills: memory flat, no record lost or doubled; into docs/performance.md
 	$(PYTHON) -m benchmarks.soak --json $(RESULTS)/soak.json --report docs/performance.md
 
 bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)
 	$(PYTHON) -m benchmarks.storage
-
-bench-purgatory: $(SETUP_DONE)  ## A million waiting operations (under a minute)
-	$(PYTHON) -m benchmarks.purgatory
 
 bench-spark: $(SETUP_DONE)  ## Reading through Spark's format("replog") (three minutes)
 	$(PYTHON) -m benchmarks.spark_source

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from aiokafka.errors import KafkaError
 
-from benchmarks.beside import Beside, Figures
+from benchmarks.beside import Figures
 from benchmarks.contenders import BROKERS, CONTROLLER, Contender, DescribedPartition, broker_name, in_sync
 from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import CpuMeter, rss_bytes
@@ -67,9 +67,7 @@ class Cell:
             "orderly": self._orderly,
             "delete": self._delete,
         }
-        arguments = (self._contender.name, *self._contender.addresses.values())
-        async with Beside.running("benchmarks.small_requests", *arguments) as self._small:
-            await self._phases(phases)
+        await self._phases(phases)
 
     async def _phases(self, phases: Mapping[str, Callable[[], Awaitable[Figures]]]) -> None:
         for name, phase in phases.items():
@@ -201,16 +199,13 @@ class Cell:
 
     @asynccontextmanager
     async def _watched(self) -> AsyncIterator[Figures]:
-        """How long it takes, and the longest answer to a small request meanwhile."""
+        """How long it takes."""
         figures: Figures = {}
-        await self._small.order("go")
         started = time.perf_counter()
         try:
             yield figures
         finally:
             figures["seconds"] = time.perf_counter() - started
-            small = await self._small.order("tell")
-            figures |= {"small_ms": small["worst_ms"], "small_own_ms": small["own_ms"]}
 
     async def _until(self, condition: Callable[[list[DescribedPartition]], bool]) -> None:
         """Of the topic, as a broker knows it."""

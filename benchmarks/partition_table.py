@@ -50,11 +50,6 @@ ROWS: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
     ("… while 100 records a second were written to it, ms", "written", "steady_p99_ms", _fine),
     ("… while it was deleted, ms", "deleted", "steady_p99_ms", _fine),
     ("… while its files were removed, ms", "removed", "steady_p99_ms", _fine),
-    ("slowest small answer while it was created, ms", "create", "small_ms", _whole),
-    ("… under load, ms", "load", "small_ms", _whole),
-    ("… while a broker was killed, ms", "fail_over", "small_ms", _whole),
-    ("… while it came back, ms", "restart", "small_ms", _whole),
-    ("… while the topic was deleted, ms", "delete", "small_ms", _whole),
 )
 
 

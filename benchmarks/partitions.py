@@ -10,7 +10,7 @@ many processes, a controller and three brokers, and its scripts' JVM options; it
 Both are loaded by a Python client on one event loop, replog by its own and Kafka by aiokafka, with the same closed
 schedule: acks=all, idempotent, one record a partition at a time, each timed from when it was due, so that nothing is
 left out because the client had to wait. A client costs CPU on the machine that it measures, and each its own amount:
-compare a contender with itself at fewer partitions first. Loop lag is measured from outside (`small_requests.py`).
+compare a contender with itself at fewer partitions first.
 
 Every phase ends in time or is told as not within it. Run it with `make bench-partitions`. The most that was run is
 `--only replog --partitions 10000 --limit 290`.

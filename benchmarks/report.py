@@ -8,6 +8,8 @@ from pathlib import Path
 
 from benchmarks.measure import environment
 
+_ROW = 1000  # characters of a line at most
+
 
 def benchmark_parser(description: str | None) -> argparse.ArgumentParser:
     """With the options that `publish` needs."""
@@ -28,10 +30,30 @@ def publish(benchmark: str, shown: str, figures: Mapping[str, object], options: 
     """Print what is `shown`, and write what `benchmark_parser` lets ask for."""
     shown = f"{shown}\n\n{environment()}"
     if options.json:
-        options.json.write_text(json.dumps({"environment": environment(), **figures}, indent=2) + "\n")
+        options.json.write_text(lines_of({"environment": environment(), **figures}) + "\n")
     if options.report:
         write(options.report, benchmark, shown)
     print(shown)
+
+
+def lines_of(figures: object, indent: str = "") -> str:
+    """As JSON, to four digits that count, with what belongs to one row of a table on one line."""
+    if isinstance(figures, float):
+        return json.dumps(float(f"{figures:.4g}"))
+    if not isinstance(figures, Mapping | list | tuple):
+        return json.dumps(figures, ensure_ascii=False)
+    deeper = indent + "  "
+    if isinstance(figures, Mapping):
+        parts = [
+            f"{json.dumps(str(name), ensure_ascii=False)}: {lines_of(each, deeper)}" for name, each in figures.items()
+        ]
+        begin, end = "{", "}"
+    else:
+        parts, (begin, end) = [lines_of(each, deeper) for each in figures], "[]"
+    line = f"{begin}{', '.join(parts)}{end}"
+    if "\n" not in line and len(line) <= _ROW:
+        return line
+    return f"{begin}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{end}"
 
 
 def marks(benchmark: str) -> tuple[str, str]:

@@ -25,10 +25,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.beside import Beside, Figures
-from benchmarks.cancelling import QUIET
 from benchmarks.measure import cpu_seconds
 from benchmarks.report import benchmark_parser, publish, table, write
-from benchmarks.soak_clients import CLIENTS, PARTITIONS, STEADY
+from benchmarks.soak_clients import CLIENTS, PARTITIONS, QUIET, STEADY
 from replog.client import Admin
 from replog.local_cluster.local_cluster import LocalCluster
 

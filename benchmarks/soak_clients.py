@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
 from benchmarks.beside import Figures, answer_orders
-from benchmarks.cancelling import WAYS, cancel_a_read, waiting_fetch
 from replog.client import Admin, Consumer, Delivery, Producer
 from replog.errors import ReplogError
 from replog.rpc.methods import Log
@@ -25,6 +24,7 @@ from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
 STEADY = "steady"
+QUIET = "quiet"  # a topic that nobody writes to
 PARTITIONS = 6
 ALL = [TopicPartition(STEADY, number) for number in range(PARTITIONS)]
 PER_SECOND, RECORD_BYTES = 200, 1024
@@ -34,6 +34,37 @@ TAILS = 2  # consumers that only follow the log's end
 READ_EVERY_S, CALL_EVERY_S, CONNECTION_EVERY_S, TOPIC_EVERY_S = 0.1, 0.2, 0.5, 15.0
 CALL_S = 5.0
 SHOWN = 5  # of errors and of records out of turn
+WAYS = ("a call's deadline", "a stream's deadline", "the stream", "the reader")  # which end a read
+MID_WAIT_S = 0.03
+
+
+def waiting_fetch() -> log_pb2.FetchRequest:
+    """It is answered after half a minute by the broker that leads `QUIET`."""
+    return log_pb2.FetchRequest(
+        max_wait_ms=30_000, min_bytes=1, partitions=[log_pb2.FetchPartition(topic=QUIET, partition=0)]
+    )
+
+
+async def cancel_a_read(channel: Channel, way: str) -> None:
+    """In mid-wait. Raises ReplogError if the broker is gone."""
+    if way == "a call's deadline":
+        with contextlib.suppress(ReplogError):
+            await channel.call(Log["fetch_once"], waiting_fetch(), MID_WAIT_S)
+        return
+    stream = channel.open(Log["fetch"])
+    await stream.send(waiting_fetch())
+    if way == "a stream's deadline":
+        with contextlib.suppress(ReplogError):
+            await stream.receive(MID_WAIT_S)
+        return
+    reading = asyncio.create_task(stream.receive())
+    await asyncio.sleep(MID_WAIT_S)
+    if way == "the stream":
+        stream.cancel()
+    else:
+        reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    stream.cancel()
 
 
 class Writer:
