@@ -81,7 +81,7 @@ docs: $(SETUP_DONE)  ## The documents as a site, into build/site
 RESULTS := benchmarks/results
 
 bench: $(SETUP_DONE)  ## replog beside Apache Kafka, NATS JetStream and raw sockets, into docs/performance.md and benchmarks/results (about 20 minutes; needs Java, Maven, Go)
-	$(PYTHON) -m benchmarks.peers.side_by_side --json $(RESULTS)/side_by_side.json --picture $(RESULTS)/side_by_side.svg --report docs/performance.md
+	$(PYTHON) -m benchmarks.peers.side_by_side --json $(RESULTS)/side_by_side.json --report docs/performance.md
 	$(PYTHON) -m benchmarks.peers.quick --store
 
 bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has dropped by a fifth since `make bench` (about a minute)

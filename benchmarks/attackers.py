@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.beside import Figures, answer_orders
-from benchmarks.contenders import CONTROLLER, broker_name
+from benchmarks.peers.peer import CONTROLLER, broker_name
 from benchmarks.unfinished import UnfinishedMessage
 from replog.addresses import parse_address
 from replog.client import Admin, Producer

@@ -24,11 +24,11 @@ from rich.console import Console
 
 from benchmarks.attackers import ATTACKS, Attack, prepare
 from benchmarks.beside import Beside, Figures
-from benchmarks.contenders import CONTROLLER
-from benchmarks.contenders.replog import Replog
 from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import peak_bytes, precise_loop, reset_peak, rss_bytes
 from benchmarks.memory import fill_page_cache
+from benchmarks.peers.peer import CONTROLLER
+from benchmarks.peers.replog import ReplogPeer
 from benchmarks.report import benchmark_parser, publish, table
 from replog.rpc.allocator import tune_allocator
 from replog.rpc.limits import MIB
@@ -39,7 +39,7 @@ WARM_UP_S = 3.0
 
 async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secure: bool) -> Figures:
     """One attack, for so long, after as long without it."""
-    cluster = Replog(home, secure=secure)
+    cluster = ReplogPeer(home, secure=secure)
     try:
         await cluster.start()
         await prepare(cluster.bootstrap)
@@ -53,7 +53,7 @@ async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secu
                 await asyncio.sleep(WARM_UP_S)
                 quiet = time.perf_counter()
                 await asyncio.sleep(seconds)
-                pid = cluster.pids[attack.at]
+                pid = cluster.members[attack.at]
                 reset_peak(pid)
                 resting, attacked = rss_bytes(pid), time.perf_counter()
                 await attacker.order("begin")

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from benchmarks.contenders import Send
-from benchmarks.contenders.replog import producer
 from benchmarks.load import RECORD_BYTES, Load
 from benchmarks.measure import Latency
+from benchmarks.peers.peer import Send
+from benchmarks.peers.replog import producer
 from benchmarks.report import benchmark_parser, publish, table
 from replog.client import Admin
 from replog.config import BrokerConfig, ControllerConfig

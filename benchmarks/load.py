@@ -7,8 +7,8 @@ import os
 import time
 from collections.abc import Awaitable, Iterable
 
-from benchmarks.contenders import Send
 from benchmarks.measure import Latency
+from benchmarks.peers.peer import Send
 
 RECORD_BYTES = 1024
 

@@ -1,20 +1,23 @@
 """One cluster and one topic of many partitions, from its creation to its deletion: what each phase takes.
 
+It is made, deleted and removed beside a steady producer, a process of its own, whose records' waits are told.
 Every phase has a time limit, and all of them one together. What does not finish is a result: "not within N s".
 """
 
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiokafka.errors import KafkaError
 
-from benchmarks.beside import Figures
-from benchmarks.contenders import BROKERS, CONTROLLER, Contender, DescribedPartition, broker_name, in_sync
+from benchmarks.beside import Beside, Figures
 from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import CpuMeter, rss_bytes
+from benchmarks.peers.peer import BROKERS, CONTROLLER, Cluster, DescribedPartition, broker_name, in_sync
+from benchmarks.steady import PARTITIONS as STEADY_PARTITIONS
+from benchmarks.steady import TOPIC as STEADY
 from replog.errors import ReplogError
 
 TOPIC = "many"
@@ -22,23 +25,24 @@ PER_SECOND = 1000
 VICTIM, ORDERLY = 2, 3  # the broker that is killed, and the one that is restarted in order
 WARM_UP_S = 5.0  # each partition's first record, and a JVM's compiler
 SETTLE_S = 3.0
+QUIET_S = 10.0  # of the steady producer alone
+AFTER_S = 1.0  # what was put off meanwhile is part of it
 POLL_S, PAUSE = 0.05, 5  # between two looks at the state, and at least how many times as long as the look took
+PAUSE_BESIDE = 20  # … at the disks, beside the producer: who looks takes CPU
 MIB = 1 << 20
 
 LIMIT_S = 60.0
-LONG_S = {"start": 120.0, "made": 120.0, "written": 90.0, "removed": 180.0}
+LONG_S = {"start": 120.0, "create": 120.0, "removed": 180.0}
 
 
 class Cell:
-    """One contender with one number of partitions. `figures` has a dictionary for each phase that was begun."""
-
-    pause = PAUSE
+    """One cluster with one number of partitions. `figures` has a dictionary for each phase that was begun."""
 
     def __init__(
-        self, contender: Contender, partitions: int, seconds: float, idle_s: float, note: Callable[[str], None]
+        self, cluster: Cluster, partitions: int, seconds: float, idle_s: float, note: Callable[[str], None]
     ) -> None:
         """`seconds` of load, and `idle_s` of nothing."""
-        self._contender = contender
+        self._cluster = cluster
         self._partitions = partitions
         self._seconds = seconds
         self._idle_s = idle_s
@@ -50,14 +54,16 @@ class Cell:
         self._deadline = time.perf_counter() + limit_s
         try:
             if await self._phase("start", self._start):
-                async with self._contender.producer() as self._send:
+                async with self._cluster.producer() as self._send:
                     await self._life_of_a_topic()
         finally:
-            await self._contender.close()
+            await self._cluster.close()
         return self.figures
 
     async def _life_of_a_topic(self) -> None:
+        await self._cluster.create(STEADY, STEADY_PARTITIONS)
         phases = {
+            "quiet": self._quiet,
             "create": self._create,
             "first": self._first,
             "load": self._load,
@@ -66,18 +72,18 @@ class Cell:
             "restart": self._restart,
             "orderly": self._orderly,
             "delete": self._delete,
+            "removed": self._removed,
         }
-        await self._phases(phases)
-
-    async def _phases(self, phases: Mapping[str, Callable[[], Awaitable[Figures]]]) -> None:
-        for name, phase in phases.items():
-            if not await self._phase(name, phase) and phase == self._create:
-                return  # the others need the topic
+        arguments = (self._cluster.name, self._cluster.bootstrap)
+        async with Beside.running("benchmarks.steady", *arguments) as self._steady:
+            for name, phase in phases.items():
+                if not await self._phase(name, phase) and phase == self._create:
+                    return  # the others need the topic
 
     async def _phase(self, name: str, body: Callable[[], Awaitable[Figures]]) -> bool:
         """Whether it finished."""
         limit_s = min(LONG_S.get(name, LIMIT_S), self._deadline - time.perf_counter())
-        where = f"{self._contender.name}, {self._partitions} partitions, {name}"
+        where = f"{self._cluster.name}, {self._partitions} partitions, {name}"
         if limit_s <= 0:
             self._note(f"{where}: not begun, no time is left")
             self.figures[name] = {"not_begun": True}
@@ -101,30 +107,35 @@ class Cell:
 
     async def _start(self) -> Figures:
         started = time.perf_counter()
-        await self._contender.start()
+        await self._cluster.start()
         return {"seconds": time.perf_counter() - started}
+
+    async def _quiet(self) -> Figures:
+        async with self._beside_a_producer() as figures:
+            await asyncio.sleep(QUIET_S)
+        return figures
 
     async def _create(self) -> Figures:
         """Until every broker has every replica on its disk and all are in sync."""
-        async with self._watched() as figures:
-            await self._contender.create(TOPIC, self._partitions)
+        async with self._beside_a_producer() as figures:
+            await self._cluster.create(TOPIC, self._partitions)
             await self._until_directories(lambda names: sum(map(_is_replica, names)) == self._partitions)
             await self._until(lambda states: len(states) == self._partitions and in_sync(states))
         return figures
 
     async def _first(self) -> Figures:
-        async with self._watched() as figures:
+        async with self._timed() as figures:
             await write_everywhere(self._send, TOPIC, self._partitions)
         return figures
 
     async def _load(self) -> Figures:
-        async with self._watched() as figures, Load(self._send, TOPIC, self._partitions, PER_SECOND) as load:
+        async with self._timed() as figures, Load(self._send, TOPIC, self._partitions, PER_SECOND) as load:
             await asyncio.sleep(WARM_UP_S)
-            meter, begun = CpuMeter({"client": os.getpid(), **self._contender.pids}), time.perf_counter()
+            meter, begun = CpuMeter({"client": os.getpid(), **self._cluster.members}), time.perf_counter()
             await asyncio.sleep(self._seconds)
             cpu = meter.percent()
-        states = await self._contender.describe(TOPIC)
-        memory = {name: rss_bytes(pid) / MIB for name, pid in self._contender.pids.items()}
+        states = await self._cluster.describe(TOPIC)
+        memory = {name: rss_bytes(pid) / MIB for name, pid in self._cluster.members.items()}
         return {
             **figures,
             **load.figures(since=begun),
@@ -138,7 +149,7 @@ class Cell:
     async def _idle(self) -> Figures:
         """In percent of a core; the producer stays connected."""
         await asyncio.sleep(SETTLE_S)
-        meter = CpuMeter(self._contender.pids)
+        meter = CpuMeter(self._cluster.members)
         await asyncio.sleep(self._idle_s)
         used = meter.percent()
         return {
@@ -148,13 +159,13 @@ class Cell:
 
     async def _fail_over(self) -> Figures:
         """A broker is killed under load. Both waits are those of the records that were due from then on."""
-        states = await self._contender.describe(TOPIC)
+        states = await self._cluster.describe(TOPIC)
         led = {number for number, state in enumerate(states) if state.leader == VICTIM}
         others = set(range(self._partitions)) - led
-        async with self._watched() as figures, Load(self._send, TOPIC, self._partitions, PER_SECOND) as load:
+        async with self._timed() as figures, Load(self._send, TOPIC, self._partitions, PER_SECOND) as load:
             await asyncio.sleep(1.0)
             killed = time.perf_counter()
-            self._contender.kill(VICTIM)
+            self._cluster.kill(VICTIM)
             await self._until(lambda states: all(state.leader not in (VICTIM, -1) for state in states))
             seconds = time.perf_counter() - killed
             await asyncio.sleep(max(1.0, self._partitions / PER_SECOND))
@@ -168,73 +179,95 @@ class Cell:
 
     async def _restart(self) -> Figures:
         """The killed broker, from its start until every replica is in sync."""
-        async with self._watched() as figures:
-            self._contender.launch(VICTIM)
+        async with self._timed() as figures:
+            self._cluster.launch(VICTIM)
             await self._until(in_sync)
         return figures
 
     async def _orderly(self) -> Figures:
         """Another broker, from SIGTERM until every replica is in sync again."""
-        async with self._watched() as figures:
+        async with self._timed() as figures:
             started = time.perf_counter()
             try:
-                await self._contender.stop(ORDERLY)
+                await self._cluster.stop(ORDERLY)
             except asyncio.CancelledError:  # not in time; a deletion ends only where everybody runs
-                self._contender.kill(ORDERLY)
-                self._contender.launch(ORDERLY)
+                self._cluster.kill(ORDERLY)
+                self._cluster.launch(ORDERLY)
                 raise
             figures["stopped_s"] = time.perf_counter() - started
-            self._contender.launch(ORDERLY)
+            self._cluster.launch(ORDERLY)
             await self._until(in_sync)
         return figures
 
     async def _delete(self) -> Figures:
         """Until no broker has a directory under its name any longer."""
-        async with self._watched() as figures:
-            await self._contender.delete(TOPIC)
+        async with self._beside_a_producer() as figures:
+            await self._cluster.delete(TOPIC)
             await self._until_directories(lambda names: not any(map(_is_replica, names)))
+        return figures
+
+    async def _removed(self) -> Figures:
+        """The deleted files, from when the first of them go: a minute after the deletion, by `file.delete.delay.ms`."""
+        await self._until_directories(lambda names: sum(map(_is_left, names)) < self._partitions)
+        async with self._beside_a_producer() as figures:
+            await self._until_directories(lambda names: not any(map(_is_left, names)))
         return figures
 
     # -- what they have in common
 
     @asynccontextmanager
-    async def _watched(self) -> AsyncIterator[Figures]:
+    async def _timed(self) -> AsyncIterator[Figures]:
         """How long it takes."""
         figures: Figures = {}
         started = time.perf_counter()
+        yield figures
+        figures["seconds"] = time.perf_counter() - started
+
+    @asynccontextmanager
+    async def _beside_a_producer(self) -> AsyncIterator[Figures]:
+        """How long it takes, and how long the steady producer's records wait meanwhile."""
+        await self._steady.order("go")
         try:
-            yield figures
+            async with self._timed() as figures:
+                yield figures
+            await asyncio.sleep(AFTER_S)
         finally:
-            figures["seconds"] = time.perf_counter() - started
+            steady = await self._steady.order("tell")
+        figures |= {f"steady_{name}": figure for name, figure in steady.items()}
 
     async def _until(self, condition: Callable[[list[DescribedPartition]], bool]) -> None:
         """Of the topic, as a broker knows it."""
 
         async def ask() -> bool:
             try:
-                states = await self._contender.describe(TOPIC)
+                states = await self._cluster.describe(TOPIC)
             except (ReplogError, KafkaError, OSError):
                 return False  # of a broker that is down
             return bool(states) and condition(states)
 
-        await self._poll(ask)
+        await self._poll(ask, PAUSE)
 
     async def _until_directories(self, condition: Callable[[list[str]], bool]) -> None:
         """Of every broker."""
 
         async def look() -> bool:
-            return all(condition(os.listdir(self._contender.data_directory(broker))) for broker in BROKERS)
+            return all(condition(os.listdir(self._cluster.data_directory(broker))) for broker in BROKERS)
 
-        await self._poll(look)
+        await self._poll(look, PAUSE_BESIDE)
 
-    async def _poll(self, ask: Callable[[], Awaitable[bool]]) -> None:
+    async def _poll(self, ask: Callable[[], Awaitable[bool]], pause: float) -> None:
         """Pauses for much longer than an answer takes: asking costs CPU, too."""
         while True:
             asked = time.perf_counter()
             if await ask():
                 return
-            await asyncio.sleep(max(POLL_S, self.pause * (time.perf_counter() - asked)))
+            await asyncio.sleep(max(POLL_S, pause * (time.perf_counter() - asked)))
+
+
+def _is_left(name: str) -> bool:
+    """It is a replica, or the remains of one."""
+    return name.startswith(f"{TOPIC}-")
 
 
 def _is_replica(name: str) -> bool:
-    return name.startswith(f"{TOPIC}-") and name[len(TOPIC) + 1 :].isdecimal()
+    return _is_left(name) and name[len(TOPIC) + 1 :].isdecimal()

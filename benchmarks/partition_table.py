@@ -6,11 +6,9 @@ from typing import Any
 
 from benchmarks.report import table
 
-NAMES = {"replog": "replog", "kafka": "Kafka"}
-
 Phases = Mapping[str, Mapping[str, Any]]
-Rounds = Sequence[Phases]  # of one contender with one number of partitions
-Report = Mapping[str, Mapping[str, Rounds]]  # contender, number of partitions
+Rounds = Sequence[Phases]  # of one system with one number of partitions
+Report = Mapping[str, Mapping[str, Rounds]]  # system, number of partitions
 
 
 def _seconds(value: float) -> str:
@@ -27,6 +25,8 @@ def _fine(value: float) -> str:
 
 ROWS: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
     ("created on every disk, s", "create", "seconds", _seconds),
+    ("a steady producer's p99 before, ms", "quiet", "steady_p99_ms", _fine),
+    ("… meanwhile, ms", "create", "steady_p99_ms", _fine),
     ("a record acknowledged on every partition, s", "first", "seconds", _seconds),
     ("p50 at 1,000 records/s over all, ms", "load", "p50_ms", _fine),
     ("p99, ms", "load", "p99_ms", _fine),
@@ -43,13 +43,8 @@ ROWS: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
     ("killed broker restarted, all in sync, s", "restart", "seconds", _seconds),
     ("another stopped in order and restarted, all in sync, s", "orderly", "seconds", _seconds),
     ("deleted on every disk, s", "delete", "seconds", _seconds),
-    ("beside a steady producer: created, s", "made", "seconds", _seconds),
-    ("… deleted, s", "deleted", "seconds", _seconds),
-    ("its p99 before, ms", "quiet", "steady_p99_ms", _fine),
-    ("… while the topic was created, ms", "made", "steady_p99_ms", _fine),
-    ("… while 100 records a second were written to it, ms", "written", "steady_p99_ms", _fine),
-    ("… while it was deleted, ms", "deleted", "steady_p99_ms", _fine),
-    ("… while its files were removed, ms", "removed", "steady_p99_ms", _fine),
+    ("the steady producer's p99 meanwhile, ms", "delete", "steady_p99_ms", _fine),
+    ("… while its files are removed, ms", "removed", "steady_p99_ms", _fine),
 )
 
 
@@ -67,7 +62,7 @@ def cell(rounds: Rounds, phase: str, figure: str, form: Callable[[float], str]) 
 
 def shown(report: Report) -> str:
     columns = [(name, int(count), rounds) for name, counts in report.items() for count, rounds in counts.items()]
-    head = ["", *(f"{NAMES[name]}, {count:,}" for name, count, _ in columns)]
+    head = ["", *(f"{name}, {count:,}" for name, count, _ in columns)]
     rows = [
         [label, *(cell(rounds, phase, figure, form) for _, _, rounds in columns)] for label, phase, figure, form in ROWS
     ]

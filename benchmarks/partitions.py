@@ -1,66 +1,49 @@
 """What thousands of partitions cost, beside Apache Kafka: three brokers, three replicas, in one run.
 
-For each number of partitions a fresh cluster, with its default settings, creates one topic, takes 1,000 records of
-1 KiB a second spread evenly over all partitions, does nothing for a while, loses a broker by SIGKILL under that load,
-gets it back, restarts another one in order, and deletes the topic. On another fresh cluster the same topic is made,
-written, deleted and removed beside a producer of few records to another topic. Kafka 4.1 runs in KRaft mode with as
-many processes, a controller and three brokers, and its scripts' JVM options; its jars come from Maven Central into
-`~/.cache/replog`. Contenders take turns, smallest topics first.
+For each number of partitions a fresh cluster, with its default settings, creates one topic beside a producer of few
+records to another one, takes 1,000 records of 1 KiB a second spread evenly over all partitions, does nothing for a
+while, loses a broker by SIGKILL under that load, gets it back, restarts another one in order, and deletes the topic,
+again beside the producer. Kafka 4.1 runs in KRaft mode with as many processes, a controller and three brokers, and the
+JVM options of its scripts; its jars come from Maven Central into `~/.cache/replog`. Systems take turns, smallest topics
+first.
 
 Both are loaded by a Python client on one event loop, replog by its own and Kafka by aiokafka, with the same closed
 schedule: acks=all, idempotent, one record a partition at a time, each timed from when it was due, so that nothing is
 left out because the client had to wait. A client costs CPU on the machine that it measures, and each its own amount:
-compare a contender with itself at fewer partitions first.
+compare a system with itself at fewer partitions first.
 
 Every phase ends in time or is told as not within it. Run it with `make bench-partitions`. The most that was run is
 `--only replog --partitions 10000 --limit 290`.
 """
 
-import argparse
 import asyncio
 import logging
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from benchmarks.beside import Figures
-from benchmarks.beside_phases import BesideCell
-from benchmarks.contenders import Contender
-from benchmarks.contenders.kafka import Kafka
-from benchmarks.contenders.replog import Replog
 from benchmarks.measure import precise_loop
 from benchmarks.memory import fill_page_cache
 from benchmarks.partition_phases import Cell
 from benchmarks.partition_table import shown
+from benchmarks.peers.kafka import KafkaPeer
+from benchmarks.peers.peer import CannotRun
+from benchmarks.peers.replog import ReplogPeer
 from benchmarks.report import benchmark_parser, publish
 from replog.rpc.allocator import tune_allocator
-from tests.interop.kafka import NoKafka
 
-CONTENDERS: dict[str, Callable[[Path], Contender]] = {"replog": Replog, "kafka": Kafka}
-
-
-def measure(
-    name: str, homes: str, partitions: int, options: argparse.Namespace, note: Callable[[str], None]
-) -> dict[str, Figures]:
-    """One contender with one number of partitions, each of its clusters in a directory of its own."""
-    phases: dict[str, Figures] = {}
-    for kind in (BesideCell, Cell):
-        home = Path(tempfile.mkdtemp(dir=homes))
-        cell = kind(CONTENDERS[name](home / name), partitions, options.seconds, options.idle, note)
-        with asyncio.Runner(loop_factory=precise_loop) as runner:
-            phases |= runner.run(cell.run(options.limit))
-    return phases
+SYSTEMS = {kind.name: kind for kind in (ReplogPeer, KafkaPeer)}
 
 
 def main() -> int:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--partitions", default="6,100,1000,5000", help="numbers with commas between them")
-    parser.add_argument("--only", choices=CONTENDERS)
+    parser.add_argument("--only", choices=SYSTEMS)
     parser.add_argument("--rounds", type=int, default=1, help="of everything; the table has medians")
     parser.add_argument("--seconds", type=float, default=10.0, help="of load that is timed")
     parser.add_argument("--idle", type=float, default=20.0, help="seconds to look at the CPU of nothing")
@@ -70,12 +53,12 @@ def main() -> int:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it complains of what is done to its brokers
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
     tune_allocator()
-    names = [options.only] if options.only else list(CONTENDERS)
+    names = [options.only] if options.only else list(SYSTEMS)
     counts = [int(count) for count in options.partitions.split(",")]
     report: dict[str, dict[str, list[dict[str, Figures]]]] = {name: {str(c): [] for c in counts} for name in names}
     note = partial(console.print, highlight=False)
     # Removed at the end: ext4 looks for room past every inode that was freed in the last minutes, which made the same
-    # files cost two to five times the CPU after the contender before had been removed.
+    # files cost two to five times the CPU after the cluster before had been removed.
     with tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as homes:
         for number in range(options.rounds):
             for count in counts:
@@ -83,12 +66,14 @@ def main() -> int:
                     note(f"round {number + 1} of {options.rounds}: {name}, {count} partitions")
                     try:
                         fill_page_cache(note)
-                        phases = measure(name, homes, count, options, note)
-                    except NoKafka as error:
-                        note(f"Without Kafka: {error}")
+                        cluster = SYSTEMS[name](Path(tempfile.mkdtemp(dir=homes)) / name)
+                    except CannotRun as error:
+                        note(f"Without {name}: {error}")
                         del report[name]
                         continue
-                    report[name][str(count)].append(phases)
+                    cell = Cell(cluster, count, options.seconds, options.idle, note)
+                    with asyncio.Runner(loop_factory=precise_loop) as runner:
+                        report[name][str(count)].append(runner.run(cell.run(options.limit)))
     publish("partitions", shown(report), {"rounds": report}, options)
     return 0
 

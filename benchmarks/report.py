@@ -37,9 +37,9 @@ def publish(benchmark: str, shown: str, figures: Mapping[str, object], options: 
 
 
 def lines_of(figures: object, indent: str = "") -> str:
-    """As JSON, to four digits that count, with what belongs to one row of a table on one line."""
+    """As JSON, to six digits that count, with what belongs to one row of a table on one line."""
     if isinstance(figures, float):
-        return json.dumps(float(f"{figures:.4g}"))
+        return json.dumps(float(f"{figures:.6g}"))
     if not isinstance(figures, Mapping | list | tuple):
         return json.dumps(figures, ensure_ascii=False)
     deeper = indent + "  "

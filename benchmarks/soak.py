@@ -7,12 +7,11 @@ that of the first by `PER_HOUR` of it for each hour between their middles, and b
 grew by more, a record was lost or came twice, or something broke. That ends it earlier, and so do SIGINT and SIGTERM:
 what there is by then is judged. In less than half an hour caches and arenas are still filling.
 
-Run it with `make soak`. `--shown FILE` runs nothing, and shows the figures that an earlier run wrote with `--json`.
+Run it with `make soak`.
 """
 
 import asyncio
 import contextlib
-import json
 import random
 import signal
 import sys
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.beside import Beside, Figures
 from benchmarks.measure import cpu_seconds
-from benchmarks.report import benchmark_parser, publish, table, write
+from benchmarks.report import benchmark_parser, publish, table
 from benchmarks.soak_clients import CLIENTS, PARTITIONS, QUIET, STEADY
 from replog.client import Admin
 from replog.local_cluster.local_cluster import LocalCluster
@@ -236,15 +235,7 @@ def main() -> int:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=7200.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of kills and clients")
-    parser.add_argument("--shown", type=Path, help="what an earlier run wrote with --json")
     options = parser.parse_args()
-    if options.shown:
-        figures = json.loads(options.shown.read_text())
-        body = f"{shown(figures)}\n\n{figures['environment']}"
-        if options.report:
-            write(options.report, "soak", body)
-        print(body)
-        return 0
     figures = run(options.seconds, options.seed, lambda line: print(line, flush=True))
     publish("soak", shown(figures), figures, options)
     return 1 if faults(figures) else 0

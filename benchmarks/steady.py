@@ -7,13 +7,13 @@ import asyncio
 import sys
 
 from benchmarks.beside import Figures, answer_orders
-from benchmarks.contenders.kafka import producer as kafka_producer
-from benchmarks.contenders.replog import producer as replog_producer
 from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import precise_loop
+from benchmarks.peers.kafka import producer as kafka_producer
+from benchmarks.peers.replog import producer as replog_producer
 
 TOPIC, PARTITIONS, PER_SECOND = "steady", 6, 100
-PRODUCERS = {"replog": replog_producer, "kafka": kafka_producer}
+PRODUCERS = {"replog": replog_producer, "Kafka": kafka_producer}
 
 
 async def send_steadily(name: str, bootstrap: str) -> None:

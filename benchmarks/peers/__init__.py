@@ -2,14 +2,14 @@
 
 | File | What |
 |---|---|
-| `peer.py` | what a system does for a benchmark |
+| `peer.py` | what a system does for a benchmark, and what a cluster of three brokers does besides |
 | `replog.py` `replog_client.py` | ours, and its client in a process of its own |
 | `kafka.py` `kafka_client/` | Apache Kafka 4.1, and its own programs in one warm JVM |
 | `jetstream.py` `jetstream_client/` | NATS JetStream, and its client for Go |
 | `raw.py` | raw sockets: `benchmarks/raw_pipeline.py` |
 | `rows.py` | what is measured, and how |
 | `side_by_side.py` | `make bench`: all of them, in rounds |
-| `table.py` `picture.py` | the medians of the rounds: for a terminal, in a document, as a picture |
+| `table.py` | the medians of the rounds |
 | `ratios.py` | replog beside the others: what is wanted, and what must not drop |
 | `quick.py` | `make bench-quick`: replog and raw sockets, compared with what is stored |
 """

@@ -9,12 +9,11 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from benchmarks.beside import Beside
-from benchmarks.contenders import BROKERS, broker_name
-from benchmarks.peers.peer import CLIENT, PARTITIONS, CannotRun, Settings
+from benchmarks.peers.peer import BROKERS, CLIENT, CannotRun, Ordered, Settings, broker_name
 from replog.local_cluster.ports import HOST, free_port
 
 _SOURCE = Path(__file__).parent / "jetstream_client"
@@ -46,35 +45,38 @@ def build() -> Path:
     return target
 
 
-class JetStreamPeer:
+class JetStreamPeer(Ordered):
     """`benchmarks.peers.peer.Peer`."""
 
     name = "JetStream"
     defaults = Settings()
     warm_up_mb = 100
 
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._servers: dict[str, subprocess.Popen[bytes]] = {}
+
     @contextlib.asynccontextmanager
-    async def running(self, home: Path) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
         programs = await asyncio.to_thread(build)
         ports: list[int] = []
         for _ in range(2 * len(BROKERS)):
             ports.append(free_port(ports))
         addresses, routes = ([f"{HOST}:{port}" for port in ports[start::2]] for start in range(2))
-        self._servers: dict[str, subprocess.Popen[bytes]] = {}
         try:
             for broker, address, route in zip(BROKERS, addresses, routes, strict=True):
                 name = broker_name(broker)
                 configuration = _CONFIGURATION.format(
                     name=name,
                     address=address,
-                    data=home / name / "data",
+                    data=self._home / name / "data",
                     route=route,
                     routes=", ".join(f'"nats://{other}"' for other in routes),
                 )
-                self._servers[name] = _launch(programs / "nats-server", home / name, configuration)
+                self._servers[name] = _launch(programs / "nats-server", self._home / name, configuration)
             servers = ",".join(f"nats://{address}" for address in addresses)
             client = [str(programs / "jetstream-client"), servers]
-            async with Beside.program("JetStream's client", client) as self._client:
+            async with Beside.program("JetStream's client", client) as self.client:
                 yield
         finally:
             for server in self._servers.values():
@@ -85,39 +87,13 @@ class JetStreamPeer:
 
     @property
     def pids(self) -> Mapping[str, int]:
-        return {**{name: server.pid for name, server in self._servers.items()}, CLIENT: self._client.pid}
+        return {**{name: server.pid for name, server in self._servers.items()}, CLIENT: self.client.pid}
 
-    async def create(self, topic: str) -> None:
-        await self._client.order("create", topic=topic, partitions=PARTITIONS)
+    async def make(self, topic: str) -> None:
+        await self.order("create", topic)
 
     async def end(self, topic: str) -> None:
-        await self._client.order("delete", topic=topic, partitions=PARTITIONS)
-
-    async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
-        answer = await self._client.order(
-            "produce", topic=topic, partitions=PARTITIONS, record_bytes=record_bytes, records=records
-        )
-        return float(answer["seconds"])
-
-    async def pace(
-        self, topic: str, record_bytes: int, records: int, per_second: float, warm_up: int, settings: Settings
-    ) -> Sequence[float]:
-        answer = await self._client.order(
-            "pace",
-            topic=topic,
-            partitions=PARTITIONS,
-            record_bytes=record_bytes,
-            records=records,
-            per_second=per_second,
-            warm_up=warm_up,
-        )
-        return [wait / 1e6 for wait in answer["waits_us"]]
-
-    async def consume(self, topic: str, record_bytes: int, records: int) -> float:
-        answer = await self._client.order(
-            "consume", topic=topic, partitions=PARTITIONS, record_bytes=record_bytes, records=records
-        )
-        return float(answer["seconds"])
+        await self.order("delete", topic)
 
 
 def _launch(program: Path, home: Path, configuration: str) -> subprocess.Popen[bytes]:

@@ -20,9 +20,11 @@ class RawPeer:
     defaults = Settings()
     warm_up_mb = 1  # each topic's processes are warmed up by themselves
 
-    @contextlib.asynccontextmanager
-    async def running(self, home: Path) -> AsyncIterator[None]:
+    def __init__(self, home: Path) -> None:
         self._home = home
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
         with contextlib.ExitStack() as self._topic:
             yield
 
@@ -30,7 +32,7 @@ class RawPeer:
     def pids(self) -> Mapping[str, int]:
         return {**self._pipeline.pids, CLIENT: os.getpid()}
 
-    async def create(self, topic: str) -> None:
+    async def make(self, topic: str) -> None:
         """Its own processes and files, and all their buffers used once."""
         directory = self._home / topic
         directory.mkdir(parents=True)

@@ -1,25 +1,50 @@
 """replog: a controller and three brokers with their default settings, and the client of `replog_client.py`.
 
-Twice: all of it over the transport that is the default, and over the other one.
+Twice: all of it over the transport that is the default, and over the other one. What a local cluster has for itself is
+put back.
 """
 
+import asyncio
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Mapping, Sequence
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.beside import Beside
-from benchmarks.contenders import create_in_sync
-from benchmarks.contenders.replog import Replog
-from benchmarks.peers.peer import CLIENT, PARTITIONS, Settings
-from replog.client import Producer
-from replog.rpc.transports import DEFAULT, TRANSPORTS
+from benchmarks.peers.peer import (
+    BROKERS,
+    CONTROLLER,
+    POLL_S,
+    Cluster,
+    DescribedPartition,
+    Send,
+    Settings,
+    broker_name,
+    close_in_time,
+)
+from replog.client import Admin, Producer
+from replog.config import BrokerConfig, ControllerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.local_cluster import LocalCluster
+from replog.local_cluster.processes import (
+    ProcessId,
+    ProcessState,
+    send_signal,
+    spawn,
+    state_of,
+    terminate,
+    wait_until_stopped,
+)
+from replog.rpc.transports import CLIENT_CONFIG, DEFAULT, TRANSPORTS
 
+_LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms", "replica_lag_time_max_ms")
 (_OTHER,) = TRANSPORTS.keys() - {DEFAULT}
 _DEFAULTS = inspect.signature(Producer).parameters
 
 
-class ReplogPeer:
+class ReplogPeer(Cluster):
     """`benchmarks.peers.peer.Peer`."""
 
     name = "replog"
@@ -27,49 +52,103 @@ class ReplogPeer:
     defaults = Settings(_DEFAULTS["batch_size"].default, round(_DEFAULTS["linger_ms"].default))
     warm_up_mb = 100
 
-    @contextlib.asynccontextmanager
-    async def running(self, home: Path) -> AsyncIterator[None]:
-        self._cluster = Replog(home, self.transport)
+    def __init__(self, home: Path, *, secure: bool = False) -> None:
+        """`secure`: with TLS and an authorizer; clients of
+        this process, and those that it starts, have its super user's certificate then."""
+        fields = BrokerConfig.model_fields
+        settings = {name.replace("_", "."): str(fields[name].default) for name in _LOCAL_TO_BROKERS}
+        settings["rpc.transport"] = self.transport
+        self._cluster = LocalCluster(home, len(BROKERS), settings, secure=secure)
+        os.environ[CLIENT_CONFIG] = str(self._cluster.client_config) if secure else ""
+        self._running: dict[str, ProcessId] = {}
+        self._admin: Admin | None = None
+
+    async def start(self) -> None:
+        session_ms = ControllerConfig.model_fields["broker_session_timeout_ms"].default
+        path = self._cluster.directory / "controller" / "controller.properties"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"broker.session.timeout.ms={session_ms}\nrpc.transport={self.transport}\n")
         try:
-            await self._cluster.start()
-            client = ("benchmarks.peers.replog_client", self._cluster.bootstrap, self.transport)
-            async with Beside.running(*client) as self._client:
-                yield
+            await asyncio.to_thread(self._cluster.up)
         finally:
-            await self._cluster.close()
+            with contextlib.suppress(ReplogError):
+                self._running = {m.name: m.process for m in self._cluster.state.members if m.process is not None}
+        self._admin = Admin(self._cluster.bootstrap)
+
+    async def close(self) -> None:
+        if self._admin is not None:
+            await self._admin.close()
+        for process in self._running.values():
+            send_signal(process, signal.SIGKILL)
+        await asyncio.to_thread(wait_until_stopped, list(self._running.values()), 10.0)
 
     @property
-    def pids(self) -> Mapping[str, int]:
-        return {**self._cluster.pids, CLIENT: self._client.pid}
+    def members(self) -> Mapping[str, int]:
+        return {
+            name: process.pid
+            for name, process in self._running.items()
+            if state_of(process) is not ProcessState.STOPPED
+        }
 
-    async def create(self, topic: str) -> None:
-        await create_in_sync(self._cluster, topic, PARTITIONS)
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        state = self._cluster.state
+        return {CONTROLLER: state.controller.address} | {broker.name: broker.address for broker in state.brokers}
 
-    async def end(self, topic: str) -> None:
-        """It stays: its files would be removed a minute after a deletion, while other rows are measured."""
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap
 
-    async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
-        answer = await self._client.order(
-            "produce", topic=topic, record_bytes=record_bytes, records=records, settings=_options(settings)
-        )
-        return float(answer["seconds"])
+    def log(self, name: str) -> str:
+        """What the process wrote so far."""
+        (member,) = (member for member in self._cluster.state.members if member.name == name)
+        return self._cluster.log_file(member).read_text()
 
-    async def pace(
-        self, topic: str, record_bytes: int, records: int, per_second: float, warm_up: int, settings: Settings
-    ) -> Sequence[float]:
-        answer = await self._client.order(
-            "pace",
-            topic=topic,
-            record_bytes=record_bytes,
-            records=records,
-            per_second=per_second,
-            warm_up=warm_up,
-            settings=_options(settings),
-        )
-        return [wait / 1e6 for wait in answer["waits_us"]]
+    def data_directory(self, broker: int) -> Path:
+        return self._cluster.data_directory(broker)
 
-    async def consume(self, topic: str, record_bytes: int, records: int) -> float:
-        return float((await self._client.order("consume", topic=topic, records=records))["seconds"])
+    async def create(self, topic: str, partitions: int) -> None:
+        assert self._admin is not None
+        await self._admin.create_topic(topic, partitions, replication_factor=3)
+
+    async def delete(self, topic: str) -> None:
+        assert self._admin is not None
+        await self._admin.delete_topic(topic)
+
+    async def describe(self, topic: str) -> list[DescribedPartition]:
+        assert self._admin is not None
+        try:
+            described = await self._admin.describe_topic(topic)
+        except ReplogError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            return []
+        return [DescribedPartition(p.leader, p.replicas, frozenset(p.isr)) for p in described.partitions]
+
+    def producer(self) -> contextlib.AbstractAsyncContextManager[Send]:
+        return producer(self.bootstrap)
+
+    def kill(self, broker: int) -> None:
+        send_signal(self._running[broker_name(broker)], signal.SIGKILL)
+
+    async def stop(self, broker: int) -> None:
+        process = self._running[broker_name(broker)]
+        terminate(process)
+        while state_of(process) is not ProcessState.STOPPED:
+            await asyncio.sleep(POLL_S)
+
+    def launch(self, broker: int) -> None:
+        member = self._cluster.state.broker(broker)
+        properties = self._cluster.home(member) / "broker.properties"
+        arguments = ["-m", "replog.cli", "broker", "--config", str(properties)]
+        self._running[member.name] = spawn(arguments, self._cluster.log_file(member))
+
+    def client_command(self) -> Sequence[str]:
+        return [sys.executable, "-m", "benchmarks.peers.replog_client", self.bootstrap, self.transport]
+
+    def options(self, settings: Settings) -> Mapping[str, object]:
+        options = {"batch_size": settings.batch_bytes, "linger_ms": settings.linger_ms}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 class OtherReplogPeer(ReplogPeer):
@@ -77,6 +156,15 @@ class OtherReplogPeer(ReplogPeer):
     transport = _OTHER
 
 
-def _options(settings: Settings) -> dict[str, int]:
-    options = {"batch_size": settings.batch_bytes, "linger_ms": settings.linger_ms}
-    return {name: value for name, value in options.items() if value is not None}
+@contextlib.asynccontextmanager
+async def producer(bootstrap: str) -> AsyncIterator[Send]:
+    """`Cluster.producer`."""
+    producing = await Producer(bootstrap).start()
+
+    async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:
+        return await producing.send(topic, value, partition=partition)
+
+    try:
+        yield send
+    finally:
+        await close_in_time(producing.close)

@@ -12,7 +12,6 @@ from typing import Any
 
 from benchmarks.beside import Figures, answer_orders
 from benchmarks.measure import precise_loop
-from benchmarks.peers.peer import PARTITIONS
 from replog.client import Consumer, Producer
 from replog.client.producing.producer import Delivery
 from replog.rpc.allocator import tune_allocator
@@ -26,7 +25,9 @@ class Client:
         self._bootstrap = bootstrap
         self._transport = transport_named(transport)
 
-    async def produce(self, topic: str, record_bytes: int, records: int, settings: dict[str, Any]) -> Figures:
+    async def produce(
+        self, topic: str, partitions: int, record_bytes: int, records: int, settings: dict[str, Any]
+    ) -> Figures:
         values = [os.urandom(record_bytes)] * max(1, BYTES_AT_ONCE // record_bytes)
         unsettled: deque[Delivery] = deque()  # the first of each batch
         async with Producer(self._bootstrap, transport=self._transport, **settings) as producer:
@@ -43,7 +44,14 @@ class Client:
         return {"seconds": seconds}
 
     async def pace(
-        self, topic: str, record_bytes: int, records: int, per_second: float, warm_up: int, settings: dict[str, Any]
+        self,
+        topic: str,
+        partitions: int,
+        record_bytes: int,
+        records: int,
+        per_second: float,
+        warm_up: int,
+        settings: dict[str, Any],
     ) -> Figures:
         value = os.urandom(record_bytes)
         waits_us = [0] * records
@@ -62,7 +70,7 @@ class Client:
             await (await producer.send(topic, value, partition=0))  # it knows the topic
             first = time.perf_counter()
             for number in range(records):
-                due, partition = first + number / per_second, number % PARTITIONS
+                due, partition = first + number / per_second, number % partitions
                 if (wait := due - time.perf_counter()) > 0:
                     await asyncio.sleep(wait)
                 delivery = await producer.send(topic, value, partition=partition)
@@ -72,10 +80,10 @@ class Client:
                 batches[partition].append((number, due))
         return {"waits_us": waits_us[warm_up:]}
 
-    async def consume(self, topic: str, records: int) -> Figures:
+    async def consume(self, topic: str, partitions: int, record_bytes: int, records: int) -> Figures:
         async with Consumer(self._bootstrap, transport=self._transport, auto_offset_reset="earliest") as consumer:
             started = time.perf_counter()
-            consumer.assign([(topic, partition) for partition in range(PARTITIONS)])
+            consumer.assign([(topic, partition) for partition in range(partitions)])
             left = records
             while left > 0:
                 taken = await consumer.fetch(timeout_s=10)

@@ -28,7 +28,6 @@ from benchmarks.memory import fill_page_cache
 from benchmarks.peers.jetstream import JetStreamPeer
 from benchmarks.peers.kafka import KafkaPeer
 from benchmarks.peers.peer import CannotRun, Peer
-from benchmarks.peers.picture import picture
 from benchmarks.peers.ratios import judged
 from benchmarks.peers.raw import RawPeer
 from benchmarks.peers.replog import OtherReplogPeer, ReplogPeer
@@ -63,9 +62,7 @@ TURN_S = 900.0
 _WARM_UP_PACED = 1000  # records, within a second
 
 
-async def turn(
-    peer: Peer, rows: Sequence[Row], home: Path, seconds: float, note: Callable[[str], None]
-) -> dict[str, Figures]:
+async def turn(peer: Peer, rows: Sequence[Row], seconds: float, note: Callable[[str], None]) -> dict[str, Figures]:
     """The figures of the system's rows, by their keys. Raises CannotRun, or TimeoutError after `TURN_S`."""
     measured: dict[Row, Figures] = {}
 
@@ -73,12 +70,12 @@ async def turn(
         if seconds >= 1:  # less takes too little memory
             await asyncio.to_thread(fill_page_cache, note)
 
-    async with asyncio.timeout(TURN_S), peer.running(home):
+    async with asyncio.timeout(TURN_S), peer.running():
         await fill()
         await _warm_up(peer, consuming=CONSUMED in rows)
         for row in dict.fromkeys(resolved(row, peer.defaults) for row in rows):
             topic = f"row-{len(measured)}"
-            await peer.create(topic)
+            await peer.make(topic)
             await fill()
             measured[row] = await row.run(peer, topic, seconds)
             await peer.end(topic)
@@ -89,7 +86,7 @@ async def turn(
 
 async def _warm_up(peer: Peer, *, consuming: bool) -> None:
     records = round(peer.warm_up_mb * 1e6 / KIB)
-    await peer.create("warm-up")
+    await peer.make("warm-up")
     await peer.produce("warm-up", KIB, records, LARGE)
     if consuming:
         await peer.consume("warm-up", KIB, records)
@@ -115,7 +112,7 @@ def rounds_of(
                 asyncio.Runner(loop_factory=precise_loop) as runner,
             ):
                 try:
-                    figures = runner.run(turn(kind(), peers[kind], Path(home) / "data", seconds, note))
+                    figures = runner.run(turn(kind(Path(home) / "data"), peers[kind], seconds, note))
                 except CannotRun as error:
                     wrong.append(f"Without {kind.name}: {error}")
                     del report[kind.name]
@@ -134,15 +131,12 @@ def main() -> int:
     parser.add_argument("--only", choices=names, action="append", help="may be given more than once")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8.0, help="about as long takes each row")
-    parser.add_argument("--picture", type=Path, help="an SVG file")
     options = parser.parse_args()
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it complains while Kafka starts
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
     peers = {kind: rows for kind, rows in PEERS.items() if not options.only or kind.name in options.only}
     note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
     report, wrong = rounds_of(peers, options.rounds, options.seconds, note)
-    if options.picture:
-        options.picture.write_text(picture(report))
     told = "\n\n".join([shown(report), judged(report), *wrong])
     publish("peers.side_by_side", told, {"rounds": report, "wrong": wrong, "seconds": options.seconds}, options)
     return 0

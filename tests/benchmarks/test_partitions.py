@@ -68,7 +68,7 @@ def test_what_failed_is_counted_and_not_timed():
 
 def test_the_table_has_medians_and_says_what_did_not_finish():
     rounds = [finished(1.0), finished(9.0), finished(2.0)]
-    text = shown({"replog": {"6": rounds, "5000": [finished(1.0), UNFINISHED]}, "kafka": {"6": [finished(4.0)]}})
+    text = shown({"replog": {"6": rounds, "5000": [finished(1.0), UNFINISHED]}, "Kafka": {"6": [finished(4.0)]}})
     assert row(text, "") == ["replog, 6", "replog, 5,000", "Kafka, 6"]
     assert row(text, "created on every disk, s") == ["2.00", "not within 60 s", "4.00"]
     assert row(text, "p99, ms") == ["–", "–", "–"]
@@ -87,7 +87,7 @@ def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path
 
 
 @pytest.mark.processes
-def test_a_topic_lives_its_whole_life_and_another_one_beside_a_producer(run_benchmark):
+def test_a_topic_lives_its_whole_life_beside_a_producer(run_benchmark):
     options = ("--only", "replog", "--partitions", 6, "--seconds", 1, "--idle", 1, "--limit", 600)
     report, told = run_benchmark("partitions", *options, timeout_s=700)
     (phases,) = report["rounds"]["replog"]["6"]
@@ -99,6 +99,6 @@ def test_a_topic_lives_its_whole_life_and_another_one_beside_a_producer(run_benc
     assert 0 <= load["moved"] <= 6, told
     assert load["broker_mib"] > 20, told
     assert phases["fail_over"]["led_wait_s"] > 0, told
-    for phase in ("quiet", "made", "written", "deleted", "removed"):
+    for phase in ("quiet", "create", "delete", "removed"):
         assert 0 < phases[phase]["steady_p50_ms"] <= phases[phase]["steady_p99_ms"], told
     assert "not" not in "".join(row(told, "deleted on every disk, s")), told

@@ -1,20 +1,17 @@
 """The benchmark beside other systems: what their programs print, what is compared, and each of them run small."""
 
 import json
-import xml.etree.ElementTree as ET
-from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from benchmarks.peers.kafka import KafkaPeer, consumed, produced
 from benchmarks.peers.peer import CLIENT, CannotRun, Settings
-from benchmarks.peers.picture import picture
 from benchmarks.peers.ratios import Medians, dropped, guarded, judged
 from benchmarks.peers.raw import RawPeer
 from benchmarks.peers.rows import BULK, DEFAULTS, KIB, LARGE, PROMPT, SMALL, Pace, Produce, resolved
 from benchmarks.peers.side_by_side import PEERS, rounds_of, turn
-from benchmarks.peers.table import LINES, Rounds, cell, shown
+from benchmarks.peers.table import Rounds, cell, shown
 
 PRODUCER_PRINTS = """\
 Reading payloads from: /tmp/1024-bytes
@@ -112,26 +109,17 @@ def test_a_ratio_may_drop_by_less_than_a_fifth():
     assert dropped(guarded(report(ours=79.0)), stored) == [next(iter(stored))]
 
 
-def test_the_picture_has_a_panel_for_each_line():
-    drawing = ET.fromstring(picture(report()))
-    svg = "{http://www.w3.org/2000/svg}"
-    assert len(drawing.findall(f"{svg}g")) == len(LINES)
-    cells = [cell for line in shown(report()).splitlines()[2:] for cell in line.split("|")[2:-1]]
-    background = 1
-    assert len(drawing.findall(f".//{svg}rect")) == background + sum(cell.strip() != "–" for cell in cells)
-
-
 class _Absent(RawPeer):
     name = "absent"
 
-    def running(self, home: Path) -> NoReturn:
+    def running(self) -> NoReturn:
         raise CannotRun("install it")
 
 
 class _Broken(RawPeer):
     name = "broken"
 
-    def running(self, home: Path) -> NoReturn:
+    def running(self) -> NoReturn:
         raise OSError("no disk")
 
 
@@ -150,7 +138,7 @@ async def test_a_system_does_the_work_of_its_rows(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(kind, "warm_up_mb", 1)
     told: list[str] = []
     try:
-        figures = await turn(kind(), PEERS[kind], tmp_path, seconds=0.05, note=told.append)
+        figures = await turn(kind(tmp_path), PEERS[kind], seconds=0.05, note=told.append)
     except CannotRun as error:
         pytest.skip(str(error))
     assert set(figures) == {row.key for row in PEERS[kind]}
