@@ -100,6 +100,9 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "Latency":
+        """Raises ValueError without any."""
+        if not seconds:
+            raise ValueError("no record was acknowledged in that time")
         ordered = sorted(value * 1000 for value in seconds)
         return cls(len(ordered), quantile(ordered, 0.5), quantile(ordered, 0.99), ordered[-1])
 

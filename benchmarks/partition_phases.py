@@ -94,7 +94,7 @@ class Cell:
                 figures = await body()
         except TimeoutError:
             figures = {"not_within_s": round(time.perf_counter() - started)}
-        except (ReplogError, KafkaError, OSError, ExceptionGroup) as error:
+        except (ReplogError, KafkaError, OSError, ValueError, ExceptionGroup) as error:
             figures = {"failed": f"{error!r}"[:500]}
         self.figures[name] = figures
         summary = ", ".join(

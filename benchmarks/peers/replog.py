@@ -53,8 +53,8 @@ class ReplogPeer(Cluster):
     warm_up_mb = 100
 
     def __init__(self, home: Path, *, secure: bool = False) -> None:
-        """`secure`: with TLS and an authorizer; clients of
-        this process, and those that it starts, have its super user's certificate then."""
+        """`secure`: with TLS and an authorizer; clients of this process, and those that it starts, have its super
+        user's certificate then."""
         fields = BrokerConfig.model_fields
         settings = {name.replace("_", "."): str(fields[name].default) for name in _LOCAL_TO_BROKERS}
         settings["rpc.transport"] = self.transport

@@ -1,6 +1,8 @@
 import os
 import time
 
+import pytest
+
 from benchmarks.measure import CpuMeter, Latency, Throughput, environment, quantile
 
 
@@ -13,6 +15,8 @@ def test_a_quantile_is_a_value_that_enough_do_not_exceed():
 
 def test_latencies_are_in_milliseconds():
     assert Latency.of([0.003, 0.001, 0.002]) == Latency(records=3, p50_ms=2.0, p99_ms=3.0, max_ms=3.0)
+    with pytest.raises(ValueError, match="no record was acknowledged in that time"):
+        Latency.of([])
 
 
 def test_rates_are_in_decimal_megabytes():

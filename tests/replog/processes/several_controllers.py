@@ -10,7 +10,7 @@ import time
 from contextlib import AsyncExitStack, suppress
 
 from replog.client import Admin, Consumer, Producer
-from replog.errors import ReplogError
+from replog.errors import ReplogError, RetriableError
 from replog.local_cluster.ports import free_port
 from replog.rpc import methods
 from replog.rpc.http2.transport import H2Transport
@@ -21,7 +21,7 @@ from tests.replog.server.controller.etcds import Etcds
 
 LEASE_S = 3
 SESSION_S = 9
-START_S = 60
+START_S = 120  # on a busy machine
 TOPIC = "t"
 
 
@@ -61,7 +61,10 @@ class Process:
 
 async def all_serve(admin, brokers):
     async with asyncio.timeout(START_S):
-        while sum(not broker.fenced for broker in (await admin.describe_cluster()).brokers) < brokers:
+        while True:
+            with suppress(RetriableError):  # no broker answers yet
+                if sum(not broker.fenced for broker in (await admin.describe_cluster()).brokers) >= brokers:
+                    return
             await asyncio.sleep(0.1)
 
 
