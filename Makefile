@@ -28,8 +28,8 @@ test: $(SETUP_DONE)  ## Every test: unit tests first, then real processes, then 
 test-unit: $(SETUP_DONE)  ## The tests that need neither processes nor Spark
 	$(PYTEST) -n 2 --dist worksteal -m "not processes and not spark"
 
-test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controllers
-	$(PYTEST) -n 2 --dist loadfile -m "processes and not spark"
+test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controllers, more at once than there are cores: they wait for much
+	$(PYTEST) -n 4 --dist loadfile -m "processes and not spark"
 
 test-secure: $(SETUP_DONE)  ## The same with TLS and an authorizer on every local cluster, except those about plaintext
 	REPLOG_TEST_SECURE=1 $(PYTEST) -n 2 --dist loadfile -m "processes and not spark and not plaintext" tests/replog --ignore=tests/replog/simulator
