@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tests.docs.tree import PACKAGES, ROOT
+from tests.docs.tree import PACKAGES, ROOT, syntax_tree
 
 DOCUMENTED = {"_", "_replace", "_asdict", "_make", "_fields", "_name_", "_value_"}  # named tuples' and enums'
 FOREIGN = {  # CPython's and PySpark's, which offer no other way
@@ -41,7 +41,7 @@ def _used(tree: ast.AST) -> Iterator[tuple[int, str, bool]]:
 
 def test_nobody_uses_the_privates_of_another_package():
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if "v1" not in path.parts]
-    trees = {path: ast.parse(path.read_text()) for path in files}
+    trees = {path: syntax_tree(path) for path in files}
     of_file = {path: set(_defined(tree)) for path, tree in trees.items()}
     of_folder = defaultdict(set)
     for path, names in of_file.items():

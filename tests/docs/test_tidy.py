@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.docs.tree import DOCUMENTS, PACKAGES, ROOT, text_files
+from tests.docs.tree import DOCUMENTS, PACKAGES, ROOT, syntax_tree, text_files
 
 # What only its authors ever had. In halves, so that this file does not name it either.
 FOREIGN = ("../" + "shared", "/work" + "/", "DES" + "IGN")
@@ -28,9 +28,9 @@ def test_a_local_says_what_it_is():
     """`found` does not. Fields of that name do: the class says of what."""
     nameless = [
         f"{path}:{node.lineno}"
-        for path, text in text_files(".py")
+        for path, _ in text_files(".py")
         if path.partition("/")[0] in PACKAGES
-        for function in ast.walk(ast.parse(text))
+        for function in ast.walk(syntax_tree(ROOT / path))
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.Name) and node.id == "found" and isinstance(node.ctx, ast.Store)

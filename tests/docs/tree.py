@@ -1,7 +1,10 @@
 """The project's own files, for tests that read them."""
 
+import ast
+import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,15 +26,28 @@ _CASE = re.compile(r"\b(?:[A-Z]-)?W-[A-Z]\d+\b")
 
 def text_files(*suffixes: str) -> Iterator[tuple[str, str]]:
     """Path from the root, and content, of every file that people wrote; no hidden, generated ones or pictures."""
-    for path in sorted(ROOT.rglob("*")):
-        parts = path.relative_to(ROOT).parts
-        if any(part.startswith(".") or part in _NOT_OURS or part.endswith(".egg-info") for part in parts):
-            continue
-        if not path.is_file() or GENERATED in path.parents or path.suffix in _PICTURES:
-            continue
-        if suffixes and path.suffix not in suffixes:
-            continue
-        yield "/".join(parts), path.read_text(encoding="utf-8")
+    return ((path, text) for path, text in _text_files() if not suffixes or path.endswith(suffixes))
+
+
+@cache
+def _text_files() -> list[tuple[str, str]]:
+    files = []
+    for directory, folders, names in os.walk(ROOT):
+        folders[:] = filter(_is_ours, folders)  # what is in the others is never looked at: there are very many
+        for path in (Path(directory, name) for name in filter(_is_ours, names)):
+            if path.is_file() and GENERATED not in path.parents and path.suffix not in _PICTURES:
+                files.append(("/".join(path.relative_to(ROOT).parts), path.read_text(encoding="utf-8")))
+    return sorted(files)
+
+
+@cache
+def syntax_tree(path: Path) -> ast.Module:
+    """Of a Python file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _is_ours(name: str) -> bool:
+    return not (name.startswith(".") or name in _NOT_OURS or name.endswith(".egg-info"))
 
 
 def registered_rules() -> list[str]:
