@@ -5,7 +5,7 @@ then given to `apply`.
 """
 
 import base64
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 
 from replog.acl import Acl, AclFilter
@@ -320,7 +320,8 @@ class ClusterState:
         return alter_partition(self.image, self._rules, self._registered(sender), proposals, resign)
 
     def create_topic(self, request: topics.NewTopic) -> Decision[topics.CreatedTopic]:
-        """CT-18, CT-20. Raises as `topics.create_topic`."""
+        """CT-18, CT-20. Raises as `topics.create_topic`, and UNSUPPORTED_VERSION."""
+        self._check_known(request.configs)
         return topics.create_topic(self.image, self._config, request, self._chance)
 
     def create_partitions(self, request: topics.NewPartitions) -> Decision[int]:
@@ -332,8 +333,18 @@ class ClusterState:
         return topics.delete_topic(self.image, name, topic_id)
 
     def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
-        """Raises as `configs.alter_topic_configs`."""
+        """Raises as `configs.alter_topic_configs`, and UNSUPPORTED_VERSION."""
+        self._check_known(change.set)
         return configs.alter_topic_configs(self.image, self._rules, name, change)
+
+    def _check_known(self, settings: Mapping[str, str]) -> None:
+        """At a setting that it does not know a broker of 0.1.0 stops, and does not start again."""
+        new, old = sorted(configs.SINCE_0_1_0 & settings.keys()), self.evidence.mute(self.image)
+        if new and old:
+            raise ReplogError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{new[0]}: broker {old[0]} runs release 0.1.0, which stops at a setting that is new; upgrade it first",
+            )
 
     def alter_broker_configs(self, broker_id: int, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
         """Raises as `configs.alter_broker_configs`."""

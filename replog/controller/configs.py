@@ -32,6 +32,7 @@ MAX_QUOTAS = 1000  # users with one of their own, at any time
 MAX_CONFIG_LENGTH = 256  # characters of one name or value,
 THROTTLED_REPLICAS = ".throttled.replicas"  # except lists of replicas
 MAX_ALL_LENGTH = 16 << 20  # characters of all topics' settings together: one answer has them all
+SINCE_0_1_0 = {"message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "unclean.recovery.strategy"}
 LONG = 2048  # characters of one topic's settings; only with such lists there are more
 
 

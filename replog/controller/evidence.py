@@ -97,6 +97,10 @@ class Evidence:
                     vacancy = self._vacancies[tp] = _Vacancy(topic_id, leader_epoch, now_ms)
                 vacancy.said[broker.broker_id] = _Said(broker.broker_epoch, log_end)
 
+    def mute(self, image: MetadataImage) -> list[int]:
+        """The brokers that say nothing of their logs: they run release 0.1.0."""
+        return sorted(self._mute & image.brokers.keys())
+
     def answers(self, image: MetadataImage, tp: TopicPartition) -> Answers:
         """Of a partition that has no leader."""
         state, vacancy = image.partitions[tp], self._vacancies.get(tp)

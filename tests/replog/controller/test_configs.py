@@ -303,3 +303,21 @@ def test_users_with_quotas_are_bounded(three, refused, monkeypatch):
 def test_ct_30_which_recovery_a_topic_has(topic, cluster, strategy):
     """CT-31."""
     assert recovery_strategy(topic, Strategy(cluster)) is Strategy(strategy)
+
+
+def test_no_broker_of_release_0_1_0_gets_a_setting_that_it_does_not_know(three, refused):
+    """It would stop, and not start again. It tells itself by saying nothing of its logs."""
+    three.log_ends[12] = None
+    three.heartbeat(12)
+    for name in ("unclean_recovery_strategy", "message_timestamp_before_max_ms", "message_timestamp_after_max_ms"):
+        value = "NONE" if name.startswith("unclean") else "5"
+        with refused(ErrorCode.UNSUPPORTED_VERSION, name.replace("_", "."), "broker 12", "upgrade it first"):
+            alter(three, **{name: value})
+        with refused(ErrorCode.UNSUPPORTED_VERSION):
+            three.create("u", configs={name.replace("_", "."): value})
+    alter(three, retention_ms="5")
+    three.expire(12)
+    del three.log_ends[12]
+    three.come_back(12, clean=True)
+    alter(three, unclean_recovery_strategy="NONE")
+    assert {*configs.SINCE_0_1_0} <= {field.alias for field in TopicConfig.model_fields.values()}
