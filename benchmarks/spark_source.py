@@ -28,6 +28,7 @@ from replog.local_cluster.local_cluster import LocalCluster
 from replog.log.formats.batch import HEADER, HEADER_SIZE, parse_header
 from replog.rpc.allocator import tune_allocator
 from spark_jobs.java import find_java_home, shim_java_home
+from spark_jobs.records.bad_records import BadRecords
 from spark_jobs.records.decoding import arrow_batches, checked_batches
 
 RECORD_BYTES = 100
@@ -44,7 +45,7 @@ def fetch_answer(sizes: Sequence[int]) -> bytes:
 
 
 def to_arrow(answer: bytes) -> None:
-    for _ in arrow_batches(checked_batches(answer, "t", 0, 0), 2**62, headers=False):
+    for _ in arrow_batches(checked_batches(answer, "t", 0, 0), 2**62, BadRecords("t-0", fail=True), headers=False):
         pass
 
 

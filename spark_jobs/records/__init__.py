@@ -13,7 +13,7 @@
 | what a task fetches | `task.py` |
 | the event loop of the clients | `loop.py` |
 | fetched batches as Arrow batches | `decoding.py`, `columns.py` |
-| lost records | `data_loss.py` |
+| lost records; records that cannot be shown | `data_loss.py`, `bad_records.py` |
 | the sink | `writer.py` |
 """
 

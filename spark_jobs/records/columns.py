@@ -1,13 +1,15 @@
 """Records sections as Arrow columns: once it is known where records start, all else is done for all of them at once."""
 
+from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from replog.log.errors import InvalidRecord
-from replog.log.formats.batch import LOG_APPEND_TIME, BatchHeader
+from replog.log.formats.batch import LEAST_RECORD_BYTES, LOG_APPEND_TIME, BatchHeader
 from replog.log.formats.records import MAX_HEADERS
 from replog.log.offsets import Buffer
 from spark_jobs.records.schema import arrow_schema
@@ -16,11 +18,22 @@ Longs = np.ndarray[Any, np.dtype[np.int64]]
 Octets = np.ndarray[Any, np.dtype[np.uint8]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-MAX_TIMESTAMP_MS = (2**63 - 1) // 1000  # Spark counts microseconds
+_MAX_LONG = 2**63 - 1
 _MAX_VARINT_BYTES = 10
 _MAX_SIZE_BYTES = 5  # of a record's length
 _SHORT_RUN = 32  # records of one size in a row, from which on it is quicker to look for them than to go one by one
 _LONG_RUN = 1024  # and how far to look: in vain, where sizes change that often
+_FEW = 64  # records, in each of which it is quicker to go from one header to the next; one may have a million
+_NO_KEY = "the key of a header"
+
+
+class Section(NamedTuple):
+    """Records of one batch, uncompressed."""
+
+    header: BatchHeader
+    data: Buffer
+    records: int
+    before: int = 0  # so many records of the batch come before them
 
 
 class Field(NamedTuple):
@@ -31,77 +44,151 @@ class Field(NamedTuple):
     nulls: Mask
 
 
+class Bad(NamedTuple):
+    """Records that do not decode: their producer made them so."""
+
+    first: int
+    last: int  # offset
+    reason: str
+
+
 class Columns(NamedTuple):
+    """The records that decode, and those that do not."""
+
     offset: Longs
-    timestamp: Longs  # ms
+    timestamp: Longs  # ms; the greatest there is, where it is greater
     timestamp_type: Longs
     key: pa.BinaryArray
     value: pa.BinaryArray
     headers: pa.ListArray | None
+    bad: list[Bad]
 
 
-def decode_columns(batches: list[tuple[BatchHeader, Buffer]], *, headers: bool) -> Columns:
-    """Every record of the batches, whose records sections are uncompressed. Raises InvalidRecord (RB-3, RB-4)."""
-    data = b"".join(section for _, section in batches)
-    counts = [header.records_count for header, _ in batches]
+def decode_columns(sections: Iterable[Section], *, headers: bool) -> Columns:
+    """What is wrong with a record takes out that record; with their sizes, all that its section has (RB-3, RB-4)."""
+    data, whole, starts, ends, bad = _framed(list(sections))
+    counts = [section.records for section in whole]
 
     def of_batch(values: Iterable[int]) -> Longs:
         return np.repeat(np.fromiter(values, np.int64, len(counts)), counts)
 
-    edges = _edges(data, counts, [len(section) for _, section in batches])
-    ends = edges[1:]
-    records = _Cursor(data, edges[:-1], ends)
+    faults = _Faults(len(ends))
+    records = _Cursor(data, starts, ends, faults)
     sizes = records.varint()
-    _require(sizes == ends - records.at, "the sign of a record's size")
-    records.at += 1  # attributes: unused
-    timestamp = of_batch(header.base_timestamp for header, _ in batches) + records.varint()
-    delta = records.varint()
-    _require((delta >= 0) & (delta <= of_batch(header.last_offset_delta for header, _ in batches)), "an offset")
-    offset = of_batch(header.base_offset for header, _ in batches) + delta
-    _require(np.diff(offset) > 0, "the order of offsets")
+    faults.unless(sizes == ends - records.at, "the sign of its size")
+    records.at = records.at + 1  # attributes: unused
+    base, delta = of_batch(section.header.base_timestamp for section in whole), records.varint()
+    timestamp = base + delta
+    timestamp[(base ^ timestamp) & (delta ^ timestamp) < 0] = _MAX_LONG  # more than 64 bits
+    delta, base = records.varint(), of_batch(section.header.base_offset for section in whole)
+    within = (delta >= 0) & (delta <= of_batch(section.header.last_offset_delta for section in whole))
+    faults.unless(within, "its offset")
+    offset = np.where(within, base + delta, base)
+    greatest = np.maximum.accumulate(offset)
+    faults.unless(np.append(True, offset[1:] > greatest[:-1])[: len(offset)], "the order of its offset")
     key, value = records.nullable(), records.nullable()
     header_counts = records.varint()
-    _require((header_counts >= 0) & (header_counts <= MAX_HEADERS), "the number of headers")
-    header_column = _headers(data, records, header_counts) if headers else None
-    _require((records.at == ends) | (not headers and header_counts > 0), "the size of a record")
-    by_leader = of_batch((header.attributes & LOG_APPEND_TIME) // LOG_APPEND_TIME for header, _ in batches)
-    timestamp = np.where(by_leader, of_batch(header.max_timestamp for header, _ in batches), timestamp)
-    _require((timestamp >= -MAX_TIMESTAMP_MS) & (timestamp <= MAX_TIMESTAMP_MS), "a timestamp, which Spark cannot hold")
-    return Columns(offset, timestamp, by_leader, _binary(data, key), _binary(data, value), header_column)
+    faults.unless((header_counts >= 0) & (header_counts <= MAX_HEADERS), "the number of its headers")
+    header_column = _headers(data, records, np.where(faults.why, 0, header_counts)) if headers else None
+    faults.unless((records.at == ends) | (not headers and header_counts > 0), "its size")
+    by_leader = of_batch((section.header.attributes & LOG_APPEND_TIME) // LOG_APPEND_TIME for section in whole)
+    timestamp = np.where(by_leader, of_batch(section.header.max_timestamp for section in whole), timestamp)
+    sound = faults.why == 0
+    if not sound.all():
+        place = base + np.arange(len(ends)) - np.repeat(np.cumsum([0, *counts[:-1]]), counts)
+        place += of_batch(section.before for section in whole)
+        place = np.where(within, offset, place)
+        wrong = np.flatnonzero(~sound)
+        named = zip(place[wrong].tolist(), faults.why[wrong].tolist(), strict=True)
+        bad += [Bad(at, at, f"{faults.reasons[why]} is wrong") for at, why in named]
+        offset, timestamp, by_leader = offset[sound], timestamp[sound], by_leader[sound]
+        key, value = (Field(*(part[sound] for part in field)) for field in (key, value))
+        header_column = None if header_column is None else header_column.filter(pa.array(sound))
+    return Columns(offset, timestamp, by_leader, _binary(data, key), _binary(data, value), header_column, bad)
 
 
-def _require(holds: Mask, what: str) -> None:
-    if not holds.all():
-        raise InvalidRecord(f"{what} is wrong in {np.count_nonzero(~holds)} of {len(holds)} records")
+class _Faults:
+    """Which records cannot be read, and why: the first reason of each that was found."""
+
+    def __init__(self, count: int) -> None:
+        self.why: Longs = np.zeros(count, np.int64)  # 0: nothing is wrong
+        self.reasons = [""]
+
+    def unless(self, holds: Mask, reason: str, rows: Longs | None = None) -> None:
+        """`rows`: which records' `holds` are; of all, unless told otherwise."""
+        if not holds.all():
+            wrong = np.flatnonzero(~holds) if rows is None else rows[~holds]
+            self.why[wrong[self.why[wrong] == 0]] = len(self.reasons)
+            self.reasons.append(reason)
 
 
-def _edges(data: bytes, counts: list[int], sizes: list[int]) -> Longs:
-    """Where each record starts, and the last one ends.
+def split(section: Section, size: int) -> Iterator[Section]:
+    """Sections of at most `size` bytes each, or of one record."""
+    header, data, count, _ = section
+    if len(data) <= size:
+        yield section
+        return
+    start = end = first = number = 0
+    with suppress(IndexError, InvalidRecord):  # what cannot be followed stays together, and is found when it is decoded
+        for number, after in enumerate(_walk(bytes(data), 0, count)):
+            if after - start > size and number > first:
+                yield Section(header, data[start:end], number - first, first)
+                start, first = end, number
+            end = after
+    yield Section(header, data[start:], count - first, first)
+
+
+def _framed(sections: list[Section]) -> tuple[bytes, list[Section], Longs, Longs, list[Bad]]:
+    """The sections' bytes; those sections that their records fill, and where each of these records starts and ends."""
+    data = b"".join(section.data for section in sections)
+    octets = np.frombuffer(data, np.uint8)
+    whole: list[Section] = []
+    firsts: list[int] = []
+    pieces: list[Longs] = [np.zeros(0, np.int64)]
+    bad: list[Bad] = []
+    end = 0
+    for section in sections:
+        start, end = end, end + len(section.data)
+        try:
+            pieces += _ends(data, octets[:end], start, section.records)
+        except InvalidRecord as error:
+            header = section.header
+            bad.append(Bad(header.base_offset + section.before, header.last_offset, error.message))
+        else:
+            if section.records:
+                whole.append(section)
+                firsts.append(start)
+    ends = np.concatenate(pieces)
+    starts = np.roll(ends, 1)
+    starts[np.cumsum([0, *(section.records for section in whole)])[:-1]] = firsts
+    return data, whole, starts, ends, bad
+
+
+def _ends(data: bytes, octets: Octets, position: int, count: int) -> list[Longs]:
+    """Where each of `count` records ends, of which the first is at `position` and the last ends where `octets` do.
 
     Only a record's size tells where the next one starts: this has to go from one to the next, but where many in a row
-    have the same size.
+    have the same size. Raises InvalidRecord.
     """
-    octets = np.frombuffer(data, np.uint8)
-    edges = [np.zeros(1, np.int64)]
-    position = batch_end = 0
-    for count, size in zip(counts, sizes, strict=True):
-        batch_end += size
-        left = count
-        try:
-            while left >= _SHORT_RUN:
-                ends = _run(data, octets[:batch_end], position)[:left]
-                if len(ends) < _SHORT_RUN:
-                    break
-                edges.append(ends)
-                position, left = int(ends[-1]), left - len(ends)
-            if left:
-                edges.append(np.fromiter(_walk(data, position, left), np.int64))
-                position = int(edges[-1][-1])
-        except IndexError:
-            position = batch_end + 1
-        if position != batch_end:
-            raise InvalidRecord(f"{count} records do not fill the {size} bytes of their batch")
-    return np.concatenate(edges)
+    start, left = position, count
+    ends: list[Longs] = []
+    try:
+        while left >= _SHORT_RUN:
+            run = _run(data, octets, position)[:left]
+            if len(run) < _SHORT_RUN:
+                break
+            ends.append(run)
+            position, left = int(run[-1]), left - len(run)
+        if left * LEAST_RECORD_BYTES > len(octets) - position:
+            raise IndexError
+        if left:
+            ends.append(np.fromiter(_walk(data, position, left), np.int64))
+            position = int(ends[-1][-1])
+    except IndexError:
+        position = len(octets) + 1
+    if position != len(octets):
+        raise InvalidRecord(f"{count} records do not fill the {len(octets) - start} bytes of their batch")
+    return ends
 
 
 def _run(data: bytes, octets: Octets, start: int) -> Longs:
@@ -143,12 +230,15 @@ def _size(data: bytes, position: int) -> tuple[int, int]:
 
 
 class _Cursor:
-    """A place in each of many records, moved in all of them at once; it never leaves them."""
+    """A place in each of many records, moved in all of them at once. It goes on in those that are wrong, reading what
+    is there, and takes nothing from outside of them."""
 
-    def __init__(self, data: bytes, at: Longs, ends: Longs) -> None:
+    def __init__(self, data: bytes, at: Longs, ends: Longs, faults: _Faults, rows: Longs | None = None) -> None:
         self._data = np.frombuffer(data or b"\0", np.uint8)
+        self._rows = rows
         self.at = at
         self.ends = ends
+        self.faults = faults
 
     def varint(self) -> Longs:
         """A zigzag varint of at most 10 bytes (2.2)."""
@@ -163,20 +253,24 @@ class _Cursor:
             value |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
             self.at = self.at + more
             more = byte >= 0x80
-        _require(~more & (self.at <= self.ends), "a varint")
+        self.require(~more & (self.at <= self.ends), "a varint")
         return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
 
     def nullable(self) -> Field:
         """A length, -1 for null, and so many bytes."""
         sizes = self.varint()
-        _require((sizes >= -1) & (sizes <= self.ends - self.at), "the size of a field")
+        fits = (sizes >= -1) & (sizes <= self.ends - self.at)
+        self.require(fits, "the size of a field")
         starts = self.at
-        self.at = starts + np.maximum(sizes, 0)
+        self.at = starts + np.where(fits, np.maximum(sizes, 0), 0)
         return Field(starts, self.at, sizes < 0)
+
+    def require(self, holds: Mask, what: str) -> None:
+        self.faults.unless(holds, what, self._rows)
 
     def of(self, rows: Longs) -> "_Cursor":
         """The same places in these records alone."""
-        part = _Cursor(b"", self.at[rows], self.ends[rows])
+        part = _Cursor(b"", self.at[rows], self.ends[rows], self.faults, rows)
         part._data = self._data
         return part
 
@@ -198,27 +292,75 @@ def _headers(data: bytes, records: _Cursor, counts: Longs) -> pa.ListArray:
     rows: list[Longs] = []
     keys: list[Field] = []
     values: list[Field] = []
+    faults = records.faults
     turn, having = 0, np.flatnonzero(counts)
-    while len(having):
+    while len(having) > _FEW:
         part = records.of(having)
         keys.append(part.nullable())
+        part.require(~keys[-1].nulls, _NO_KEY)
         values.append(part.nullable())
         rows.append(having)
         records.at[having] = part.at
         turn += 1
-        having = having[counts[having] > turn]
+        having = having[(counts[having] > turn) & (faults.why[having] == 0)]
+    for row in having.tolist():
+        try:
+            walk = _walk_headers(data, int(records.at[row]), int(records.ends[row]), int(counts[row]) - turn)
+        except InvalidRecord as error:
+            faults.unless(np.zeros(1, np.bool_), error.message, np.array([row]))
+        else:
+            rows.append(np.full(len(walk) // 4, row))
+            for fields, first in ((keys, 0), (values, 2)):
+                starts, ends = walk[first::4], walk[first + 1 :: 4]
+                fields.append(Field(starts, ends, ends < starts))
+            records.at[row] = max(walk[-2:])
     kind = arrow_schema(True).field("headers").type
-    if not rows:
+    counts = np.where(faults.why, 0, counts)
+    if not counts.any():
         return pa.nulls(len(counts), kind)
-    order = np.argsort(np.concatenate(rows), kind="stable")
+    of_row = np.concatenate(rows)
+    order = np.argsort(of_row, kind="stable")
+    if faults.why.any():
+        order = order[faults.why[of_row[order]] == 0]
     key, value = (
         Field(*(np.concatenate(part)[order] for part in zip(*fields, strict=True))) for fields in (keys, values)
     )
-    _require(~key.nulls, "the key of a header")
+    pairs = pa.StructArray.from_arrays([_text(_binary(data, key)), _binary(data, value)], fields=list(kind.value_type))
+    bounds = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(bounds), pairs, type=kind, mask=pa.array(counts == 0))
+
+
+def _walk_headers(data: bytes, position: int, end: int, count: int) -> Longs:
+    """Where the key and the value of each of `count` headers of one record start and end; null ones end before.
+
+    Raises InvalidRecord.
+    """
+    edges = array("q")
+    for number in range(2 * count):
+        size, position = _varint(data, position, end)
+        if not number & 1 and size == -1:
+            raise InvalidRecord(_NO_KEY)
+        if not -1 <= size <= end - position:
+            raise InvalidRecord("the size of a field")
+        edges.append(position)
+        edges.append(position + size)
+        position += max(size, 0)
+    return np.frombuffer(edges, np.int64)
+
+
+def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """A zigzag varint of at most 10 bytes (2.2), and where it ends."""
+    value = 0
+    for number, byte in enumerate(data[position : min(end, position + _MAX_VARINT_BYTES)]):
+        value |= (byte & 0x7F) << 7 * number
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position + number + 1
+    raise InvalidRecord("a varint")
+
+
+def _text(names: pa.BinaryArray) -> pa.StringArray:
+    """As Kafka's clients read the names of headers: what is not UTF-8 becomes U+FFFD."""
     try:
-        names = _binary(data, key).cast(pa.string())
+        return names.cast(pa.string())
     except pa.ArrowInvalid:
-        raise InvalidRecord("the key of a header is not UTF-8") from None
-    pairs = pa.StructArray.from_arrays([names, _binary(data, value)], fields=list(kind.value_type))
-    ends = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(ends), pairs, type=kind, mask=pa.array(counts == 0))
+        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()], pa.string())

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from replog.client.aborted import AbortedBatches
 from replog.errors import ErrorCode, ReplogError
@@ -12,7 +13,8 @@ from replog.log.errors import CorruptRecord, InvalidRecord
 from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, iterate_batches, validate_crc
 from replog.log.formats.compression import decompress
 from replog.log.offsets import AbortedTransaction, Buffer
-from spark_jobs.records.columns import decode_columns
+from spark_jobs.records.bad_records import BadRecords
+from spark_jobs.records.columns import Section, decode_columns, split
 from spark_jobs.records.schema import arrow_schema
 
 GROUP_BYTES = 4 << 20  # of records, uncompressed, in one Arrow batch; more only where one record batch has more
@@ -54,42 +56,44 @@ def checked_batches(
     return Batches(topic, partition, fetch_offset, batches, next_offset)
 
 
-def arrow_batches(fetched: Batches, end_offset: int, *, headers: bool) -> Iterator[pa.RecordBatch]:
-    """The records below `end_offset`, in order. Memory: about `GROUP_BYTES`, or one record batch, at a time.
+def arrow_batches(fetched: Batches, end_offset: int, bad: BadRecords, *, headers: bool) -> Iterator[pa.RecordBatch]:
+    """The records below `end_offset`, in order; `bad` hears of those that do not decode, or whose time is none.
 
-    Raises CORRUPT_MESSAGE where records do not decode: their producer made them so, for the CRC is right.
+    Memory: one record batch, uncompressed, and a small multiple of `GROUP_BYTES`, or of one record, at a time.
     """
-    group: list[tuple[BatchHeader, Buffer]] = []
+    group: list[Section] = []
     size = 0
-    for header, section in fetched.batches:
+    for header, stored in fetched.batches:
         if header.base_offset >= end_offset:
             break
         codec = header.attributes & CODEC_MASK
         try:
-            plain = decompress(codec, bytes(section)) if codec else section
+            plain = decompress(codec, bytes(stored)) if codec else stored
         except InvalidRecord as error:
-            raise _corrupt(fetched.topic, fetched.partition, header.base_offset, error) from None
-        if size + len(plain) > GROUP_BYTES:
-            yield from _arrow_batch(fetched, group, end_offset, headers)
-            group, size = [], 0
-        group.append((header, plain))
-        size += len(plain)
-    yield from _arrow_batch(fetched, group, end_offset, headers)
+            if header.records_count and header.last_offset >= fetched.first_offset:
+                bad.undecoded(header.base_offset, header.last_offset, error.message)
+            continue
+        for section in split(Section(header, plain, header.records_count), GROUP_BYTES):
+            if size + len(section.data) > GROUP_BYTES:
+                yield from _arrow_batch(fetched, group, end_offset, bad, headers)
+                group, size = [], 0
+            group.append(section)
+            size += len(section.data)
+    yield from _arrow_batch(fetched, group, end_offset, bad, headers)
 
 
 def _arrow_batch(
-    fetched: Batches, group: list[tuple[BatchHeader, Buffer]], end_offset: int, headers: bool
+    fetched: Batches, group: list[Section], end_offset: int, bad: BadRecords, headers: bool
 ) -> Iterator[pa.RecordBatch]:
-    if not group:
-        return
-    try:
-        columns = decode_columns(group, headers=headers)
-    except InvalidRecord as error:
-        raise _corrupt(fetched.topic, fetched.partition, group[0][0].base_offset, error) from None
+    columns = decode_columns(group, headers=headers)
+    for first, last, reason in columns.bad:
+        if first < end_offset and last >= fetched.first_offset:
+            bad.undecoded(first, last, reason)
     count = len(columns.offset)
     first, end = np.searchsorted(columns.offset, (fetched.first_offset, end_offset))
     if first == end:
         return
+    none = bad.without_time(columns.offset[first:end], columns.timestamp[first:end])
     arrays = [
         columns.key,
         columns.value,
@@ -100,7 +104,11 @@ def _arrow_batch(
         pa.array(columns.timestamp_type.astype(np.int32)),
         *([] if columns.headers is None else [columns.headers]),
     ]
-    yield pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(headers)).slice(first, end - first)
+    batch = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(headers)).slice(first, end - first)
+    if none.any():
+        times = pc.if_else(pa.array(none), None, batch["timestamp"])
+        batch = batch.set_column(batch.schema.get_field_index("timestamp"), batch.schema.field("timestamp"), times)
+    yield batch
 
 
 def _corrupt(topic: str, partition: int, offset: int, error: ReplogError) -> ReplogError:

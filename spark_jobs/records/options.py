@@ -51,6 +51,7 @@ _SOURCE = (
     *_ENDING,
     "startingOffsetsByTimestampStrategy",
     "failOnDataLoss",
+    "failOnBadRecords",
     "includeHeaders",
     "maxOffsetsPerTrigger",
     "maxRecordsPerPartition",
@@ -141,6 +142,7 @@ class SourceOptions(_Options):
     ending: Bound
     latest_if_too_young: bool  # where no record is as young as the starting timestamp; else that is an error
     fail_on_data_loss: bool
+    fail_on_bad_records: bool
     headers: bool
     max_offsets_per_trigger: int | None
     max_records_per_partition: int | None
@@ -193,6 +195,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         ending=ending,
         latest_if_too_young=strategy == "latest",
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
+        fail_on_bad_records=_boolean(given, "failOnBadRecords", True),
         headers=_boolean(given, "includeHeaders", False),
         max_offsets_per_trigger=given.positive("maxOffsetsPerTrigger"),
         max_records_per_partition=given.positive("maxRecordsPerPartition"),

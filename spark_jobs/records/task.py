@@ -9,6 +9,7 @@ from replog.client import Consumer
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records import cluster
+from spark_jobs.records.bad_records import BadRecords
 from spark_jobs.records.data_loss import report_data_loss
 from spark_jobs.records.decoding import Batches, arrow_batches, checked_batches
 from spark_jobs.records.loop import run
@@ -23,15 +24,17 @@ UNKNOWN_S = 10.0  # a topic that is not known for so long may be gone
 def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """Exactly the records of the range that the isolation level shows; decoded while the next ones are fetched.
 
-    Raises what the client raises, REQUEST_TIMED_OUT when nothing comes for `kafkaConsumer.pollTimeoutMs`, and what
-    `report_data_loss` raises when records of the range are gone.
+    Raises what the client raises, REQUEST_TIMED_OUT when nothing comes for `kafkaConsumer.pollTimeoutMs`, what
+    `report_data_loss` raises when records of the range are gone, and what `BadRecords` does of those that are none.
     """
     reading = _Reading(options, wanted)
+    bad = BadRecords(TopicPartition(wanted.topic, wanted.partition), fail=options.fail_on_bad_records)
     run(reading.open())
     try:
         while (fetched := run(reading.fetch())) is not None:
-            yield from arrow_batches(fetched, wanted.end, headers=options.headers)
+            yield from arrow_batches(fetched, wanted.end, bad, headers=options.headers)
     finally:
+        bad.warn()
         run(reading.consumer.close())
 
 

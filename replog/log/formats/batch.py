@@ -13,6 +13,7 @@ from replog.log.errors import CorruptRecord
 from replog.log.offsets import Buffer
 
 HEADER_SIZE = 61
+LEAST_RECORD_BYTES = 7  # of a record, uncompressed: size, attributes, deltas, sizes of key and value, count of headers
 LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength does not count
 CRC_START = 21  # attributes: the first byte that the CRC covers
 MAGIC = 2

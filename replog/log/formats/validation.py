@@ -22,6 +22,7 @@ from replog.log.formats.batch import (
     CONTROL,
     HEADER,
     HEADER_SIZE,
+    LEAST_RECORD_BYTES,
     LOG_APPEND_TIME,
     MAX_CODEC,
     TRANSACTIONAL,
@@ -31,6 +32,7 @@ from replog.log.formats.batch import (
     validate_crc,
     with_crc,
 )
+from replog.log.formats.compression import MAX_UNCOMPRESSED_BYTES
 from replog.log.offsets import NO_TIMESTAMP, AppendOrigin, Buffer
 
 
@@ -59,6 +61,9 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
         raise InvalidRecord(f"base offset {header.base_offset} of a client's batch is not 0")
     if header.records_count == 0 or header.records_count != header.last_offset_delta + 1:
         raise InvalidRecord(f"{header.records_count} records do not fill {header.last_offset_delta + 1} offsets")
+    room = MAX_UNCOMPRESSED_BYTES if header.attributes & CODEC_MASK else size - HEADER_SIZE
+    if header.records_count * LEAST_RECORD_BYTES > room:
+        raise InvalidRecord(f"{header.records_count} records do not fit the {room} bytes of the batch, uncompressed")
     if header.attributes & CONTROL and origin is not AppendOrigin.COORDINATOR:
         raise InvalidRecord("clients may not append control batches")
     unknown = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)

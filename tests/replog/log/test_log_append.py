@@ -27,6 +27,8 @@ GOOD = client_batch(b"a", b"b")
         (changed(GOOD, 57, ">i", 1), ErrorCode.INVALID_RECORD),
         (changed(GOOD, 57, ">i", 3), ErrorCode.CORRUPT_MESSAGE),
         (changed(GOOD, 57, ">i", 0), ErrorCode.INVALID_RECORD),
+        (changed(changed(GOOD, 57, ">i", 2**31 - 1), 23, ">i", 2**31 - 2), ErrorCode.INVALID_RECORD),
+        (changed(changed(changed(GOOD, 57, ">i", 2**30), 23, ">i", 2**30 - 1), 21, ">h", 4), ErrorCode.INVALID_RECORD),
         (changed(GOOD, 21, ">h", 0x20), ErrorCode.INVALID_RECORD),
         (changed(GOOD, 21, ">h", 0x10), ErrorCode.INVALID_RECORD),
         (changed(GOOD, 21, ">h", 0x40), ErrorCode.INVALID_RECORD),

@@ -24,7 +24,9 @@ from tests.spark_jobs.records.conftest import (
     planned,
     produce,
     read_all,
+    stream_reader,
 )
+from tests.spark_jobs.records.hostile import GOOD, HOSTILE
 
 T0 = TopicPartition("t", 0)
 
@@ -232,6 +234,42 @@ async def test_a_deleted_topic_fails_the_task(cluster, monkeypatch):
         await admin.delete_topic("t")
     with pytest.raises(ReplogError, match="its topic was deleted"):
         await asyncio.to_thread(read_all, reader, ranges)
+
+
+async def test_batch_and_stream_go_on_past_what_a_bad_client_got_past_the_broker(cluster, caplog):
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1, message_timestamp_after_max_ms=str(2**63 - 1))
+    refused, wanted = [], []
+    for name, row in HOSTILE.items():
+        error, base, _ = await cluster.produce(T0, row.batch)
+        if error is ErrorCode.NONE:
+            wanted += [base + number for number in row.left]
+        else:
+            refused.append(name)
+        _, base, _ = await cluster.produce(T0, GOOD)
+        wanted.append(base)
+    assert refused == [
+        "a key and a value of a MiB",
+        "no bytes",
+        "two thousand million records in few bytes",
+        "a marker that is none",
+        *(f"what is not of codec {codec}" for codec in (5, 6, 7)),
+    ]
+    with pytest.raises(ReplogError, match=r"t-0: the record at offset 1 is dated .* set the option failOnBadRecords"):
+        await batch_query(cluster, subscribe="t", includeHeaders="true")
+    lenient = {"subscribe": "t", "includeHeaders": "true", "failOnBadRecords": "false"}
+    assert [row["offset"] for row in await batch_query(cluster, **lenient)] == wanted
+    assert (
+        len([told for told in caplog.messages if "failOnBadRecords is false: going on; the first: the r" in told]) == 1
+    )
+
+    def streamed() -> list[int]:
+        reader = stream_reader(cluster, **lenient, startingOffsets="earliest")
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        return [row["offset"] for row in read_all(reader, list(reader.partitions(start, end)))]
+
+    assert await asyncio.to_thread(streamed) == wanted
 
 
 async def test_the_isolation_level_is_the_bound(cluster):

@@ -23,6 +23,7 @@ def test_a_batch_query_reads_everything_unless_told_otherwise():
     assert options.starting == Bound("startingOffsets", everywhere=EARLIEST)
     assert options.ending == Bound("endingOffsets", everywhere=LATEST)
     assert options.fail_on_data_loss
+    assert options.fail_on_bad_records
     assert not options.headers
     assert not options.read_committed
     assert options.consumer == {}
@@ -39,6 +40,7 @@ def test_names_are_taken_without_regard_to_case_and_values_without_space_around_
             "SUBSCRIBE": "flights",
             "startingOffsets": " Earliest ",
             "failondataloss": "FALSE",
+            "failonbadrecords": "false",
             "includeHeaders": "True",
             "MaxOffsetsPerTrigger": "10",
             "minPartitions": "3",
@@ -51,6 +53,7 @@ def test_names_are_taken_without_regard_to_case_and_values_without_space_around_
     )
     assert options.starting.everywhere == EARLIEST
     assert (options.fail_on_data_loss, options.headers, options.max_offsets_per_trigger) == (False, True, 10)
+    assert not options.fail_on_bad_records
     assert (options.min_partitions, options.max_records_per_partition, options.poll_timeout_s) == (3, 7, 1.5)
     assert options.consumer == {"isolation_level": "read_committed", "fetch_max_bytes": 4096}
     assert options.read_committed

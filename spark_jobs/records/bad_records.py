@@ -1,0 +1,67 @@
+"""What becomes of records that were written so that they cannot be shown: the query fails, or warns and goes on.
+
+A broker looks at no records, so any producer can write such. A flipped bit is none of them: the CRC tells it.
+"""
+
+import logging
+
+from replog.errors import ErrorCode, ReplogError
+from spark_jobs.records.columns import Longs, Mask
+
+MAX_TIMESTAMP_MS = (2**63 - 1) // 1000  # Spark counts microseconds
+# What Spark documents of its timestamps and Python holds, the years 1 to 9999, whatever the time zone.
+FIRST_SHOWN_MS, LAST_SHOWN_MS = -62_135_510_400_000, 253_402_214_400_000
+
+logger = logging.getLogger(__name__)
+
+
+class BadRecords:
+    """Of one task. With `fail` the first one raises, naming its offset, what is wrong and the way past it.
+
+    Otherwise what does not decode is left out, a time that Spark or Python cannot hold is null, and `warn` tells.
+    """
+
+    def __init__(self, partition: object, *, fail: bool) -> None:
+        self._partition = partition
+        self._fail = fail
+        self._found: list[str] = []
+        self._count = 0
+
+    def undecoded(self, first: int, last: int, reason: str) -> None:
+        """The records from `first` to `last` are left out. Raises CORRUPT_MESSAGE."""
+        what = (
+            f"the record at offset {first} does" if first == last else f"the records from offset {first} to {last} do"
+        )
+        self._tell(ErrorCode.CORRUPT_MESSAGE, last - first + 1, f"{what} not decode: {reason}")
+
+    def without_time(self, offsets: Longs, timestamps: Longs) -> Mask:
+        """Whose timestamps (ms) are to be null. Raises INVALID_TIMESTAMP."""
+        least, most = (-MAX_TIMESTAMP_MS, MAX_TIMESTAMP_MS) if self._fail else (FIRST_SHOWN_MS, LAST_SHOWN_MS)
+        none = (timestamps < least) | (timestamps > most)
+        if none.any():
+            first = int(none.argmax())
+            self._tell(
+                ErrorCode.INVALID_TIMESTAMP,
+                int(none.sum()),
+                f"the record at offset {offsets[first]} is dated {timestamps[first]} ms since 1970, and Spark holds no "
+                f"such time ({least} to {most}); its producer may count micro- or nanoseconds",
+            )
+        return none
+
+    def warn(self) -> None:
+        """Once of all that were found."""
+        if self._count:
+            logger.warning(
+                "%s: %d records were left out or have no timestamp; failOnBadRecords is false: going on; the first: %s",
+                self._partition,
+                self._count,
+                self._found[0],
+            )
+
+    def _tell(self, code: ErrorCode, count: int, what: str) -> None:
+        if self._fail:
+            raise ReplogError(
+                code, f"{self._partition}: {what}; to go on past such records, set the option failOnBadRecords to false"
+            )
+        self._count += count
+        self._found = self._found or [what]
