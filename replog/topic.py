@@ -34,6 +34,8 @@ class TopicPartition(NamedTuple):
 
 def validate_topic_name(name: str) -> str:
     """Return `name` if it is a legal topic name, else raise INVALID_TOPIC_EXCEPTION. It becomes a directory name."""
+    if not isinstance(name, str):
+        raise TypeError(f"topic must be text, not {type(name).__name__} ({name!r:.60})")
     reason = None
     if not name:
         reason = "is empty"

@@ -44,19 +44,26 @@ def check_settings(least: int, most: int = MAX_LONG, kind: Any = int | float, **
             raise ReplogError(ErrorCode.INVALID_CONFIG, f"{name}={_shown(number)}: choose {least} to {most}")
 
 
-def whole(name: str, number: Any, most: int = MAX_INT, least: int | None = None) -> int:
+def whole(name: str, number: Any, most: int = MAX_INT) -> int:
     """`number`, as it can be sent. Raises TypeError, or INVALID_REQUEST, naming it: the protocol has no such number."""
     if isinstance(number, bool) or not isinstance(number, int):
         raise _wrong(name, number, "a whole number")
-    least = -most - 1 if least is None else least
-    if not least <= number <= most:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{name}={_shown(number)}: choose {least} to {most}")
+    if not -most - 1 <= number <= most:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{name}={_shown(number)}: choose {-most - 1} to {most}")
     return number
 
 
 def wholes(name: str, numbers: Iterable[Any], most: int = MAX_INT) -> list[int]:
     """As `whole`, each of them."""
-    return [whole(f"each of {name}", number, most) for number in numbers]
+    return [whole(f"each of {name}", number, most) for number in listed(name, numbers, "whole numbers")]
+
+
+def listed(name: str, values: Iterable[T], of: str) -> Iterable[T]:
+    """`values`. Raises TypeError for one thing instead of a list; text is one thing, too."""
+    given: Any = values
+    if isinstance(given, str | bytes | TopicPartition) or not isinstance(given, Iterable):
+        raise _wrong(name, given, f"a list of {of}")
+    return values
 
 
 def _shown(number: float) -> str:
@@ -66,6 +73,8 @@ def _shown(number: float) -> str:
 
 def texts(configs: Mapping[str, str] | None) -> dict[str, str]:
     """Raises TypeError."""
+    if not isinstance(configs, Mapping | None):
+        raise _wrong("configs", configs, "names with their values")
     wrong: dict[Any, Any] = {name: value for name, value in (configs or {}).items() if not isinstance(value, str)}
     for name, value in wrong.items():
         raise _wrong(f"configs[{name!r}]", value, "text")
@@ -74,14 +83,13 @@ def texts(configs: Mapping[str, str] | None) -> dict[str, str]:
 
 def partitions_of(partitions: Iterable[Partition]) -> list[TopicPartition]:
     """Raises TypeError."""
-    given: Any = partitions
-    if isinstance(given, str | TopicPartition):
-        raise _wrong("partitions", given, "a list of (topic, number)")
-    return [partition_of(partition) for partition in partitions]
+    return [partition_of(partition) for partition in listed("partitions", partitions, "(topic, number)")]
 
 
 def by_partition(given: Mapping[TopicPartition, T]) -> dict[TopicPartition, T]:
     """Raises as `partition_of`."""
+    if not isinstance(given, Mapping):
+        raise _wrong("partitions", given, "partitions with their values")
     return dict(zip(partitions_of(given), given.values(), strict=True))
 
 

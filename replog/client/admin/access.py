@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from replog.acl import Acl, AclFilter
 from replog.client.admin.calls import Calls
-from replog.client.arguments import texts
+from replog.client.arguments import listed, texts
 from replog.metadata.records import acl_filter_to_message, acl_of_binding, acl_to_binding
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller
@@ -45,7 +45,7 @@ class Access(Calls):
         Raises INVALID_CONFIG, INVALID_REQUEST.
         """
         request = controller_pb2.AlterClientQuotasRequest(
-            user=user, set=texts(configs), delete=delete, validate_only=validate_only
+            user=user, set=texts(configs), delete=listed("delete", delete, "names"), validate_only=validate_only
         )
         response = await self._ask_controller(Controller["alter_client_quotas"], request)
         return dict(response.configs)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from replog.client.admin.calls import Calls, error_of, partition_of
-from replog.client.arguments import by_partition, partitions_of, texts, whole, wholes
+from replog.client.arguments import by_partition, listed, partitions_of, texts, whole, wholes
 from replog.client.descriptions import (
     BrokerDescription,
     BrokerReplicas,
@@ -57,7 +57,10 @@ class Brokers(Calls):
         Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
         """
         request = controller_pb2.AlterBrokerConfigsRequest(
-            broker_id=whole("broker_id", broker_id), set=texts(configs), delete=delete, validate_only=validate_only
+            broker_id=whole("broker_id", broker_id),
+            set=texts(configs),
+            delete=listed("delete", delete, "names"),
+            validate_only=validate_only,
         )
         response = await self._ask_controller(Controller["alter_broker_configs"], request)
         return dict(response.configs)
@@ -112,9 +115,11 @@ class Brokers(Calls):
         self, broker_ids: Sequence[int], topics: Sequence[str] = ()
     ) -> dict[int, tuple[LogDirDescription, ...]]:
         """Each broker's log directories and their replicas, those of `topics` only if any is named."""
-        request = log_dirs_pb2.DescribeLogDirsRequest(topics=topics, max_bytes=MAX_ANSWER_BYTES)
+        request = log_dirs_pb2.DescribeLogDirsRequest(
+            topics=listed("topics", topics, "names"), max_bytes=MAX_ANSWER_BYTES
+        )
         described = {}
-        for broker_id in broker_ids:
+        for broker_id in wholes("broker_ids", broker_ids):
             response = await self._ask_broker(broker_id, LogDirs["describe_log_dirs"], request)
             described[broker_id] = tuple(map(_log_dir, response.log_dirs))
         return described

@@ -65,7 +65,9 @@ class Partitions(Calls):
         UNKNOWN_TOPIC_OR_PARTITION (CT-11).
         """
         request = controller_pb2.ElectLeadersRequest(
-            election_type=kind.name, all_partitions=partitions is None, partitions=names_of(partitions or ())
+            election_type=ElectionType(kind).name,
+            all_partitions=partitions is None,
+            partitions=names_of(partitions or ()),
         )
         response = await self._ask_controller(Controller["elect_leaders"], request)
         return {partition_of(result): ElectionResult(result.leader, error_of(result)) for result in response.partitions}

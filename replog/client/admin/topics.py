@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from replog.client.admin.calls import Calls, replicas_of
-from replog.client.arguments import texts, whole
+from replog.client.arguments import listed, texts, whole
 from replog.client.descriptions import (
     PartitionDescription,
     TopicDescription,
@@ -37,7 +37,7 @@ class Topics(Calls):
             partitions=whole("partitions", partitions),
             replication_factor=whole("replication_factor", replication_factor),
             configs=texts(configs),
-            assignment=map(replicas_of, assignment),
+            assignment=map(replicas_of, listed("assignment", assignment, "lists of broker ids")),
             validate_only=validate_only,
             topic_id=self._rng.randbytes(16),  # by which the controller knows this request when it comes again
         )
@@ -78,7 +78,7 @@ class Topics(Calls):
         request = controller_pb2.CreatePartitionsRequest(
             topic=validate_topic_name(topic),
             total_count=whole("total", total),
-            assignment=map(replicas_of, assignment),
+            assignment=map(replicas_of, listed("assignment", assignment, "lists of broker ids")),
             validate_only=validate_only,
         )
 
@@ -135,7 +135,10 @@ class Topics(Calls):
         Waits until a broker uses them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
         """
         request = controller_pb2.AlterTopicConfigsRequest(
-            topic=validate_topic_name(topic), set=texts(configs), delete=delete, validate_only=validate_only
+            topic=validate_topic_name(topic),
+            set=texts(configs),
+            delete=listed("delete", delete, "names"),
+            validate_only=validate_only,
         )
         response = await self._ask_controller(Controller["alter_topic_configs"], request)
         altered = dict(response.configs)

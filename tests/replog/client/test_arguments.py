@@ -75,6 +75,33 @@ async def test_partitions_and_settings_are_named():
             await consumer.fetch()
 
 
+WRONG_TYPES: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda c: c.create_topic(b"t"), r"topic must be text, not bytes"),
+    (lambda c: c.describe_topic(5), r"topic must be text, not int \(5\)"),
+    (lambda c: c.create_topic("t", configs=["a=b"]), r"configs must be names with their values, not list"),
+    (
+        lambda c: c.create_topic("t", assignment=[1, 2]),
+        r"the broker ids must be a list of whole numbers, not int \(1\)",
+    ),
+    (lambda c: c.create_partitions("t", 2, assignment=1), r"assignment must be a list of lists of broker ids, not int"),
+    (lambda c: c.alter_topic_configs("t", {}, "segment.ms"), r"delete must be a list of names, not str"),
+    (lambda c: c.alter_broker_configs(1, {}, "segment.ms"), r"delete must be a list of names, not str"),
+    (lambda c: c.alter_client_quotas("", {}, "a"), r"delete must be a list of names, not str"),
+    (lambda c: c.describe_log_dirs(1), r"broker_ids must be a list of whole numbers, not int \(1\)"),
+    (lambda c: c.describe_log_dirs([1], "orders"), r"topics must be a list of names, not str \('orders'\)"),
+    (lambda c: c.list_offsets([TP]), r"partitions must be partitions with their values, not list"),
+    (lambda c: c.elect_leaders(ElectionType.PREFERRED, TP), r"partitions must be a list of \(topic, number\)"),
+    (lambda c: c.alter_partition_reassignments({TP: 1}), r"the broker ids must be a list of whole numbers, not int"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), WRONG_TYPES)
+async def test_what_an_admin_is_given_in_place_of_a_list_or_a_name_is_named(call, said):
+    async with Admin("127.0.0.1:1") as admin:
+        with pytest.raises(TypeError, match=said):
+            await call(admin)
+
+
 async def outcome(called: Any) -> Any:
     return await called if inspect.isawaitable(called) else called
 
@@ -90,7 +117,7 @@ WHOLE_NUMBERS: dict[type, list[tuple[Call, str, int]]] = {  # that are sent: the
         (lambda c, n: c.alter_broker_configs(n, {}), "broker_id", MAX_INT),
         (lambda c, n: c.unregister_broker(n), "broker_id", MAX_INT),
         (lambda c, n: c.describe_replicas(n), "broker_id", MAX_INT),
-        (lambda c, n: c.describe_log_dirs([n]), "broker_id", MAX_INT),
+        (lambda c, n: c.describe_log_dirs([n]), "each of broker_ids", MAX_INT),
         (lambda c, n: c.alter_replica_log_dirs(n, {}), "broker_id", MAX_INT),
         (lambda c, n: c.alter_replica_log_dirs(1, {TopicPartition("t", n): "d"}), "the partition of 't'", MAX_INT),
         (lambda c, n: c.list_offsets({TopicPartition("t", n): 0}), "the partition of 't'", MAX_INT),
