@@ -209,8 +209,8 @@ async def test_of_many_brokers_that_are_away_some_are_named():
     async with Admin(bootstraps, timeout_ms=400) as admin:
         with pytest.raises(ReplogError) as away:
             await admin.list_topics()
-    assert away.value.message.count("cannot be reached: Connection refused") == 3
-    assert "and 2 more)" in away.value.message
+    named = "127.0.0.1:1, 127.0.0.1:2, 127.0.0.1:3, and 2 more cannot be reached: Connection refused"
+    assert away.value.message.endswith(f"({named})")
 
 
 async def test_a_controllers_address_in_place_of_a_brokers_is_named_at_once(cluster):
