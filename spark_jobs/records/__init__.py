@@ -10,6 +10,7 @@
 | which offsets a trigger takes, which task reads which | `planning.py` |
 | batch queries | `batch_reader.py` |
 | streaming queries | `stream_reader.py` |
+| how far a query is behind | `progress.py` |
 | what a task fetches | `task.py` |
 | the event loop of the clients | `loop.py` |
 | fetched batches as Arrow batches | `decoding.py`, `columns.py` |
@@ -17,6 +18,7 @@
 | the sink | `writer.py` |
 """
 
+from spark_jobs.records.progress import offsets_behind_latest
 from spark_jobs.records.source import ReplogSource, register
 
-__all__ = ["ReplogSource", "register"]
+__all__ = ["ReplogSource", "offsets_behind_latest", "register"]

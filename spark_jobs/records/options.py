@@ -54,6 +54,8 @@ _SOURCE = (
     "failOnBadRecords",
     "includeHeaders",
     "maxOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
     "maxRecordsPerPartition",
     "minPartitions",
     "kafkaConsumer.pollTimeoutMs",
@@ -108,6 +110,7 @@ _IDLE = frozenset(
     }
 )
 POLL_TIMEOUT_MS = 120_000
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,8 @@ class SourceOptions(_Options):
     fail_on_bad_records: bool
     headers: bool
     max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None  # with fewer a trigger waits, for `max_trigger_delay_s` since the last one
+    max_trigger_delay_s: float
     max_records_per_partition: int | None
     min_partitions: int | None
     poll_timeout_s: float
@@ -187,6 +192,9 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         raise _refused(
             "kafka.isolation.level", consumer["isolation_level"], "choose read_committed or read_uncommitted"
         )
+    most, least = given.positive("maxOffsetsPerTrigger"), given.positive("minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise _refused("minOffsetsPerTrigger", least, f"it is more than maxOffsetsPerTrigger={most}")
     return SourceOptions(
         bootstrap=given.bootstrap(),
         security=given.security(),
@@ -197,7 +205,9 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
         fail_on_bad_records=_boolean(given, "failOnBadRecords", True),
         headers=_boolean(given, "includeHeaders", False),
-        max_offsets_per_trigger=given.positive("maxOffsetsPerTrigger"),
+        max_offsets_per_trigger=most,
+        min_offsets_per_trigger=least,
+        max_trigger_delay_s=given.seconds("maxTriggerDelay", "15m"),
         max_records_per_partition=given.positive("maxRecordsPerPartition"),
         min_partitions=given.positive("minPartitions"),
         poll_timeout_s=(given.positive("kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS) / 1000,
@@ -256,6 +266,15 @@ class _Given:
         if not text.isdecimal() or not 0 < int(text) < 2**63:
             raise _refused(name, text, "give a whole number greater than 0")
         return int(text)
+
+    def seconds(self, name: str, default: str) -> float:
+        """A time as Spark writes it: `15m`, `30s`, a number of milliseconds."""
+        text = self.get(name, default).lower()
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+        unit = text[len(number) :] or "ms"
+        if not number.isdecimal() or int(number) >= 2**63 or unit not in _UNITS_MS:
+            raise _refused(name, text, f"give a whole number and one of {', '.join(_UNITS_MS)}")
+        return int(number) * _UNITS_MS[unit] / 1000
 
     def client(self, known: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
         """The arguments of the client that its `kafka.` options come to."""

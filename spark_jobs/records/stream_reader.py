@@ -1,6 +1,8 @@
 """Streaming queries: micro-batches of offsets that grow, limited if so asked, and found again in the checkpoint."""
 
+import math
 from collections.abc import Iterator, Sequence
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
@@ -32,13 +35,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._latest: StreamOffset | None = None
         self._target: StreamOffset | None = None  # of Trigger.AvailableNow
+        self._triggered_s = -math.inf  # when a trigger last took what there was (monotonic)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as those below)
         return run(self._initial()).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        limit = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        most, least = self._options.max_offsets_per_trigger, self._options.min_offsets_per_trigger
+        if most is not None:
+            return ReadMaxRows(most)
+        return ReadAllAvailable() if least is None else ReadMinRows(least)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = run(self._asked())
@@ -90,6 +96,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for partition, begin in begins.items():
             if now.offsets[partition] < begin:
                 self._lost(f"{partition} was read up to offset {begin}, and ends at {now.offsets[partition]} now")
+        if not isinstance(limit, ReadAllAvailable) and self._is_too_little(start, now):
+            return start
         ends = now.offsets
         if self._target is not None:
             target = self._target.offsets
@@ -97,6 +105,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadMaxRows):
             ends = limited(begins, ends, limit.max_rows)
         return StreamOffset(ends, now.topic_ids)
+
+    def _is_too_little(self, start: StreamOffset, now: StreamOffset) -> bool:
+        """Whether a trigger waits for more, as that of Spark's Kafka source: not the first one, not for ever, and not
+        for the rest of Trigger.AvailableNow. Nor where partitions come or go, which is told once.
+        """
+        least, time_s = self._options.min_offsets_per_trigger, monotonic()
+        backlog = sum(max(0, end - start.offsets.get(partition, 0)) for partition, end in now.offsets.items())
+        if (
+            least is not None
+            and self._target is None
+            and backlog < least
+            and time_s - self._triggered_s < self._options.max_trigger_delay_s
+            and start.offsets.keys() == now.offsets.keys()
+            and start.topic_ids == now.topic_ids
+        ):
+            return True
+        self._triggered_s = time_s
+        return False
 
     async def _report_topics(self, client: Admin, known: StreamOffset, now: StreamOffset) -> None:
         """Those of `known` that are gone, or not subscribed to any more, wholly or in part."""

@@ -5,6 +5,7 @@ import pytest
 from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
+from spark_jobs.records import offsets_behind_latest
 from spark_jobs.records.offsets import Bound, StreamOffset
 from spark_jobs.records.options import SourceOptions, Subscription, sink_options, source_options
 
@@ -57,6 +58,28 @@ def test_names_are_taken_without_regard_to_case_and_values_without_space_around_
     assert (options.min_partitions, options.max_records_per_partition, options.poll_timeout_s) == (3, 7, 1.5)
     assert options.consumer == {"isolation_level": "read_committed", "fetch_max_bytes": 4096}
     assert options.read_committed
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("1500", 1.5), ("2S", 2), ("15m", 900), ("1min", 60), ("1h", 3600)])
+def test_a_trigger_waits_for_a_time_that_is_written_as_spark_does(text, seconds):
+    assert source(streaming=True, maxTriggerDelay=text).max_trigger_delay_s == seconds
+    assert source(streaming=True).max_trigger_delay_s == 900
+
+
+@pytest.mark.parametrize(
+    ("read", "latest", "metrics"),
+    [
+        ('{"t":{"0":5,"1":9},"@topicIds":{"t":"0a"}}', '{"t":{"0":15,"1":9,"2":3},"u":{"0":7}}', ("0", "10", "5.0")),
+        ({"t": {"0": 5}}, {"t": {"0": 4}}, ("0", "0", "0.0")),
+        ("None", "None", ()),
+        ('{"t":{"0":5}}', "null", ()),
+        ('{"t":{"0":5}}', '{"u":{"0":5}}', ()),
+    ],
+)
+def test_a_progress_report_tells_how_far_a_query_is_behind(read, latest, metrics):
+    names = [f"{which}OffsetsBehindLatest" for which in ("min", "max", "avg")][: len(metrics)]
+    told = offsets_behind_latest({"endOffset": read, "latestOffset": latest})
+    assert told == dict(zip(names, metrics, strict=True))
 
 
 def test_partitions_can_be_assigned():
@@ -124,6 +147,12 @@ def test_offsets_must_name_every_partition_and_no_other():
         ({"startingOffsetsByTimestampStrategy": "guess"}, "choose error or latest"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss=maybe: choose true or false"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger=0: give a whole number greater than 0"),
+        ({"minOffsetsPerTrigger": "11", "maxOffsetsPerTrigger": "10"}, "minOffsetsPerTrigger=11: it is more than max"),
+        ({"minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger=0: give a whole number greater than 0"),
+        ({"maxTriggerDelay": "1 m"}, "maxTriggerDelay=1 m: give a whole number and one of ms, s, m"),
+        ({"maxTriggerDelay": "1y"}, "maxTriggerDelay=1y"),
+        ({"maxTriggerDelay": "-1s"}, "maxTriggerDelay=-1s"),
+        ({"failOnBadRecords": "null"}, "failOnBadRecords=null: choose true or false"),
         ({"minPartitions": "two"}, "minPartitions=two"),
         ({"kafka.fetch.max.bytes": "1MB"}, "kafka.fetch.max.bytes=1MB: give a whole number"),
         ({"kafka.fetch.max.bytes": "2147483648"}, "give a whole number below 2^31"),

@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from replog.client import Admin
 from replog.client.descriptions import ClusterDescription
@@ -92,6 +92,45 @@ async def test_a_trigger_takes_no_more_than_its_limit(cluster):
     _, start = await begun(cluster, subscribe="t")
     everything = await asyncio.to_thread(reader.latestOffset, start, ReadAllAvailable())
     assert offsets(everything) == {"0": 30, "1": 10}, "the engine may ask for all, whatever the option says"
+
+
+async def test_a_trigger_waits_for_its_least_but_not_for_ever_and_not_the_first(cluster, monkeypatch):
+    """As that of Spark's Kafka source."""
+    clock_s = 1000.0
+    monkeypatch.setattr("spark_jobs.records.stream_reader.monotonic", lambda: clock_s)
+    await topic(cluster)
+    await produce(cluster, "t", {0: 3})
+    limits = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": "1m"}
+    reader, start = await begun(cluster, subscribe="t", **limits)
+    assert reader.getDefaultReadLimit() == ReadMinRows(10)
+    start, rows = await trigger(reader, start)
+    assert len(rows) == 3, "the first trigger waits for nothing"
+    await produce(cluster, "t", {0: 5, 1: 4})
+    assert await trigger(reader, start) == (start, [])
+    assert offsets(reader.reportLatestOffset() or {}) == {"0": 8, "1": 4}
+    everything = await asyncio.to_thread(reader.latestOffset, start, ReadAllAvailable())
+    assert offsets(everything) == {"0": 8, "1": 4}, "the engine may ask for all, whatever the options say"
+    await produce(cluster, "t", {1: 1})
+    clock_s += 59
+    start, rows = await trigger(reader, start)
+    assert len(rows) == 10, "as many as it takes"
+    await produce(cluster, "t", {1: 1})
+    clock_s += 59
+    assert await trigger(reader, start) == (start, [])
+    clock_s += 1
+    start, rows = await trigger(reader, start)
+    assert len(rows) == 1, "it has waited for long enough"
+    await produce(cluster, "t", {1: 30})
+    both, _ = await begun(cluster, subscribe="t", **limits, maxOffsetsPerTrigger="20")
+    assert both.getDefaultReadLimit() == ReadMaxRows(20)
+    start, rows = await trigger(both, start)
+    assert len(rows) == 20
+    start, rows = await trigger(both, start)
+    assert len(rows) == 10
+    await produce(cluster, "t", {1: 2})
+    assert await trigger(both, start) == (start, [])
+    await asyncio.to_thread(both.prepareForTriggerAvailableNow)
+    assert len((await trigger(both, start))[1]) == 2, "nothing is left behind by Trigger.AvailableNow"
 
 
 async def test_available_now_reads_what_was_there_and_ends(cluster):
