@@ -125,6 +125,32 @@ def test_a_broker_in_controlled_shutdown_joins_no_isr_and_is_not_elected(three):
     assert three.partition().leader == -1
 
 
+def test_who_takes_long_to_stop_keeps_its_session(three):
+    """It still leads, or the others have not heard yet; each heartbeat is a sign of life."""
+    for _ in range(3):
+        three.now_ms += three.state.sessions.timeout_ms // 2
+        for broker_id in (12, 13):
+            three.heartbeat(broker_id, version=0)
+        assert not three.heartbeat(11, shutdown=True).should_shutdown
+        assert three.do(three.state.fence_next_expired(three.now_ms)) is None
+
+
+def test_a_deletion_is_kept_until_all_that_serve_have_applied_it(three):
+    """Also one that is stopping, and one that has started again and begins from nothing."""
+    three.do(three.state.delete_topic("t"))
+    three.assigned("u", [11, 12, 13])
+    deleted = three.image.version
+    three.heartbeat(11, shutdown=True, version=0)
+    for broker_id in (12, 13):
+        three.heartbeat(broker_id, version=deleted)
+    assert three.state.collect_tombstones().answer == 0
+    three.heartbeat(11, version=deleted)
+    three.heartbeat(12, version=0)
+    assert three.state.collect_tombstones().answer == 0
+    three.heartbeat(12, version=deleted)
+    assert three.state.collect_tombstones().answer == 1
+
+
 def test_a_controlled_shutdown_outlives_the_controller(three):
     three.heartbeat(11, shutdown=True)
     three.state = ClusterState(three.config, None)

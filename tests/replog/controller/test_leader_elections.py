@@ -157,6 +157,16 @@ def test_brokers_of_release_0_1_0_say_nothing_and_the_last_leader_leads_as_it_di
     assert (three.partition().leader, three.partition().recovering) == (11, True)
 
 
+def test_a_broker_that_is_upgraded_says_how_far_it_goes_and_is_waited_for_again(three):
+    all_were_killed(three)
+    for log_end in (None, LogEnd(0, 100)):
+        three.log_ends[12] = log_end
+        three.heartbeat(12)
+        assert three.state.log_ends(T).mute == ({12} if log_end is None else frozenset())
+    three.recover()
+    assert three.partition().leader == 12, "and not 11 by a guess"
+
+
 def test_the_controllers_own_elections_are_bounded(three, monkeypatch):
     monkeypatch.setattr(cluster_state, "ELECTIONS_AT_ONCE", 2)
     three.assigned("u", *[[11, 12, 13]] * 5)

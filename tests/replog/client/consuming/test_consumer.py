@@ -10,7 +10,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import iterate_batches
 from replog.topic import TopicPartition
 from tests.replog.client.conftest import TP, bootstrap, read
-from tests.replog.server.broker.conftest import InProcessCluster, batch
+from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
 
 
 async def one_broker_with(cluster: InProcessCluster, count: int, partitions: int = 1) -> str:
@@ -40,6 +40,18 @@ async def test_a_seek_drops_what_is_buffered_and_under_way(cluster):
         assert [record.offset for record in await consumer.fetch(60, max_records=3)] == [0, 1, 2]
         consumer.seek(TP, 40)
         assert [record.offset for record in await read(consumer, 10)] == list(range(40, 50))
+
+
+async def test_the_last_seek_counts_wherever_the_one_before_it_is_under_way(cluster):
+    """The end that the first one asks for is answered later, or its records come."""
+    async with Consumer(await one_broker_with(cluster, 20)) as consumer:
+        consumer.assign([TP])
+        for turns in range(6):
+            consumer.seek_to_end()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            consumer.seek(TP, 5)
+            assert [record.offset for record in await consumer.fetch(60, max_records=1)] == [5], turns
 
 
 async def test_the_position_follows_each_record_handed_out(cluster):
@@ -98,6 +110,19 @@ async def test_partitions_that_take_several_requests_to_name_are_read_once_each(
         places = {(record.partition, record.offset) for record in await read(consumer, 7 * 20)}
         assert len(places) == 7 * 20
         assert await consumer.fetch(0.3) == []
+
+
+async def test_what_is_not_wanted_any_more_leaves_the_brokers_session(cluster):
+    """It would be looked at, and sent, for nobody; and no other broker would be asked for it."""
+    async with Consumer(await one_broker_with(cluster, 1, partitions=3), auto_offset_reset="earliest") as consumer:
+        one, two, three = (TopicPartition("t", number) for number in range(3))
+        consumer.assign([one, two, three])
+        await read(consumer, 3)
+        sessions = cluster.brokers[1].manager.sessions
+        await eventually(lambda: sessions.keys() == {one, two, three}, what=lambda: sessions)
+        consumer.assign([one, two])
+        consumer.pause(two)
+        await eventually(lambda: sessions.keys() == {one}, what=lambda: sessions)
 
 
 async def test_offsets_are_found_by_time_and_at_the_ends(cluster):
@@ -227,6 +252,22 @@ async def test_a_truncated_log_is_noticed_and_never_skipped_over(cluster, one_br
             consumer.seek(TP, 3)
         values = [record.value for record in await read(consumer, 5)]
         assert values == [b"new %d" % i for i in range(3, 8)]
+
+
+async def test_what_was_read_before_the_log_was_truncated_is_handed_out_first(cluster, one_broker):
+    for i in range(6):
+        await cluster.produce(TP, batch(b"old %d" % i))
+    async with Consumer(one_broker, auto_offset_reset="latest") as consumer:
+        consumer.assign([TP])
+        consumer.seek(TP, 0)
+        assert [record.value for record in await consumer.fetch(60, max_records=1)] == [b"old 0"]
+        state = consumer._fetcher.states[TP]
+        await eventually(lambda: state.fetch_offset == 6)
+        await lose_the_tail(cluster, keep=3)
+        known = consumer._fetcher.states
+        await eventually(lambda: state.failures > 1 or known[TP] is not state, what=lambda: state)
+        values = [record.value for record in await read(consumer, 10)]
+        assert values == [b"old %d" % i for i in range(1, 6)] + [b"new %d" % i for i in range(3, 8)]
 
 
 async def test_bad_use_is_refused_with_a_clear_error(cluster):
