@@ -125,6 +125,9 @@ def test_ct_29_what_a_process_said_counts_no_longer_than_it_lives(three):
     three.heartbeat(13)
     three.register(12, previous=-1)
     three.do(three.state.recover(three.now_ms))
+    three.do(three.state.heartbeat(Heartbeat(three.claim(12), three.image.version, log_ends=()), three.now_ms))
+    assert three.image.brokers[12].active
+    three.do(three.state.recover(three.now_ms))
     assert three.partition().leader == -1, "12 has not said how far it goes now"
     three.log_ends[12] = LogEnd(0, 70)
     three.heartbeat(12)

@@ -26,14 +26,17 @@ def test_ct_20_a_broker_that_never_joined_gets_no_replicas(flooded):
     assert {tuple(sorted(state.replicas)) for state in flooded.image.partitions.values()} == {(1, 2, 3)}
 
 
-def test_ct_20_a_broker_that_is_stopped_may_get_replicas_once_it_has_joined(cluster):
+@pytest.mark.parametrize("starts_again", [False, True])
+def test_ct_20_a_broker_that_is_stopped_may_get_replicas_once_it_has_joined(cluster, starts_again):
     """CT-20: also in its next registration, while it starts."""
     cluster.start(1, 2, 3)
     cluster.heartbeat(3, fence=True)
+    if starts_again:
+        cluster.now_ms += 60_000
+        cluster.register(3)
+        cluster.now_ms += 60_000
+        assert cluster.do(cluster.state.forget_unused(cluster.now_ms)) == [], "its session is over, and it may come"
     cluster.create("t", partitions=3, replication_factor=3)
-    cluster.now_ms += 60_000
-    cluster.register(3)
-    cluster.create("u", partitions=3, replication_factor=3)
     assert {len(state.replicas) for state in cluster.image.partitions.values()} == {3}
 
 

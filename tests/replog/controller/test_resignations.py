@@ -47,8 +47,8 @@ def test_ct_22_one_that_does_not_answer_does_not_lead_and_leaves_the_isr_by_the_
     ids=["two in sync", "two replicas", "one", "minimum", "minimum above replicas", "absent", "fenced", "isr first"],
 )
 def test_ct_22_too_few_could_go_on(before, changes):
-    """CT-22: with one of two nothing is gained, and what was acknowledged with acks=1 would be lost. Who had to stay for
-    that may go as soon as enough are there."""
+    """CT-22: with one of two nothing is gained, and what was acknowledged with acks=1 would be lost. Who had to stay
+    may go as soon as enough are there."""
     resignations = Resignations()
     assert resign(before, resignations=resignations, **changes) is ErrorCode.NOT_ENOUGH_REPLICAS
     assert not isinstance(resign(state((11, 12, 13)), resignations=resignations), ErrorCode)
