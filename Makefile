@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-round-trips bench-partitions bench-attacks soak bench-storage bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-partitions bench-attacks soak bench-storage bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -22,7 +22,7 @@ $(SETUP_DONE): pyproject.toml constraints.txt deploy/setup.sh
 demo: $(SETUP_DONE)  ## Real records through a crash, and a proof that nothing was lost (about 90 s)
 	@$(BIN)/replog demo
 
-test: $(SETUP_DONE)  ## Every test: unit tests first, then real processes, then Spark (about twenty minutes)
+test: $(SETUP_DONE)  ## Every test: unit tests first, then real processes, then Spark (about half an hour)
 	@$(MAKE) --no-print-directory --keep-going test-unit test-processes test-spark
 
 test-unit: $(SETUP_DONE)  ## The tests that need neither processes nor Spark
@@ -90,13 +90,10 @@ bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has d
 bench-inside: $(SETUP_DONE)  ## What a record costs inside: calls of functions, turns of the event loop, where the time goes, into docs/performance.md (half a minute)
 	$(PYTHON) -m benchmarks.inside --report docs/performance.md
 
-bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: three clusters side by side, into docs/performance.md (six minutes)
+bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: two clusters side by side, into docs/performance.md (four minutes)
 	$(PYTHON) -m benchmarks.extras --report docs/performance.md
 
-bench-round-trips: $(SETUP_DONE)  ## What a call costs over each transport, into docs/performance.md (a minute)
-	$(PYTHON) -m benchmarks.round_trips --report docs/performance.md
-
-bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: each size twice, with a minute until files are removed)
+bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: for each size, a minute until files are removed)
 	$(PYTHON) -m benchmarks.partitions --json $(RESULTS)/partitions.json --report docs/performance.md
 
 bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into docs/performance.md (seven minutes)

@@ -1,26 +1,21 @@
-"""What TLS and metrics cost: the same work on three clusters of three brokers on this machine.
-
-One is plain, one has all of its processes asked for their metrics each second, and one is secure.
+"""What TLS and metrics cost: the same work on two clusters of three brokers on this machine, a plain and a secure one.
 
 Records of 1 KiB with acks=all to a topic of six partitions with three replicas each: as many as go through, what was
 written is then read, and one at a time. Then 200 consumers wait for records that do not come: what their long polls
 take of a broker. The clusters take turns, in every order: the disk still writes what the one before left. The middle of
-all rounds is shown.
+all rounds is shown. Then a broker of the plain one is asked for its metrics, again and again.
 
-`python -m benchmarks.extras`; takes about six minutes.
+Run it with `make bench-extras`.
 """
 
-import argparse
 import asyncio
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from functools import partial
 from itertools import cycle, islice, permutations
 from pathlib import Path
@@ -35,7 +30,7 @@ from replog.local_cluster.local_cluster import LocalCluster
 from replog.rpc.http2.transport import H2Transport
 from replog.topic import TopicPartition
 
-KINDS = ("plain", "scraped", "TLS")
+KINDS = ("plain", "TLS")
 RECORD = os.urandom(1024)
 TOPIC, PARTITIONS, BROKERS = "cost", 6, 3
 RECORDS = 100_000  # of a round, as many as go through
@@ -123,42 +118,14 @@ async def _idle(cluster: LocalCluster, transport: H2Transport) -> float:
     return statistics.mean(percent.values())
 
 
-@contextmanager
-def scraped(cluster: LocalCluster) -> Iterator[None]:
-    """All processes, each second, by a process of its own; its start is over when the work begins."""
-    addresses = [cluster.metrics_address(member) for member in cluster.state.members]
-    command = [sys.executable, "-m", "benchmarks.extras", "--scrape", *addresses]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as scraper:
-        try:
-            assert scraper.stdout is not None
-            scraper.stdout.readline()
-            yield
-            if scraper.poll() is not None:
-                raise RuntimeError("the metrics were not read to the end")
-        finally:
-            scraper.terminate()
-
-
-def scrape(addresses: Sequence[str]) -> None:
-    while True:
-        for address in addresses:
-            _read_metrics(address)
-        print("asked", flush=True)
-        time.sleep(1)
-
-
-def _read_metrics(address: str) -> None:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
-        answer.read()
-
-
 def scrape_ms(cluster: LocalCluster) -> float:
     """What a broker uses for one, the mean of many."""
     broker = cluster.state.brokers[0]
     assert broker.process is not None
     before = cpu_seconds(broker.process.pid)
     for _ in range(SCRAPES):
-        _read_metrics(cluster.metrics_address(broker))
+        with urllib.request.urlopen(f"http://{cluster.metrics_address(broker)}/metrics", timeout=10) as answer:
+            answer.read()
     return (cpu_seconds(broker.process.pid) - before) / SCRAPES * 1000
 
 
@@ -172,8 +139,7 @@ async def compare(clusters: dict[str, LocalCluster], rounds: int, note: Callable
     for order in islice(cycle(permutations(KINDS)), rounds):
         fill_page_cache(note)
         for kind in order:
-            with scraped(clusters[kind]) if kind == "scraped" else nullcontext():
-                all_figures[kind].append(await measured(clusters[kind]))
+            all_figures[kind].append(await measured(clusters[kind]))
     return {
         kind: {name: statistics.median(round_[name] for round_ in figures) for name in figures[0]}
         for kind, figures in all_figures.items()
@@ -183,23 +149,18 @@ async def compare(clusters: dict[str, LocalCluster], rounds: int, note: Callable
 def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--scrape", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.scrape:
-        scrape(options.scrape)
     note = partial(Console(stderr=True).print, highlight=False)
     with (
         tempfile.TemporaryDirectory() as directory,
         LocalCluster(Path(directory, "plain"), BROKERS) as plain,
-        LocalCluster(Path(directory, "scraped"), BROKERS) as asked,
         LocalCluster(Path(directory, "tls"), BROKERS, NO_AUTHORIZER, secure=True) as secure,
     ):
-        figures = asyncio.run(compare(dict(zip(KINDS, (plain, asked, secure), strict=True)), options.rounds, note))
+        figures = asyncio.run(compare(dict(zip(KINDS, (plain, secure), strict=True)), options.rounds, note))
         scraped_ms = scrape_ms(plain)
-    plain_figures, *others = (figures[kind] for kind in KINDS)
     rows = [
-        [name, f"{value:.2f}", *(f"{other[name]:.2f} ({(other[name] / value - 1) * 100:+.0f} %)" for other in others)]
-        for name, value in plain_figures.items()
+        [name, f"{value:.2f}", f"{figures['TLS'][name]:.2f} ({(figures['TLS'][name] / value - 1) * 100:+.0f} %)"]
+        for name, value in figures["plain"].items()
     ]
     told = f"To be asked for its metrics costs a broker {scraped_ms:.1f} ms of CPU."
     publish(

@@ -73,23 +73,6 @@ class CpuMeter:
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
-    """One run: bytes of records (not of frames) acknowledged by all replicas."""
-
-    record_bytes: int
-    seconds: float
-    cpu: dict[str, float]  # seconds by process
-
-    @property
-    def mb_per_second(self) -> float:
-        return self.record_bytes / 1e6 / self.seconds
-
-    @property
-    def cpu_per_gb(self) -> dict[str, float]:
-        return {name: used / (self.record_bytes / 1e9) for name, used in self.cpu.items()}
-
-
-@dataclass(frozen=True, slots=True)
 class Latency:
     """Milliseconds from the moment a record was due to be sent until its acknowledgement arrived."""
 

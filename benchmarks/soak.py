@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.beside import Beside, Figures
-from benchmarks.measure import cpu_seconds
+from benchmarks.measure import cpu_seconds, rss_bytes
 from benchmarks.report import benchmark_parser, publish, table
 from benchmarks.soak_clients import CLIENTS, PARTITIONS, QUIET, STEADY
 from replog.client import Admin
@@ -42,11 +42,10 @@ BROKERS = {"log.retention.check.interval.ms": "5000"}
 
 
 class Memory(NamedTuple):
-    """What a process had in memory at a time of the run; `own`: what no other process has."""
+    """What a process had in memory at a time of the run."""
 
     at_s: float
     resident_mib: float
-    own_mib: float
 
 
 class Growth(NamedTuple):
@@ -71,13 +70,6 @@ def growth(samples: Sequence[Memory], seconds: float) -> Growth:
         raise ValueError(f"{len(samples)} samples in {seconds:g} s: too few to compare; let it run for longer")
     before, after, hours = median(first), median(second), (middle - begin) / 3600
     return Growth(before, after, (after - before) / hours, before * PER_HOUR * hours + NOISE_MIB)
-
-
-def memory(pid: int, at_s: float) -> Memory:
-    """Raises OSError if the process is gone."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
-    kib = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines)}
-    return Memory(at_s, kib["Rss"] / 1024, (kib["Private_Clean"] + kib["Private_Dirty"]) / 1024)
 
 
 class Soak:
@@ -147,7 +139,7 @@ class Soak:
         while not await self._pause(SAMPLE_S):
             for name, pid in self._pids().items():
                 try:
-                    self._samples.setdefault(name, []).append(memory(pid, self._now()))
+                    self._samples.setdefault(name, []).append(Memory(self._now(), rss_bytes(pid) / (1 << 20)))
                     self._cpu[pid] = cpu_seconds(pid)
                 except OSError:  # just killed
                     if name in JUDGED:
@@ -179,15 +171,12 @@ class Soak:
         return self._stopped.is_set()
 
 
-def by_the_minute(samples: Sequence[Memory]) -> Figures:
-    """Medians, rounded: what is kept of a long run."""
-    minutes: dict[int, list[Memory]] = {}
+def by_the_minute(samples: Sequence[Memory]) -> list[float]:
+    """Medians of MiB, rounded: what is kept of a long run."""
+    minutes: dict[int, list[float]] = {}
     for sample in samples:
-        minutes.setdefault(int(sample.at_s / 60), []).append(sample)
-    return {
-        "resident_mib": [round(median(s.resident_mib for s in minute), 1) for minute in minutes.values()],
-        "own_mib": [round(median(s.own_mib for s in minute), 1) for minute in minutes.values()],
-    }
+        minutes.setdefault(int(sample.at_s / 60), []).append(sample.resident_mib)
+    return [round(median(minute), 1) for minute in minutes.values()]
 
 
 def faults(figures: Mapping[str, Any]) -> list[str]:

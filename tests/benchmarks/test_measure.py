@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from benchmarks.measure import CpuMeter, Latency, Throughput, environment, quantile
+from benchmarks.measure import CpuMeter, Latency, environment, quantile
 
 
 def test_a_quantile_is_a_value_that_enough_do_not_exceed():
@@ -17,12 +17,6 @@ def test_latencies_are_in_milliseconds():
     assert Latency.of([0.003, 0.001, 0.002]) == Latency(records=3, p50_ms=2.0, p99_ms=3.0, max_ms=3.0)
     with pytest.raises(ValueError, match="no record was acknowledged in that time"):
         Latency.of([])
-
-
-def test_rates_are_in_decimal_megabytes():
-    run = Throughput(record_bytes=2_000_000_000, seconds=4.0, cpu={"leader": 3.0})
-    assert run.mb_per_second == 500
-    assert run.cpu_per_gb == {"leader": 1.5}
 
 
 def test_the_meter_sees_work():

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 
 BROKERS = (1, 2, 3, 4)
 SEED = 1
-STEPS = 24
+STEPS = 16
 BALLAST = 60  # records of a partition that make copying take its time
 BALLAST_BYTES = 90_000
 
