@@ -231,3 +231,19 @@ def test_nobody_at_the_address_is_told(asks_nobody):
     assert (asks_nobody.returncode, out) == (PROBLEM_FOUND, "")
     assert "NETWORK_EXCEPTION" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(("closed", "words"), [("1>&-", ["version"]), ("2>&-", ["log", "dump", "/nowhere"])])
+def test_a_closed_stream_changes_no_status_and_nothing_gets_into_another_one(closed, words):
+    command = [sys.executable, "-m", "replog.cli", *words]
+    run = ["sh", "-c", f'exec "$@" {closed}', "sh", *command]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (2 if words[0] == "log" else 0, "", "")
+
+
+def test_no_file_gets_the_number_of_a_closed_stream():
+    """What is written to stderr, such as the stacks that SIGQUIT prints, would go into a log."""
+    script = "import os, replog.cli; os.write(9, str(os.open(os.devnull, os.O_RDONLY)).encode())"
+    run = ["sh", "-c", f"exec 9>&1; exec {sys.executable} -c '{script}' <&- >&- 2>&-"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, check=True)
+    assert int(done.stdout) > 2
