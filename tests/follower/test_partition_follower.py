@@ -56,6 +56,21 @@ def test_fetching_starts_over_when_the_leader_epoch_rises_ft_3(follower):
     assert follower.log.log_end_offset == 5
 
 
+def test_a_new_epoch_is_asked_for_at_once_whatever_the_last_one_had_to_wait_for_ft_3(follower):
+    follower.on_failure(asked(follower), NOW_MS)
+    assert follower.next_fetch(NOW_MS, ONE_MIB) is None
+    follower.become_follower(state(leader=3, epoch=2, partition_epoch=1), NOW_MS)
+    assert asked(follower).current_leader_epoch == 2
+
+
+def test_it_tells_the_log_start_that_a_crash_cannot_take_back_ft_23(follower):
+    follower.log.on_log_start_raised = lambda: None  # its checkpoint is written later
+    follower.log.maybe_increment_log_start_offset(3)
+    assert asked(follower).log_start_offset == 0
+    follower.log.log_start_saved(3)
+    assert asked(follower).log_start_offset == 3
+
+
 def test_a_change_of_members_leaves_fetching_alone(follower):
     request = asked(follower)
     follower.on_failure(request, NOW_MS)

@@ -166,3 +166,24 @@ async def test_what_was_heard_and_is_not_applied_yet_is_told_to_who_comes_next(c
         await controller.decide(lambda _: controller.state.begin_history())
     async with watched.running():
         await eventually(controller.is_behind.is_set)
+
+
+async def test_a_broker_is_up_to_date_only_once_nothing_newer_waits_to_be_applied(cluster):
+    """Until then it may lead what it leads no more, and refuses no request that says so."""
+    await cluster.begin(1)
+    watched, go_on, heard = Watched(cluster), asyncio.Event(), list[int]()
+    apply = watched.watch._apply
+
+    async def slowly(records: Sequence[metadata_pb2.MetadataRecord], is_all: bool) -> None:
+        await apply(records, is_all)
+        await go_on.wait()
+
+    watched.watch._apply, watched.watch._on_heard = slowly, lambda: heard.append(watched.image.version)
+    async with watched.running():
+        await eventually(lambda: watched.image.version > 0)
+        await alter_retention(cluster, "t")
+        await eventually(lambda: watched.watch.has_news)
+        go_on.set()
+        newest = cluster.controller.state.image.version
+        await eventually(lambda: heard[-1:] == [newest], what=lambda: heard)
+    assert set(heard) == {newest}
