@@ -85,12 +85,12 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, without Spark's two stack traces if it is an OSError of a data source: that says enough. A call
+    """What went wrong, without Spark's stack traces if it is an OSError of a data source: that says enough. A call
     that Java did not answer says nothing of why."""
     if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
         return "the Java that runs Spark has ended; was it killed, or memory short? `dmesg` may know"
     text = str(error)
-    for name, message in reversed(re.findall(r"^(\w+): (?:\[Errno \d+\] )?(.+)$", text, re.MULTILINE)):
+    for name, message in reversed(re.findall(r"(?:^|: )(\w+): (?:\[Errno \d+\] )?(.+)$", text, re.MULTILINE)):
         kind = getattr(builtins, name, None)
         if isinstance(kind, type) and issubclass(kind, OSError):
             return str(message)

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from replog.errors import ErrorCode, ReplogError
+from spark_jobs.told import told_first
 
 
 class ReplogSource(DataSource):
@@ -20,12 +21,14 @@ class ReplogSource(DataSource):
     def name(cls) -> str:
         return "replog"
 
+    @told_first()
     def schema(self) -> StructType:
         from spark_jobs.records.options import include_headers
         from spark_jobs.records.schema import spark_schema
 
         return spark_schema(include_headers(self.options))
 
+    @told_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_jobs.records.batch_reader import BatchQueryReader
         from spark_jobs.records.options import source_options
@@ -33,6 +36,7 @@ class ReplogSource(DataSource):
         self._check(schema)
         return BatchQueryReader(source_options(self.options, streaming=False))
 
+    @told_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         from spark_jobs.records.options import source_options
         from spark_jobs.records.stream_reader import StreamReader
@@ -40,6 +44,7 @@ class ReplogSource(DataSource):
         self._check(schema)
         return StreamReader(source_options(self.options, streaming=True))
 
+    @told_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from spark_jobs.records.options import sink_options
         from spark_jobs.records.writer import BatchWriter
@@ -48,6 +53,7 @@ class ReplogSource(DataSource):
             raise ReplogError(ErrorCode.INVALID_CONFIG, "a log cannot be overwritten; write with mode append")
         return BatchWriter(sink_options(self.options), schema)
 
+    @told_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from spark_jobs.records.options import sink_options
         from spark_jobs.records.writer import StreamWriter

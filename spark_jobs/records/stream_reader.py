@@ -26,6 +26,7 @@ from spark_jobs.records.offsets import StreamOffset
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange, limited, tasks
 from spark_jobs.records.task import read_range
+from spark_jobs.told import told_first
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -37,6 +38,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: StreamOffset | None = None  # of Trigger.AvailableNow
         self._triggered_s = -math.inf  # when a trigger last took what there was (monotonic)
 
+    @told_first()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as those below)
         return run(self._initial()).to_json()
 
@@ -46,15 +48,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(most)
         return ReadAllAvailable() if least is None else ReadMinRows(least)
 
+    @told_first()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = run(self._asked())
 
+    @told_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         return run(self._next(StreamOffset.from_json(start), limit)).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._latest is None else self._latest.to_json()
 
+    @told_first()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if start == end:
             return []

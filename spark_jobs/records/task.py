@@ -15,6 +15,7 @@ from spark_jobs.records.decoding import Batches, arrow_batches, checked_batches
 from spark_jobs.records.loop import run
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange
+from spark_jobs.told import told_first
 
 POLL_S = 1.0
 ANSWER_S = 10.0  # of the leader, to whether its log ends before the range
@@ -29,13 +30,14 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
     """
     reading = _Reading(options, wanted)
     bad = BadRecords(TopicPartition(wanted.topic, wanted.partition), fail=options.fail_on_bad_records)
-    run(reading.open())
-    try:
-        while (fetched := run(reading.fetch())) is not None:
-            yield from arrow_batches(fetched, wanted.end, bad, headers=options.headers)
-    finally:
-        bad.warn()
-        run(reading.consumer.close())
+    with told_first():
+        run(reading.open())
+        try:
+            while (fetched := run(reading.fetch())) is not None:
+                yield from arrow_batches(fetched, wanted.end, bad, headers=options.headers)
+        finally:
+            bad.warn()
+            run(reading.consumer.close())
 
 
 class _Reading:

@@ -14,6 +14,7 @@ from replog.errors import ErrorCode, ReplogError
 from spark_jobs.records.loop import run
 from spark_jobs.records.options import SinkOptions
 from spark_jobs.records.schema import HEADERS
+from spark_jobs.told import told_first
 
 _TYPES: dict[str, tuple[str, ...]] = {
     "topic": ("string",),
@@ -73,6 +74,7 @@ def _refused(message: str) -> ReplogError:
     return ReplogError(ErrorCode.INVALID_CONFIG, message)
 
 
+@told_first()
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Send all records and wait for all outcomes. Raises the first failure: partition, cause.
 

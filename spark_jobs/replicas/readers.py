@@ -16,6 +16,7 @@ from spark_jobs.kafka_options import SECURITY, SERVERS, in_full, refuse_unknown,
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import UNREADABLE, FileFault
 from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaStore
+from spark_jobs.told import told_first
 
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # of small segments in one input partition
@@ -47,6 +48,7 @@ class ReplicaSource(DataSource):
     def schema(self) -> str:
         return self.columns
 
+    @told_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         return self.reads(self)
 

@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("replog", "leader", "follower", "spark_jobs", "pyspark_replog", "benchmarks", "docsite")
+_SOURCES = sorted(path.parent.name for path in ROOT.glob("pyspark_replog*/__init__.py"))
+PACKAGES = ("replog", "leader", "follower", "spark_jobs", *_SOURCES, "benchmarks", "docsite")
 GENERATED = ROOT / "replog" / "rpc" / "v1"
 DOCUMENTS = [
     "README.md",

@@ -19,7 +19,7 @@ from tests.deploy.running import Running, stopped_afterwards
 from tests.docs.tree import ROOT
 
 WORKERS = (1, 2)
-_OURS = ("replog", "leader", "follower", "cluster", "spark_jobs", "pyspark_replog")
+_OURS = ("replog", "leader", "follower", "cluster", "spark_jobs")
 
 
 def build_wheel(target: Path) -> Path:
@@ -37,7 +37,8 @@ def interpreter_without_us(home: Path) -> Path:
     (theirs,) = home.glob("lib/python*/site-packages")
     for package in Path(sysconfig.get_path("purelib")).iterdir():
         editable = package.suffix == ".pth" and "replog" in package.name
-        if package.name not in _OURS and not editable and not package.name.startswith("replog-"):
+        ours = package.name in _OURS or package.name.startswith("pyspark_replog")
+        if not ours and not editable and not package.name.startswith("replog-"):
             (theirs / package.name).symlink_to(package)
     return home / "bin" / "python"
 

@@ -65,6 +65,11 @@ def test_of_what_spark_says_the_data_sources_own_error_is_told():
     trace = 'Traceback (most recent call last):\n  File "brokers.py", line 92, in _metadata\n'
     said = f"[PYTHON_DATA_SOURCE_ERROR] Failed: {trace}OSError: [Errno 113] no broker answers; is it right?\n SQLSTATE"
     assert reason(ValueError(said)) == "no broker answers; is it right?"
+    for between in ("read: ", "read:\n"):
+        said = (
+            f"[PYTHON_DATA_SOURCE_ERROR] Failed to plan {between}OSError: [Errno 113] no broker: KeyError: x\n SQLSTATE"
+        )
+        assert reason(ValueError(said)) == "no broker: KeyError: x", "without a trace"
     said = f"[PYTHON_DATA_SOURCE_ERROR] Failed: {trace}KeyError: 'a'\n SQLSTATE: 38000"
     assert reason(ValueError(said)) == said, "a defect keeps its trace"
 

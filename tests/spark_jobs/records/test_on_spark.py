@@ -52,6 +52,10 @@ def produce(local: LocalCluster, topic: str, first: int, count: int) -> None:
     asyncio.run(sent())
 
 
+def first_line(caught: pytest.ExceptionInfo[PySparkException]) -> str:
+    return str(caught.value).splitlines()[0]
+
+
 def values(local: LocalCluster, topic: str) -> list[int]:
     records = asyncio.run(read_back(local.bootstrap, topic, 3, lambda _: None))
     return sorted(int(value) for _, _, value in records)
@@ -82,8 +86,14 @@ def test_a_batch_query_has_the_columns_and_rows_of_the_topic(spark, local):
     assert (
         spark.read.format("replog").options(**options(local, "batch")).option("minPartitions", 7).load().count() == 5000
     )
-    with pytest.raises(PySparkException, match="knows no option startingoffset"):
+    idle = {"kafka.group.id": "mine", "kafka.security.protocol": "PLAINTEXT", "groupIdPrefix": "mine"}
+    assert read.options(**idle).load().count() == 5000
+    with pytest.raises(PySparkException) as caught:
+        read.option("subscribe", "nothing").load().count()
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in first_line(caught)
+    with pytest.raises(PySparkException) as caught:
         read.option("startingOffset", "earliest").load().count()
+    assert "the source knows no option startingoffset; did you mean startingOffsets" in first_line(caught)
 
 
 def test_a_batch_write_reads_back(spark, local):
@@ -93,10 +103,14 @@ def test_a_batch_write_reads_back(spark, local):
     )
     frame.write.format("replog").option("kafka.bootstrap.servers", local.bootstrap).mode("append").save()
     assert values(local, "written") == list(range(10_000))
-    with pytest.raises(PySparkException, match="there is no column 'value'"):
-        spark.range(1).write.format("replog").options(
-            topic="written", **{"kafka.bootstrap.servers": local.bootstrap}
-        ).mode("append").save()
+    to_written = {"bootstrap.servers": local.bootstrap, "topic": "written"}
+    with pytest.raises(PySparkException) as caught:
+        spark.range(1).write.format("replog").options(**to_written).mode("append").save()
+    assert "there is no column 'value'" in first_line(caught)
+    large = spark.range(1).selectExpr("repeat('x', 2000000) as value")
+    with pytest.raises(PySparkException) as caught:
+        large.write.format("replog").options(**to_written).mode("append").save()
+    assert "kafka.max.request.size" in "".join(str(caught.value).splitlines()[:2])
 
 
 def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(spark, local, tmp_path):

@@ -1,11 +1,10 @@
-"""The tables as Spark sees them: of a running cluster the same as of its directories."""
+"""The tables as Spark finds them by their names: of a running cluster the same as of its directories."""
 
 import pytest
 from pyspark.sql import Row, SparkSession
 
 from replog.client.sync import SyncAdmin, SyncProducer
 from replog.local_cluster.local_cluster import LocalCluster
-from spark_jobs.replicas.sources import register
 
 pytestmark = pytest.mark.processes
 
@@ -22,7 +21,6 @@ def rows(spark: SparkSession, name: str, drop: list[str], **options: str) -> lis
 
 
 def test_tables_of_a_running_cluster_are_those_of_its_directories(spark, tmp_path):
-    register(spark)
     cluster = LocalCluster(tmp_path, brokers=3).up()
     try:
         with SyncAdmin(cluster.bootstrap) as admin:
