@@ -4,91 +4,101 @@ A command ends with the status that it promises; expected failures are reported 
 the thing, the value and the remedy, never with a traceback.
 """
 
-import argparse
 import itertools
 import os
 import signal
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Lock, Thread
+from typing import Annotated
 
+import typer
+
+from replog.command.app import App
 from replog.command.ending import BadUse, Failed, run
+from replog.command.output import note
 from replog.errors import ReplogError
 from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
 from replog.topic import parse_directory_name, validate_topic_name
-from spark_jobs.audit.findings import LEVELS
+from spark_jobs.audit.findings import Level
 
 UNKNOWN = 3  # as INCONCLUSIVE
 LOOK_S = 0.2
+HUSH_S = 2.0
 BOOTSTRAP = "REPLOG_BOOTSTRAP_SERVER"  # environment
 
 Where = dict[int, tuple[Path, ...]] | str
 """Replica id → its log directories; or the bootstrap servers of a running cluster."""
 
 
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Fills the paragraphs of a description; those with indented lines are lists, and stay as they are."""
+Replicas = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--replica",
+        metavar="ID=DIR[,DIR…]",
+        help="A replica: the broker's id and its log directories; give two or more.",
+    ),
+]
+Server = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT,…",
+        help="Instead: brokers of a running cluster; default: the environment's, else the local cluster's.",
+    ),
+]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="NAME", help="Audit this topic only; may be repeated.")
+]
+AuditLevel = Annotated[Level, typer.Option(help="How deep to look.")]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Spark master to run on; default: that of spark-submit, else local[*], all cores of this machine.",
+    ),
+]
 
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        paragraphs = text.strip().split("\n\n")
-        return "\n\n".join(p if "\n  " in p else textwrap.fill(p, width) for p in paragraphs)
 
-
-def command_parser(name: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    """Of `name`, as people call it; options cannot be abbreviated, so that new ones break no script."""
-    return argparse.ArgumentParser(
-        prog=name, description=description, epilog=epilog, formatter_class=_Help, allow_abbrev=False
+def command_app() -> App:
+    """Of one command, which looks as all others of `replog` do."""
+    return App(
+        add_completion=False,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
+
+
+def called(app: App, name: str, argv: Sequence[str] | None) -> int:
+    """The exit status of the only command of `app`, called as `name`."""
+    try:
+        return run(lambda: app(argv, prog_name=name), failure=UNKNOWN)
+    except SystemExit as end:
+        return int(end.code or 0)
 
 
 # -- which replicas
 
 
-def add_where(parser: argparse.ArgumentParser) -> None:
-    """The options that say which replicas are compared, how deep, and on which Spark."""
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--replica",
-        action="append",
-        metavar="ID=DIR[,DIR…]",
-        help="a replica: the broker's id and its log directories; give two or more",
-    )
-    where.add_argument(
-        "--bootstrap-server",
-        metavar="HOST:PORT[,…]",
-        help=f"a running cluster, by one or more of its brokers (default, without --replica: ${BOOTSTRAP}, else the "
-        "local cluster)",
-    )
-    parser.add_argument(
-        "--topic", action="append", default=[], metavar="TOPIC", help="audit this topic only; may be repeated"
-    )
-    parser.add_argument("--level", choices=LEVELS, default="index", help="how deep to look (default: index)")
-    parser.add_argument(
-        "--master",
-        metavar="URL",
-        help="Spark master to run on (default: that of spark-submit, else local[*], all cores of this machine)",
-    )
-
-
-def where_of(arguments: argparse.Namespace) -> Where:
+def where_of(replicas: Sequence[str] | None, server: str | None, topics: Sequence[str] | None) -> Where:
     """The replicas' directories, or the bootstrap servers. Raises BadUse, ReplogError for a name that is none."""
-    for topic in arguments.topic:
+    for topic in topics or ():
         validate_topic_name(topic)
-    if arguments.replica:
-        directories = parse_replicas(arguments.replica)
-        check_topics(directories, arguments.topic)
+    if replicas and server is not None:
+        raise BadUse("--replica and --bootstrap-server are two ways to say it; give one of them")
+    if replicas:
+        directories = parse_replicas(replicas)
+        check_topics(directories, topics or ())
         for replica, path in ((n, path) for n, paths in directories.items() for path in paths):
             if (owner := _owner(path)) not in (None, str(replica)):
-                note = f"{path} says in {META_PROPERTIES} that it is broker {owner}'s; findings will say {replica}"
-                print(f"note: --replica {replica}: {note}", file=sys.stderr)
+                says = f"{path} says in {META_PROPERTIES} that it is broker {owner}'s; findings will say {replica}"
+                note(f"note: --replica {replica}: {says}")
         return directories
-    servers: str | None = arguments.bootstrap_server
-    if servers is None and not (servers := os.environ.get(BOOTSTRAP)):
+    if server is None and not (server := os.environ.get(BOOTSTRAP)):
         raise BadUse("say which replicas: --replica ID=DIR for each of them, or --bootstrap-server HOST:PORT")
-    return servers_of("--bootstrap-server", servers)
+    return servers_of("--bootstrap-server", server)
 
 
 def servers_of(option: str, servers: str) -> str:
@@ -198,14 +208,18 @@ def audit_failed(why: str) -> Failed:
     return Failed(f"the audit failed, so nothing is known: {why}")
 
 
-def ending(name: str, command: Callable[[], int]) -> int:
-    """The exit status of `command`. One that failed says nothing of the replicas, as 1 would: DIVERGED."""
+def ending(command: Callable[[], int]) -> int:
+    """The exit status of `command`. One that failed says nothing of the replicas, as 1 would: DIVERGED. SIGTERM and
+    SIGHUP end it as Ctrl-C does; `nohup` is kept to."""
 
     def work() -> int:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # `replog audit` blocks it until we are ready
         return command()
 
-    return run(work, name, UNKNOWN)
+    return run(work, failure=UNKNOWN)
 
 
 def with_spark(work: Callable[[Lock], int]) -> int:
@@ -235,4 +249,8 @@ def with_spark(work: Callable[[Lock], int]) -> int:
         return outcome.result()
     except KeyboardInterrupt:
         writing.acquire()
+        if (session := sys.modules.get("spark_jobs.session")) is not None:  # else there is no Java yet
+            hushing = Thread(target=session.hush, daemon=True)
+            hushing.start()
+            hushing.join(HUSH_S)
         raise

@@ -1,54 +1,50 @@
 """`replog audit explain`: a finding of an audit, and the bytes around it. Needs no Spark and no Java."""
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from replog.command.ending import BadUse
+from replog.command.output import Format
 from replog.properties import MAX_LONG
 from spark_jobs.audit.evidence import evidence_of
 from spark_jobs.audit.findings import MEANINGS
 from spark_jobs.audit.since import BadSaved, read_json
-from spark_jobs.command_line import command_parser, ending
+from spark_jobs.command_line import called, command_app, ending
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import ReplicaStore
 
 NAME = "replog audit explain"
 SUMMARY = "summary.json"
 
-DESCRIPTION = """\
-Show a finding of an audit: what its class means, which replica is most likely wrong and why, what to do, and the bytes
-around it: batch headers of every replica side by side, a hex dump from the first byte that differs, index entries and
-leader epochs. Without N, list the findings.
-
-The replicas are read again, from where the audit read them: log directories, or the brokers of a running cluster.
-Nothing is written."""
-
-EPILOG = """\
-exit codes
-  0  shown
-  2  bad use, such as a directory without a report, or brokers that do not
-     answer
-
-examples
-  replog audit run --report-dir /tmp/audit --replica 1=/data/1 \\
-      --replica 2=/data/2
-  replog audit explain --report-dir /tmp/audit
-  replog audit explain --report-dir /tmp/audit 1
-"""
+app = command_app()
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser(NAME, DESCRIPTION, EPILOG)
-    parser.add_argument("number", nargs="?", type=int, metavar="N", help="the finding's number in the list, from 1")
-    parser.add_argument(
-        "--report-dir", type=Path, required=True, metavar="DIR", help="what the audit was given as such"
-    )
-    parser.add_argument("--format", choices=("table", "json"), default="table", help="how to print (default: table)")
-    return parser
+@app.command()
+def show(
+    report_dir: Annotated[Path, typer.Option(metavar="DIR", help="What the audit was given as such.")],
+    number: Annotated[int | None, typer.Argument(metavar="N", help="The finding's number in the list, from 1.")] = None,
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+) -> None:
+    """Show a finding of an audit, and the bytes around it: what its class means, which replica is most likely wrong and
+    why, what to do; batch headers of every replica side by side, a hex dump from the first byte that differs, index
+    entries and leader epochs. Without N, list the findings.
+
+    The replicas are read again, from where the audit read them: log directories, or the brokers of a running cluster.
+    Nothing is written. Exit status: 0 shown; 2 bad use, such as a directory without a report, or brokers that do not
+    answer.
+
+    Examples:
+
+    * `replog audit run --report-dir /tmp/audit --replica 1=/data/1 --replica 2=/data/2`
+    * `replog audit explain --report-dir /tmp/audit`
+    * `replog audit explain --report-dir /tmp/audit 1`
+    """
+    raise typer.Exit(ending(lambda: _run(report_dir, number, output)))
 
 
 def read_report(directory: Path) -> dict[str, Any]:
@@ -125,21 +121,21 @@ def explain(report: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    return ending(NAME, lambda: _run(parser().parse_args(argv)))
+    return called(app, NAME, argv)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(report_dir: Path, number: int | None, output: Format) -> int:
     from spark_jobs.audit.explain_text import print_explanation, print_findings
 
-    report = read_report(arguments.report_dir)
+    report = read_report(report_dir)
     findings = report["findings"]
-    if arguments.number is None:
+    if number is None:
         shown: Any = [{"number": n, **finding} for n, finding in enumerate(findings, 1)]
     else:
-        shown = explain(report, arguments.number)
-    if arguments.format == "json":
+        shown = explain(report, number)
+    if output is Format.JSON:
         print(json.dumps(shown, indent=2))
-    elif arguments.number is None:
+    elif number is None:
         print_findings(report, shown)
     else:
         print_explanation(shown, len(findings))

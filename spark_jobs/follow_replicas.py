@@ -1,26 +1,34 @@
 """`replog audit follow`: an audit that goes on, round by round, and tells a divergence as it comes."""
 
-import argparse
 import contextlib
 import json
-import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from replog.command.ending import BadUse
+from replog.command.output import Format
 from replog.command.packages import SPARK, require
+from replog.properties import MAX_INT
 from spark_jobs.audit.since import BadSaved
 from spark_jobs.audit.text import blamed, many, name_of, printable
 from spark_jobs.command_line import (
+    AuditLevel,
+    Master,
+    Replicas,
+    Server,
+    Topics,
     Where,
-    add_where,
     audit_failed,
+    called,
     check_cluster,
-    command_parser,
+    command_app,
     ending,
     servers_of,
     where_of,
@@ -32,94 +40,79 @@ if TYPE_CHECKING:
 
 NAME = "replog audit follow"
 
-DESCRIPTION = """\
-Compare the replicas of a replicated log again and again: each round compares what is new since the last.
-
-The first round compares everything. What was verified is kept in the checkpoint directory, so that the next run goes
-on where this one ended, however it ended: nothing is verified twice, nothing is skipped. A partition is compared as a
-whole again, and that is reported, if its replicas are no longer those that were verified (truncated, replaced, created
-again). One with a finding is compared from there on until it is repaired; a finding is reported once.
-
-The cluster keeps the verdict, the time and up to where the replicas were equal, where operators look: `replog cluster
-describe`, `replog console` and the controller's metrics. That needs the ACL ClusterAction on the cluster."""
-
-EPILOG = """\
-in the checkpoint directory
-  verified.json   up to where the replicas are verified
-  findings/       every reported finding, as a Parquet table with the
-                  column `round`
-
-Ctrl-C or SIGTERM ends it, with a summary; a second one at once.
-
-exit codes
-  0    every round was CONSISTENT
-  1    a round was DIVERGED
-  3    a round was INCONCLUSIVE, or there was none; none was DIVERGED
-  2    bad use
-  130  interrupted before the first round, or twice
-
-examples
-  replog audit follow --bootstrap-server localhost:9092 \\
-      --checkpoint-dir /var/lib/audit
-  replog audit follow --replica 1=/mnt/a --replica 2=/mnt/b --level deep \\
-      --checkpoint-dir /var/lib/audit --until-diverged --format json
-"""
+app = command_app()
 
 
-def parser() -> argparse.ArgumentParser:
-    parser = command_parser(NAME, DESCRIPTION, EPILOG)
-    add_where(parser)
-    parser.add_argument(
-        "--checkpoint-dir", type=Path, required=True, metavar="DIR", help="what was verified; created if missing"
-    )
-    parser.add_argument(
-        "--interval",
-        type=_seconds,
-        default=10.0,
-        metavar="SECONDS",
-        help="from the start of a round to that of the next (default: 10)",
-    )
-    parser.add_argument(
-        "--report-to",
-        metavar="HOST:PORT[,…]",
-        help="with --replica: the cluster of these brokers keeps the verdict (with --bootstrap-server that one does)",
-    )
-    parser.add_argument("--until-diverged", action="store_true", help="end at the first round that is DIVERGED")
-    parser.add_argument("--max-rounds", type=_count, metavar="N", help="end after so many rounds")
-    parser.add_argument(
-        "--format", choices=("table", "json"), default="table", help="a line a round: for people, or as a JSON object"
-    )
-    return parser
+@app.command()
+def follow(
+    checkpoint_dir: Annotated[Path, typer.Option(metavar="DIR", help="What was verified; created if missing.")],
+    replica: Replicas = None,
+    bootstrap_server: Server = None,
+    topic: Topics = None,
+    level: AuditLevel = "index",
+    master: Master = None,
+    interval: Annotated[
+        float,
+        typer.Option(min=0.1, max=86_400, metavar="SECONDS", help="From the start of a round to that of the next."),
+    ] = 10.0,
+    report_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,…",
+            help="With --replica: the cluster that keeps the verdict; with --bootstrap-server it is that one.",
+        ),
+    ] = None,
+    until_diverged: Annotated[
+        bool, typer.Option("--until-diverged", help="End at the first round that is DIVERGED.")
+    ] = False,
+    max_rounds: Annotated[
+        int | None, typer.Option(min=1, max=MAX_INT, metavar="N", help="End after so many rounds.")
+    ] = None,
+    output: Annotated[
+        Format, typer.Option("--format", help="A line a round: for people, or as a JSON object.")
+    ] = Format.TABLE,
+) -> None:
+    """Compare the replicas of a replicated log again and again: each round compares what is new since the last.
 
+    The first round compares everything. What was verified is kept in the checkpoint directory, so that the next run
+    goes on where this one ended, however it ended: nothing is verified twice, nothing is skipped. A partition is
+    compared as a whole again, and that is reported, if its replicas are no longer those that were verified (truncated,
+    replaced, created again). One with a finding is compared from there on until it is repaired; a finding is reported
+    once.
 
-def _seconds(word: str) -> float:
-    seconds = float(word)
-    if not 0.1 <= seconds <= 86_400:
-        raise argparse.ArgumentTypeError(f"{word} is not from 0.1 to 86400")
-    return seconds
+    The cluster keeps the verdict, the time and up to where the replicas were equal, where operators look: `replog
+    cluster describe`, `replog console` and the controller's metrics. That needs the ACL ClusterAction on the cluster.
 
+    In the checkpoint directory, `verified.json` says up to where the replicas are verified, and `findings/` has every
+    reported finding, as a Parquet table with the column `round`.
 
-def _count(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and 0 < int(word) < 2**31):
-        raise argparse.ArgumentTypeError(f"{word} is not a number of rounds, 1 or more")
-    return int(word)
+    Ctrl-C or SIGTERM ends it, with a summary; a second one at once. Exit status: 0 if every round was CONSISTENT, 1 if
+    one was DIVERGED, 3 if one was INCONCLUSIVE or there was none, and none was DIVERGED; 2 for bad use; 130 if it was
+    interrupted before the first round, or twice.
+
+    Examples:
+
+    * `replog audit follow --bootstrap-server localhost:9092 --checkpoint-dir /var/lib/audit`
+    * `replog audit follow --replica 1=/mnt/a --replica 2=/mnt/b --level deep --checkpoint-dir /var/lib/audit
+      --until-diverged --format json`
+    """
+    arguments = SimpleNamespace(**locals())
+    raise typer.Exit(ending(lambda: _run(arguments)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    return ending(NAME, lambda: _run(parser().parse_args(argv)))
+    return called(app, NAME, argv)
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    where = where_of(arguments)
+def _run(arguments: SimpleNamespace) -> int:
+    where = where_of(arguments.replica, arguments.bootstrap_server, arguments.topic)
     if arguments.report_to is not None:
         servers_of("--report-to", arguments.report_to)
     require(*SPARK)
     if isinstance(where, str):
         with contextlib.suppress(OSError):  # no broker answers: the rounds will say so, until one does
-            check_cluster(where, arguments.topic)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+            check_cluster(where, arguments.topic or ())
     following = Following(arguments, where)
     try:
         with_spark(following.run)
@@ -132,7 +125,7 @@ def _run(arguments: argparse.Namespace) -> int:
 class Following:
     """One run of the command."""
 
-    def __init__(self, arguments: argparse.Namespace, where: Where) -> None:
+    def __init__(self, arguments: SimpleNamespace, where: Where) -> None:
         self._arguments = arguments
         self._where = where
         self._follower: Follower | None = None
@@ -159,9 +152,9 @@ class Following:
             raise BadUse(f"--checkpoint-dir {directory}: {error.strerror}") from None
         try:
             spark = spark_session(NAME, self._arguments.master)
-            tell = _tell_json if self._arguments.format == "json" else _tell_table
+            tell = _tell_json if self._arguments.output is Format.JSON else _tell_table
             ends = (self._arguments.until_diverged, self._arguments.max_rounds)
-            where = (self._where, self._arguments.topic, self._arguments.level)
+            where = (self._where, self._arguments.topic or [], self._arguments.level)
             reports_to = self._where if isinstance(self._where, str) else self._arguments.report_to
             report = Reporter(reports_to) if reports_to else lambda _: None
             self._follower = Follower(spark, *where, directory, tell, *ends, writing=writing, report=report)
@@ -190,7 +183,7 @@ class Following:
 
         follower = self._follower
         assert follower is not None
-        if self._arguments.format == "table":
+        if self._arguments.output is Format.TABLE:
             where = f", see {self._arguments.checkpoint_dir / FINDINGS}" if follower.told else ""
             done = f"{many(follower.rounds.total(), 'round')}, {many(follower.told, 'new finding')}"
             print(f"{follower.verdict}: {done}{where}")

@@ -6,6 +6,7 @@ Spark gets it behind a shim (`shim_java_home`).
 
 import importlib.util
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -43,7 +44,19 @@ exec {java} "$@"
 
 
 class NoJava(Exception):
-    """No usable Java; the message says what was looked at, why it will not do, and what to install."""
+    """No usable Java; the message says what was looked at, why it will not do, and what to do about it."""
+
+
+def check_user() -> None:
+    """Raises NoJava for a user id without a name, as containers may be given: Spark's Java wants to know it."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise NoJava(
+            f"user id {os.getuid()} has no entry in /etc/passwd, and Spark's Java does not run without one: run this "
+            "as a user that has one, or add a line such as "
+            f"'audit:x:{os.getuid()}:{os.getgid()}::/tmp:/bin/sh' to that file (the image of deploy/Dockerfile does so)"
+        ) from None
 
 
 def parse_version(output: str) -> int | None:

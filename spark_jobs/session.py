@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark_jobs.java import find_java_home, put, shim_java_home
+from spark_jobs.java import check_user, find_java_home, put, shim_java_home
 
 LOCAL = "local[*]"
 _ADAPTIVE = "org.apache.spark.sql.execution.adaptive"
@@ -37,8 +38,9 @@ def spark_session(name: str, master: str | None = None) -> SparkSession:
     """A session on `master`; default: that of `spark-submit`, or all cores of this machine.
 
     Needs no network for a local master. Python workers run this interpreter, except where Spark is configured for
-    another one on a cluster. Raises NoJava where there is none that Spark runs on.
+    another one on a cluster. Raises NoJava where there is none that Spark runs on, or none that runs for this user.
     """
+    check_user()
     # Workers find the wheel of `spark-submit --py-files` as they find a zip; Spark itself knows other suffixes only.
     SparkContext.PACKAGE_EXTENSIONS = {*SparkContext.PACKAGE_EXTENSIONS, ".whl"}
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
@@ -66,6 +68,14 @@ def spark_session(name: str, master: str | None = None) -> SparkSession:
     session = builder.getOrCreate()
     _end_quietly(session.sparkContext)
     return session
+
+
+def hush() -> None:
+    """Let Java end without a word: until it knows that this process is gone, it would log whom it cannot reach."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        with suppress(Exception):  # it may be ending
+            context.setLogLevel("OFF")
 
 
 def _end_quietly(context: SparkContext) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from replog.acl import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from replog.cli.app import App
 from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, OutputFormat
+from replog.command.app import App
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode, ReplogError
 

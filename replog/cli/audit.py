@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import typer
 
-from replog.cli.app import App
 from replog.cli.options import bootstrap_server
+from replog.command.app import App
 from replog.command.packages import SPARK, require
 from replog.errors import ReplogError
 

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 import typer
 
-from replog.cli.app import App
 from replog.cli.asking import ask
 from replog.cli.options import (
     BootstrapController,
@@ -18,6 +17,7 @@ from replog.cli.options import (
     settings,
     settings_line,
 )
+from replog.command.app import App
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT, MAX_LONG

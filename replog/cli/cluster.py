@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replog.cli.app import App
 from replog.cli.cluster_description import describe
 from replog.cli.options import ClusterDirectory, OutputFormat
+from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND, end_in_order
 from replog.command.output import Format, note, print_rows
 from replog.properties import MAX_INT

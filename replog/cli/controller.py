@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replog.cli.app import App
 from replog.cli.options import ConfigFile, Overrides, settings
+from replog.command.app import App
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from replog.cli.app import App
 from replog.cli.options import OutputFormat
+from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format
 

@@ -25,7 +25,7 @@ from replog.cli import (
     tls,
     topic,
 )
-from replog.cli.app import App
+from replog.command.app import App
 from replog.command.ending import run
 from replog.release import VERSION
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replog.cli.app import App
 from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.cli.reassignment_plan import is_number
+from replog.command.app import App
 from replog.command.output import Format, print_rows
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT, MAX_LONG

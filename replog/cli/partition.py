@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from replog.cli.app import App
 from replog.cli.asking import ask
 from replog.cli.cluster_description import LOG_DIRS, log_dir_row
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.cli.reassign import reassign
 from replog.cli.throttles import by_hand
 from replog.cli.vacancies import at_stake, log_ends_of
+from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode, ReplogError

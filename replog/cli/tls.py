@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from replog.cli.app import App
+from replog.command.app import App
 from replog.command.output import note
 
 app = App(

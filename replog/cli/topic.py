@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replog.cli.app import App
 from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replica_offsets
 from replog.cli.options import (
     BootstrapController,
@@ -20,6 +19,7 @@ from replog.cli.options import (
 )
 from replog.cli.throttles import by_hand, throttles
 from replog.cli.vacancies import how_far, log_ends_of
+from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.properties import MAX_INT

@@ -4,12 +4,14 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Literal, get_args
 
 from replog.log.files.names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
-LEVELS = ("digest", "index", "batches", "deep")  # each sees all that the levels before it see
+Level = Literal["digest", "index", "batches", "deep"]
+LEVELS: tuple[Level, ...] = get_args(Level)  # each sees all that the levels before it see
 
 _PRODUCERS = "transaction indexes and producer snapshots"
 _NOT_LOOKED_AT = {

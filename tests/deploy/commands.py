@@ -73,7 +73,7 @@ def systemd_command(name: str, environment: dict[str, str] | None = None, instan
 def compose_commands(file: str = "compose.yaml") -> list[Command]:
     commands = []
     for name, service in compose(file)["services"].items():
-        (program,) = service.get("entrypoint", ["replog"])
+        *_, program = service.get("entrypoint", ["replog"])
         commands.append(Command(f"{file}: {name}", program, service["command"]))
     return commands
 

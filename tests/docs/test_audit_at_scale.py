@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.main import get_command
 
 from replog.release import VERSION
-from spark_jobs.audit_replicas import parser
+from spark_jobs.audit_replicas import app
 from tests.docs.tree import ROOT
 
 MANIFEST = ROOT / "deploy" / "kubernetes" / "audit" / "audit.yaml"
@@ -83,11 +84,16 @@ def test_spark_submit_knows_every_option_and_setting():
             assert is_constant(option, "spark-launcher_*.jar", "SparkSubmitOptionParser"), option
         assert options["--py-files"] == [WHEEL]
         assert entry == "dist/audit_replicas.py"
-        parser().parse_args(arguments)
+        given(arguments)
         for setting in options.get("--conf", []):
             name, equals, _ = setting.partition("=")
             assert equals, setting
             assert is_setting(name), name
+
+
+def given(words: list[str]) -> dict[str, object]:
+    """The options of an audit; click raises for what is none."""
+    return get_command(app).make_context("audit", list(words)).params
 
 
 def is_setting(name: str) -> bool:
@@ -118,7 +124,7 @@ def test_the_audits_own_options_parse():
     assert len(shown) >= 2
     for group, command, *words in shown:
         assert (group, command) == ("audit", "run")
-        parser().parse_args(words)
+        given(words)
 
 
 def test_pip_knows_every_option():
@@ -170,10 +176,10 @@ def test_the_manifests_parts_find_each_other():
     assert containers()["replog-spark-worker"]["args"][-1] == f"spark://{name}:{port}"
     (wait,) = pod_of(next(d for d in documents if d["kind"] == "CronJob"))["initContainers"]
     assert f"/dev/tcp/{name}/{port}" in wait["command"][-1]
-    given = parser().parse_args(containers()["replog-audit"]["args"][2:])
-    assert given.master == f"spark://{name}:{port}"
+    options = given(containers()["replog-audit"]["args"][2:])
+    assert options["master"] == f"spark://{name}:{port}"
     brokers = next(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "broker.yaml").read_text()))
-    assert given.bootstrap_server == f"{brokers['metadata']['name']}:{brokers['spec']['ports'][0]['port']}"
+    assert options["bootstrap_server"] == f"{brokers['metadata']['name']}:{brokers['spec']['ports'][0]['port']}"
     for document in documents:
         if document["kind"] == "Deployment":
             labels = document["spec"]["template"]["metadata"]["labels"]

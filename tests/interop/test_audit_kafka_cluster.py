@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from replog.log.formats.batch import BatchHeader, iterate_batches
 from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT
-from spark_jobs.audit_replicas import parser
 from spark_jobs.command_line import where_of
 from tests.interop.cluster import KILLED, TOPICS, KafkaCluster, Load, running
 from tests.interop.kafka import Kafka
@@ -92,8 +91,8 @@ def test_a_cluster_is_audited_while_it_runs(lived, level):
 
 def test_without_a_topic_everything_is_taken_that_is_there(spark, lived):
     """Except the quorum's own log, which has no high watermark to be compared below."""
-    given = [f"--replica={number}={directory}" for number, directory in lived.directories.items()]
-    where = where_of(parser().parse_args(given))
+    given = [f"{number}={directory}" for number, directory in lived.directories.items()]
+    where = where_of(given, None, None)
     result = audit(spark, where, level="deep")
     assert result.verdict == CONSISTENT, told(result)
     assert {(replica.topic, replica.partition) for replica in result.replicas} == set(lived.acknowledged)

@@ -14,7 +14,7 @@ import pytest
 from replog.command.ending import BadUse
 from spark_jobs import audit_replicas, explain_finding, follow_replicas
 from spark_jobs.audit.findings import LEVELS
-from spark_jobs.command_line import audit_failed, command_parser, ending, where_of, with_spark
+from spark_jobs.command_line import audit_failed, ending, where_of, with_spark
 from spark_jobs.session import reason
 from tests.spark_jobs.command import LIMIT_S
 
@@ -22,43 +22,41 @@ from tests.spark_jobs.command import LIMIT_S
 @pytest.mark.parametrize(
     ("error", "status", "told"),
     [
-        (BadUse("--level x: no such level"), 2, "replog audit: --level x: no such level\n"),
-        (
-            audit_failed("no broker answers"),
-            3,
-            "replog audit: the audit failed, so nothing is known: no broker answers\n",
-        ),
-        (KeyboardInterrupt(), 130, "replog audit: interrupted\n"),
+        (BadUse("--level x: no such level"), 2, "error: --level x: no such level\n"),
+        (audit_failed("no broker answers"), 3, "error: the audit failed, so nothing is known: no broker answers\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
 )
 def test_what_is_expected_is_told_in_a_line(error, status, told, capfd):
     def command() -> int:
         raise error
 
-    assert ending("replog audit", command) == status
+    assert ending(command) == status
     assert capfd.readouterr().err == told
-    assert ending("replog audit", lambda: with_spark(lambda _: 1)) == 1
+    assert ending(lambda: with_spark(lambda _: 1)) == 1
 
 
 def test_a_defect_of_ours_does_not_say_diverged(capfd):
-    assert ending("replog audit", lambda: with_spark(lambda _: 1 // 0)) == 3
+    assert ending(lambda: with_spark(lambda _: 1 // 0)) == 3
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("module", [audit_replicas, follow_replicas, explain_finding])
-def test_help_fits_a_terminal_of_80_columns(module, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    told = module.parser().format_help()  # type: ignore[attr-defined]
-    assert told.startswith("usage: replog audit ")
+def test_help_fits_a_terminal_of_80_columns_and_looks_as_that_of_every_command(module, monkeypatch, capsys):
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
+    assert module.main(["-h"]) == 0  # type: ignore[attr-defined]
+    told = capsys.readouterr().out
+    assert told.split()[:3] == ["Usage:", "replog", "audit"]
+    assert "╭─ Options ─" in told
     assert [line for line in told.splitlines() if len(line) > 80] == []
 
 
-def test_a_description_is_filled_and_a_list_is_left_alone(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "42")
-    told = command_parser(
-        "name", "one two three four\nfive six seven eight\n\nlist\n  a   b\n  cc  d", ""
-    ).format_help()
-    assert "one two three four five six seven eight\n\nlist\n  a   b\n  cc  d\n" in told
+@pytest.mark.parametrize("module", [audit_replicas, follow_replicas, explain_finding])
+def test_a_misspelt_option_is_told_which_one_was_meant(module, capsys):
+    assert module.main(["--report-dr", "x", "--checkpoint-dr", "x"]) == 2  # type: ignore[attr-defined]
+    told = capsys.readouterr().err
+    assert "No such option: --report-dr" in told
+    assert "(Possible options: --" in told
 
 
 def test_of_what_spark_says_the_data_sources_own_error_is_told():
@@ -93,6 +91,33 @@ sys.exit(with_spark(work))
 """
 
 
+INTERRUPTED_JOB = """
+import os, signal, sys, threading, time
+from spark_jobs.command_line import ending, with_spark
+from spark_jobs.session import spark_session
+
+def work(_):
+    context = spark_session("job", "local[4]").sparkContext
+    counted = context.accumulator(0)
+    threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    context.parallelize(range(4000), 4000).foreach(lambda number: (time.sleep(0.02), counted.add(1)))
+    return 0
+
+sys.exit(ending(lambda: with_spark(work)))
+"""
+
+SIGNALLED = """
+import os, sys, time
+from spark_jobs.command_line import ending, with_spark
+
+def work(_):
+    os.kill(os.getpid(), int(sys.argv[1]))
+    time.sleep(200)
+    return 0
+
+sys.exit(ending(lambda: with_spark(work)))
+"""
+
 MOMENTS: dict[str, Callable[[list[str]], bool]] = {
     "Java starts": lambda running: any("java" in line for line in running),
     "Spark works": lambda running: any("pyspark" in line and "daemon" in line for line in running),
@@ -116,7 +141,7 @@ def test_a_signal_to_all_processes_ends_them_with_a_short_message_and_nothing_ha
         assert out.endswith(" 0 new findings\n"), (out, err)
         assert err == ""
     else:
-        assert (status, out, err) == (130, "", f"replog audit {verb}: interrupted\n")
+        assert (status, out, err) == (130, "", "interrupted\n")
         assert not reports.exists() or list(reports.iterdir()) == [], list(reports.iterdir())
     running.wait_for_end()
 
@@ -130,7 +155,7 @@ def test_a_java_that_is_killed_is_told_in_a_line(command, cluster, tmp_path, ver
     running.wait_for(MOMENTS["Spark works"])
     running.kill_java()
     status, _, err = running.ended()
-    told = f"replog audit {verb}: the audit failed, so nothing is known: the Java that runs Spark has ended"
+    told = "error: the audit failed, so nothing is known: the Java that runs Spark has ended"
     assert (status, err.count("\n")) == (3, 1), err
     assert err.startswith(told), err
     running.wait_for_end()
@@ -155,9 +180,8 @@ def test_directories_given_under_each_others_ids_are_noted(cluster, capsys, name
     for replica, directory in cluster.directories.items():
         (directory / "meta.properties").write_text(f"version=1\n{name}={replica}\n")
     given = {1: 2, 2: 1, 3: 3}
-    replicas = [f"--replica={n}={cluster.directories[of]}" for n, of in given.items()]
-    arguments = audit_replicas.parser().parse_args(replicas)
-    where_of(arguments)
+    replicas = [f"{n}={cluster.directories[of]}" for n, of in given.items()]
+    where_of(replicas, None, None)
     first, second = capsys.readouterr().err.splitlines()
     assert f"--replica 1: {cluster.directories[2]} says in meta.properties that it is broker 2's" in first
     assert f"--replica 2: {cluster.directories[1]} says" in second
@@ -188,6 +212,21 @@ def test_ctrl_c_waits_for_what_is_being_written_and_lets_nothing_more_be_written
     assert left[-1].endswith("done"), left
     time.sleep(0.3)
     assert written == left
+
+
+@pytest.mark.spark
+def test_an_interrupted_job_is_told_in_a_word_and_java_says_nothing_more():
+    """Its tasks end after this process, and find nobody to tell what they counted."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_JOB], capture_output=True, text=True, timeout=2 * LIMIT_S)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_end_an_audit_as_ctrl_c_does(number):
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, str(int(number))], capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 def test_a_signal_that_another_thread_took_is_answered_all_the_same():

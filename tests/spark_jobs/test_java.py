@@ -1,13 +1,15 @@
 """Finding a Java, and the shim that Spark starts it through."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from spark_jobs.java import NoJava, check, find_java_home, parse_version, shim_java_home
+from spark_jobs.java import NoJava, check, check_user, find_java_home, parse_version, shim_java_home
+from tests.deploy.commands import DEPLOY
 
 MODULE = "jdk.incubator.vector"
 
@@ -22,6 +24,28 @@ def fake_java(home: Path, output: str, code: int = 0) -> Path:
     )
     java.chmod(0o755)
     return home
+
+
+def test_a_user_id_without_a_name_is_told_what_to_do_before_java_starts(monkeypatch):
+    check_user()
+    monkeypatch.setattr(os, "getuid", lambda: 1234567)
+    with pytest.raises(
+        NoJava, match=r"user id 1234567 has no entry in /etc/passwd.*'audit:x:1234567:\d+::/tmp:/bin/sh'"
+    ):
+        check_user()
+
+
+def test_the_image_gives_a_name_to_a_user_id_without_one(tmp_path):
+    """Its script, with an `id` and an `nss_wrapper` that say what they are given."""
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1234567\n")
+    (tmp_path / "id").chmod(0o755)
+    given = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    shown = 'echo "$LD_PRELOAD"; cat "$NSS_WRAPPER_PASSWD"'
+    done = subprocess.run([DEPLOY / "as-any-user", "sh", "-c", shown], env=given, capture_output=True, text=True)
+    named = [*Path("/etc/passwd").read_text().splitlines(), "somebody:x:1234567:1234567::/tmp:/bin/sh"]
+    assert done.stdout.splitlines() == ["libnss_wrapper.so", *named], done
+    done = subprocess.run([DEPLOY / "as-any-user", "sh", "-c", 'echo "$LD_PRELOAD"'], capture_output=True, text=True)
+    assert done.stdout == "\n", "who has a name keeps it"
 
 
 @pytest.mark.parametrize(

@@ -163,13 +163,11 @@ def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--interval", "0"], "not from 0.1"),
-        (["--max-rounds", "0"], "not a number of rounds"),
-        (["--level", "shallow"], "invalid choice"),
+        (["--interval", "0"], "greater than or equal to 0.1"),
+        (["--max-rounds", "0"], "greater than or equal to 1"),
+        (["--level", "shallow"], "'shallow' is not one of"),
     ],
 )
 def test_bad_use_of_follow_exits_2(given, message, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["--bootstrap-server", "localhost:9092", "--checkpoint-dir", "/tmp/none", *given])
-    assert stop.value.code == 2
+    assert main(["--bootstrap-server", "localhost:9092", "--checkpoint-dir", "/tmp/none", *given]) == 2
     assert message in capsys.readouterr().err
