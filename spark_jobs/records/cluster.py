@@ -1,18 +1,26 @@
 """What the driver asks the cluster: which partitions there are, and their offsets."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, TypeVar
 
 from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Transport
 from replog.topic import TopicPartition
+from spark_jobs.kafka_options import SERVERS
 from spark_jobs.records.offsets import Bound
-from spark_jobs.records.options import SourceOptions
+from spark_jobs.records.options import SinkOptions, SourceOptions
 
 TIMEOUT_MS = 60_000
 ONE_BROKER_TIMEOUT_MS = 10_000
+REACHED_MS = 8_000  # so long a query looks for a broker when it begins; later, when there was one, for `TIMEOUT_MS`
+SETTLED_S = 15.0  # until all brokers have heard of a topic that is made or deleted
+LOOKED_AFTER_S = 2.0  # a topic whose leader does not answer: whether it is still there
+
+T = TypeVar("T")
 
 
 class Assigned(NamedTuple):
@@ -22,8 +30,34 @@ class Assigned(NamedTuple):
     topic_ids: dict[str, str]
 
 
-def admin(options: SourceOptions) -> Admin:
-    return Admin(options.bootstrap, timeout_ms=TIMEOUT_MS, transport=options.transport)
+def admin(options: SourceOptions | SinkOptions, timeout_ms: int = TIMEOUT_MS) -> Admin:
+    return Admin(options.bootstrap, timeout_ms=timeout_ms, transport=options.transport)
+
+
+async def reach(options: SourceOptions | SinkOptions) -> None:
+    """Raise soon, naming the addresses, if no broker answers: they may be wrong."""
+    try:
+        async with admin(options, REACHED_MS) as client:
+            await client.describe_cluster()
+    except ReplogError as error:
+        if not error.retriable:
+            raise
+        message = f"option {SERVERS}={options.bootstrap}: {error.message}"
+        raise ReplogError(error.code, message) from None
+
+
+async def settled(ask: Callable[[bool], Awaitable[T]]) -> T:
+    """What `ask` answers. It is asked again while brokers differ on which topics there are; with True at last."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SETTLED_S
+    while loop.time() < deadline:
+        try:
+            return await ask(False)
+        except ReplogError as error:
+            if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
+                raise
+        await asyncio.sleep(0.3)
+    return await ask(True)
 
 
 async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = False) -> Assigned:
@@ -73,10 +107,20 @@ async def is_gone(client: Admin, topic: str, topic_id: str, transport: Transport
 async def offsets(
     client: Admin, options: SourceOptions, wanted: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | None]:
-    """Of each partition's timestamp, LATEST (by the isolation level, FE-22) or EARLIEST; None: nothing is so young."""
+    """Of each partition's timestamp, LATEST (by the isolation level, FE-22) or EARLIEST; None: nothing is so young.
+
+    Raises UNKNOWN_TOPIC_OR_PARTITION soon for a topic that is deleted meanwhile: it has no leaders that could answer.
+    """
     if not wanted:
         return {}
-    answers = await client.list_offsets(wanted, options.read_committed)
+    asking = may_fail_unheard(client.list_offsets(wanted, options.read_committed))
+    try:
+        while not (await asyncio.wait({asking}, timeout=LOOKED_AFTER_S))[0]:
+            for topic in {partition.topic for partition in wanted}:
+                await client.describe_topic(topic)
+        answers = await asking
+    finally:
+        asking.cancel()
     return {partition: None if offset is None else offset.offset for partition, offset in answers.items()}
 
 

@@ -31,18 +31,26 @@ class ReplogSource(DataSource):
     @told_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_jobs.records.batch_reader import BatchQueryReader
+        from spark_jobs.records.cluster import reach
+        from spark_jobs.records.loop import run
         from spark_jobs.records.options import source_options
 
         self._check(schema)
-        return BatchQueryReader(source_options(self.options, streaming=False))
+        options = source_options(self.options, streaming=False)
+        run(reach(options))
+        return BatchQueryReader(options)
 
     @told_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        from spark_jobs.records.cluster import reach
+        from spark_jobs.records.loop import run
         from spark_jobs.records.options import source_options
         from spark_jobs.records.stream_reader import StreamReader
 
         self._check(schema)
-        return StreamReader(source_options(self.options, streaming=True))
+        options = source_options(self.options, streaming=True)
+        run(reach(options))
+        return StreamReader(options)
 
     @told_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:

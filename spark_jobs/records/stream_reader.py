@@ -1,5 +1,6 @@
 """Streaming queries: micro-batches of offsets that grow, limited if so asked, and found again in the checkpoint."""
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from time import monotonic
@@ -28,6 +29,8 @@ from spark_jobs.records.planning import OffsetRange, limited, tasks
 from spark_jobs.records.task import read_range
 from spark_jobs.told import told_first
 
+logger = logging.getLogger(__name__)
+
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A partition that appears while the query runs is read from its first record on."""
@@ -50,11 +53,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @told_first()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = run(self._asked())
+        self._target = run(cluster.settled(lambda _: self._asked()))
 
     @told_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        return run(self._next(StreamOffset.from_json(start), limit)).to_json()
+        at = StreamOffset.from_json(start)
+        return run(cluster.settled(lambda at_last: self._next(at, limit, at_last))).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._latest is None else self._latest.to_json()
@@ -63,7 +67,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if start == end:
             return []
-        wanted = run(self._ranges(StreamOffset.from_json(start), StreamOffset.from_json(end)))
+        span = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        wanted = run(cluster.settled(lambda at_last: self._ranges(*span, at_last)))
         return tasks(wanted, self._options.min_partitions, self._options.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -93,10 +98,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = await cluster.offsets(client, self._options, dict.fromkeys(assigned.partitions, LATEST))
         return StreamOffset({partition: end or 0 for partition, end in ends.items()}, assigned.topic_ids)
 
-    async def _next(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
+    async def _next(self, start: StreamOffset, limit: ReadLimit, at_last: bool) -> StreamOffset:
         async with cluster.admin(self._options) as client:
             self._latest = now = await self._now(client)
-            await self._report_topics(client, start, now)
+            in_doubt = await self._report_topics(client, start, now, at_last)
             begins = await self._begins(client, start, now)
         for partition, begin in begins.items():
             if now.offsets[partition] < begin:
@@ -109,7 +114,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = {partition: min(end, target[partition]) for partition, end in ends.items() if partition in target}
         if isinstance(limit, ReadMaxRows):
             ends = limited(begins, ends, limit.max_rows)
-        return StreamOffset(ends, now.topic_ids)
+        ends = {partition: end for partition, end in ends.items() if partition.topic not in in_doubt}
+        stay = {partition: begin for partition, begin in start.offsets.items() if partition.topic in in_doubt}
+        ids = {topic: topic_id for topic, topic_id in start.topic_ids.items() if topic in in_doubt}
+        return StreamOffset(ends | stay, now.topic_ids | ids)
 
     def _is_too_little(self, start: StreamOffset, now: StreamOffset) -> bool:
         """Whether a trigger waits for more, as that of Spark's Kafka source: not the first one, not for ever, and not
@@ -129,8 +137,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._triggered_s = time_s
         return False
 
-    async def _report_topics(self, client: Admin, known: StreamOffset, now: StreamOffset) -> None:
-        """Those of `known` that are gone, or not subscribed to any more, wholly or in part."""
+    async def _report_topics(self, client: Admin, known: StreamOffset, now: StreamOffset, at_last: bool) -> set[str]:
+        """Those of `known` that are gone, or not subscribed to any more, wholly or in part.
+
+        Raises UNKNOWN_TOPIC_ID where brokers differ; `at_last` they are told, and come back.
+        """
+        in_doubt: set[str] = set()
         for topic in dict.fromkeys(partition.topic for partition in known.offsets):
             if topic in now.topic_ids and known.same_topic(topic, now):
                 for partition in known.offsets:
@@ -140,13 +152,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.subscription.wants(topic):
                 topic_id = known.topic_ids.get(topic, "")
                 if not await cluster.is_gone(client, topic, topic_id, self._options.transport):
-                    raise ReplogError(
-                        ErrorCode.UNKNOWN_TOPIC_ID, f"brokers differ on whether topic {topic!r} is there; start again"
-                    )
+                    message = f"brokers differ on whether topic {topic!r} is there"
+                    if not at_last or self._options.fail_on_data_loss:
+                        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_ID, f"{message}; start again")
+                    logger.warning("%s: it is left where it is; failOnDataLoss is false: going on", message)
+                    in_doubt.add(topic)
+                    continue
                 fate = "was deleted and created again" if topic in now.topic_ids else "was deleted"
             else:
                 fate = "is not subscribed to any more"
             self._lost(f"topic {topic!r} {fate}: what was not read yet is left out")
+        return in_doubt
 
     async def _begins(self, client: Admin, start: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
         """Where each partition of `end` goes on: as `start` says, or at its first record if it is new."""
@@ -163,14 +179,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._lost(f"{partition} is new, and what it holds starts at offset {first}")
         return begins
 
-    async def _ranges(self, start: StreamOffset, end: StreamOffset) -> list[OffsetRange]:
+    async def _ranges(self, start: StreamOffset, end: StreamOffset, at_last: bool) -> list[OffsetRange]:
         async with cluster.admin(self._options) as client:
             now = await self._now(client)
-            await self._report_topics(client, end, now)
+            in_doubt = await self._report_topics(client, end, now, at_last)
             there = {
                 partition: offset
                 for partition, offset in end.offsets.items()
-                if partition in now.offsets and now.same_topic(partition.topic, end)
+                if (partition in now.offsets and now.same_topic(partition.topic, end))
+                or (partition.topic in in_doubt and partition in start.offsets)  # its tasks will see
             }
             begins = await self._begins(client, start, StreamOffset(there, end.topic_ids))
         return [

@@ -68,6 +68,9 @@ class _Reading:
             except ReplogError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
+                if await self._is_gone():
+                    self._lose(self._position, self._end, "its topic was deleted")
+                    return None
                 await self._narrow()
                 continue
             topic_id = self.consumer.topic_id(self._wanted.topic)

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from replog.client import Delivery, Producer
 from replog.errors import ErrorCode, ReplogError
+from spark_jobs.records import cluster
 from spark_jobs.records.loop import run
 from spark_jobs.records.options import SinkOptions
 from spark_jobs.records.schema import HEADERS
@@ -105,6 +106,8 @@ class _Writing:
         )
 
     async def send(self, batch: pa.RecordBatch) -> None:
+        if not self._count:
+            await cluster.reach(self._options)
         unsettled = self._unsettled
         for row in _rows(batch):
             topic = self._options.topic or row.topic

@@ -2,17 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from replog.client import Admin, ElectionType, Producer
 from replog.client.offsets import OffsetAndTimestamp
 from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.ports import free_port
 from replog.topic import TopicPartition
-from spark_jobs.records import task
+from spark_jobs.records import ReplogSource, task
 from spark_jobs.records.cluster import Assigned, ranges
+from spark_jobs.records.options import sink_options
 from spark_jobs.records.planning import OffsetRange
+from spark_jobs.records.writer import BatchWriter
 from tests.replog.client.consuming.test_read_committed import with_transactions
 from tests.replog.server.broker.conftest import eventually
 from tests.spark_jobs.records.conftest import (
@@ -25,6 +31,7 @@ from tests.spark_jobs.records.conftest import (
     produce,
     read_all,
     stream_reader,
+    table,
 )
 from tests.spark_jobs.records.hostile import GOOD, HOSTILE
 
@@ -323,3 +330,33 @@ async def test_a_task_that_nobody_answers_says_so_in_time(cluster, monkeypatch):
     await cluster.crash_broker(1)
     with pytest.raises(ReplogError, match=r"nothing came from offset 0 on in 0\.5 s; is its leader up"):
         await asyncio.to_thread(read_all, reader, ranges)
+
+
+async def test_a_wrong_address_is_told_within_ten_seconds_by_source_and_sink():
+    async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    servers = [await asyncio.start_server(says_nothing, "127.0.0.1", 0) for _ in range(4)]
+    silent = ",".join(f"127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in servers)
+    option = "kafka.bootstrap.servers"
+
+    async def refused(address: str, ask: Callable[[], object]) -> None:
+        begun_s = asyncio.get_running_loop().time()
+        with pytest.raises(ReplogError, match=re.escape(f"option {option}={address}: no ")):
+            await asyncio.to_thread(ask)
+        assert asyncio.get_running_loop().time() - begun_s < 25, "ten, on a machine that is not busy"
+
+    asked = []
+    for address in (f"127.0.0.1:{free_port(set())}", "no-such-host.invalid:9092", silent):
+        source = ReplogSource({option: address, "subscribe": "t"})
+        columns = StructType([StructField("value", BinaryType())])
+        sink = BatchWriter(sink_options({option: address, "topic": "t"}), columns)
+        asked += [
+            refused(address, partial(source.reader, source.schema())),
+            refused(address, partial(source.streamReader, source.schema())),
+            refused(address, partial(sink.write, iter([table(value=[b"x"])]))),
+        ]
+    await asyncio.gather(*asked)
+    for server in servers:
+        server.close()

@@ -14,6 +14,7 @@ from replog.topic import TopicPartition
 from spark_jobs.records.cluster import is_gone
 from spark_jobs.records.stream_reader import StreamReader
 from tests.replog.client.consuming.test_read_committed import with_transactions
+from tests.replog.server.broker.conftest import eventually
 from tests.spark_jobs.records.conftest import InProcessCluster, places, produce, read_all, stream_reader
 
 Offset = dict[str, Any]
@@ -182,6 +183,64 @@ async def test_a_topic_deleted_or_made_anew_fails_the_query_or_is_warned_of(clus
     assert rows == [("t", 0, n) for n in range(5)] + [("t", 1, n) for n in range(2)]
     assert "topic 't' was deleted and created again" in caplog.text
     assert await trigger(strict, end) == (end, [])
+
+
+async def test_a_topic_that_some_brokers_still_know_is_asked_for_again_then_left_where_it_is(
+    cluster, caplog, monkeypatch
+):
+    await topic(cluster)
+    await cluster.create_topic("other", replication_factor=1)
+    await produce(cluster, "t", {0: 5})
+    await produce(cluster, "other", {0: 5})
+    strict, start = await begun(cluster, subscribe="t,other")
+    lenient, _ = await begun(cluster, subscribe="t,other", failOnDataLoss="false")
+    end, _ = await trigger(strict, start)
+    async with Admin(cluster.brokers[1].address) as admin:
+        await admin.delete_topic("t")
+    await produce(cluster, "other", {0: 1})
+    behind = 2  # answers of a broker that has not heard of it
+
+    async def differs(*arguments: Any) -> bool:
+        nonlocal behind
+        behind -= 1
+        return behind < 0 and await is_gone(*arguments)
+
+    monkeypatch.setattr("spark_jobs.records.cluster.is_gone", differs)
+    later, rows = await trigger(lenient, end)
+    assert (later["other"], rows) == ({"0": 6}, [("other", 0, 5)])
+    assert "t" not in later
+    assert "topic 't' was deleted: what was not read yet is left out" in caplog.text
+    behind = 2
+    with pytest.raises(ReplogError, match="topic 't' was deleted"):
+        await trigger(strict, end)
+    behind = 1_000_000
+    monkeypatch.setattr("spark_jobs.records.cluster.SETTLED_S", 0.5)
+    with pytest.raises(ReplogError, match="brokers differ on whether topic 't' is there; start again"):
+        await trigger(strict, end)
+    later, rows = await trigger(lenient, end)
+    assert later == {**end, "other": {"0": 6}}, "it comes back where it was, if it does"
+    assert rows == [("other", 0, 5)]
+    assert "brokers differ on whether topic 't' is there: it is left where it is" in caplog.text
+
+
+async def test_a_topic_without_leaders_that_is_deleted_is_not_waited_for(cluster):
+    """As while a deletion is under way, and one broker has not heard of it."""
+    await cluster.start_brokers(1, 2)
+    for name in ("t", "u", "v"):
+        await cluster.create_topic(name, replication_factor=1)
+    lenient, start = await begun(cluster, subscribePattern="^[tuv]$", failOnDataLoss="false")
+    leaders = {name: cluster.leader(TopicPartition(name, 0)) for name in "tuv"}
+    gone = leaders["t"]
+    await cluster.crash_broker(gone)
+    await eventually(lambda: cluster.leader(TopicPartition("t", 0)) == -1)
+    asking = asyncio.create_task(trigger(lenient, start))
+    async with cluster.admin() as admin:
+        for name in [name for name, leader in leaders.items() if leader == gone]:
+            await admin.delete_topic(name)
+    begun_s = asyncio.get_running_loop().time()
+    end, _ = await asking
+    assert asyncio.get_running_loop().time() - begun_s < 45, "it waited for a leader until the deadline"
+    assert end.keys() == {"@topicIds", *(name for name, leader in leaders.items() if leader != gone)}
 
 
 async def test_retention_that_overtakes_a_query_is_told(cluster, caplog):
