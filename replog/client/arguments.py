@@ -1,6 +1,7 @@
 """What callers get wrong, in one sentence that names the argument."""
 
 from collections.abc import Iterable, Mapping
+from operator import index
 from typing import Any, TypeVar
 
 from replog.errors import ErrorCode, ReplogError
@@ -46,11 +47,12 @@ def check_settings(least: int, most: int = MAX_LONG, kind: Any = int | float, **
 
 def whole(name: str, number: Any, most: int = MAX_INT) -> int:
     """`number`, as it can be sent. Raises TypeError, or INVALID_REQUEST, naming it: the protocol has no such number."""
-    if isinstance(number, bool) or not isinstance(number, int):
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise _wrong(name, number, "a whole number")
-    if not -most - 1 <= number <= most:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{name}={_shown(number)}: choose {-most - 1} to {most}")
-    return number
+    plain: int = index(number)  # of numpy's whole numbers, too
+    if not -most - 1 <= plain <= most:
+        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{name}={_shown(plain)}: choose {-most - 1} to {most}")
+    return plain
 
 
 def wholes(name: str, numbers: Iterable[Any], most: int = MAX_INT) -> list[int]:
@@ -67,7 +69,8 @@ def listed(name: str, values: Iterable[T], of: str) -> Iterable[T]:
 
 
 def _shown(number: float) -> str:
-    is_long = isinstance(number, int) and number.bit_length() > 256  # Python refuses to write very long ones
+    """Python refuses to write very long ones."""
+    is_long = isinstance(number, int) and number.bit_length() > 256
     return f"(a number of {int(number).bit_length()} bits)" if is_long else str(number)
 
 
@@ -96,7 +99,7 @@ def by_partition(given: Mapping[TopicPartition, T]) -> dict[TopicPartition, T]:
 def partition_of(partition: Any) -> TopicPartition:
     """Raises TypeError."""
     match partition:
-        case (str(topic), int(number)):
+        case (str(topic), number):
             return TopicPartition(topic, whole(f"the partition of {topic!r}", number))
         case _:
             raise _wrong("a partition", partition, "(topic, number)")

@@ -123,7 +123,7 @@ class Consumer:
 
         With the id of the topic that the offset was in (`topic_id`), a topic that was made again since is noticed.
         """
-        if whole("offset", offset, MAX_LONG) < 0:
+        if (offset := whole("offset", offset, MAX_LONG)) < 0:
             raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"cannot seek to offset {offset}; offsets start at 0")
         self._fetcher.go_to(self._assigned(partition), offset, topic_id)
 

@@ -75,6 +75,24 @@ async def test_partitions_and_settings_are_named():
             await consumer.fetch()
 
 
+class Three:
+    """As numpy's whole numbers."""
+
+    def __index__(self) -> int:
+        return 3
+
+
+async def test_whole_numbers_of_other_libraries_are_taken():
+    three: Any = Three()
+    async with Consumer("127.0.0.1:1") as consumer:
+        consumer.assign([("t", three)])
+        consumer.seek(("t", three), three)
+        assert consumer.assignment == [TopicPartition("t", 3)]
+        assert await consumer.position(("t", 3)) == 3
+    with pytest.raises(TypeError, match=r"total must be a whole number, not float \(1.5\)"):
+        await Admin("127.0.0.1:1").create_partitions("t", 1.5)  # type: ignore[arg-type]
+
+
 WRONG_TYPES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda c: c.create_topic(b"t"), r"topic must be text, not bytes"),
     (lambda c: c.describe_topic(5), r"topic must be text, not int \(5\)"),
