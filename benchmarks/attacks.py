@@ -63,7 +63,7 @@ async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secu
         before = load.latency(quiet, attacked)
         return {
             "budget_mib": attack.budget / MIB,
-            "grown_mib": (peak - resting) / MIB,
+            "grown_mib": max(0, peak - resting) / MIB,  # the kernel counts both a little late
             "begun_s": begun - attacked,
             "before_p50_ms": before.p50_ms,
             "before_p99_ms": before.p99_ms,

@@ -100,9 +100,9 @@ class Soak:
             self._begun = time.monotonic()
             deeds = [asyncio.create_task(deed()) for deed in (self._sample, self._tell, self._kill)]
             await asyncio.wait(deeds, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            ran_s = self._now()  # so long memory was looked at: a broker may still be on its way back
             self._stopped.set()
             broken = [repr(why) for why in await asyncio.gather(*deeds, return_exceptions=True) if why is not None]
-            ran_s = self._now()
             told = await self._drain()
         return {
             "seconds": ran_s,
