@@ -11,12 +11,14 @@ behind. docs/chaos.md says how to use it.
 | `__main__.py` | the command: namespaces around a run, or the reason why there are none |
 | `run.py` | one run: faults until the time is up, the checks after each, the verdict |
 | `deck.py` | which fault is next |
-| `faults/links.py`, `faults/machines.py`, `faults/disks.py`, `faults/clients.py` | the faults, by what they hurt |
+| `faults/` | the faults, by what they hurt: links, machines, disks, clients, commands |
 | `world.py` | the cluster and its clients: started, watched, hurt and repaired |
 | `network.py` | namespaces, addresses, and orders for the switch |
 | `switch.py` | the switch: what happens to a frame, and its process |
 | `frames.py` | a TCP reset that answers a frame |
 | `volume.py` | the file system of a machine |
+| `silent.py` | a client that asks, and reads no answer |
+| `strain.py` | whether the machine had enough CPU for a run |
 | `client.py` | a client process: a producer, a consumer, and its notes |
 | `notes.py` | notes of clients, written and read |
 | `verdict.py` | what must hold of clients and replicas |

@@ -19,14 +19,21 @@ from pathlib import Path
 
 from replog.chaos.client import ASSIGNED
 from replog.chaos.deck import FAULTS, deal
-from replog.chaos.faults import clients, disks, links, machines  # noqa: F401 (they put their faults into the deck)
+from replog.chaos.faults import clients, commands, disks, links, machines  # noqa: F401 (they fill the deck)
 from replog.chaos.notes import Gathered
 from replog.chaos.report import Episode, table
+from replog.chaos.strain import Starved, strain
 from replog.chaos.verdict import SHOWN, drain, require_honest, require_same_records, waiting_since
 from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, ChaosWorld
+from replog.errors import ReplogError
 
 HOLDS_S = (0.5, 12.0)  # less than a session, and more than the lag limit, of a local cluster
 ACKNOWLEDGED_TIMEOUT_S = 60.0
+FAILED, VACUOUS, STARVED = 1, 3, 75  # exit status
+
+
+class Vacuous(Exception):
+    """Nothing was hurt, or there was nothing to compare."""
 
 
 class Run:
@@ -38,26 +45,50 @@ class Run:
         holds_s = (options.hold, options.hold) if options.hold else HOLDS_S
         self._world = ChaosWorld(directory, options.seed, holds_s, options.patient)
         self._notes = Gathered(directory)
+        self._began_with = self._world.account()  # the fault that is under way
         self._episodes: list[tuple[str, float, float, float]] = []  # kind, begun, mended, in sync
 
     async def run(self) -> None:
-        """Raises AssertionError with what did not hold."""
-        if self._world.no_volumes:
-            print(f"no faults of disks: {self._world.no_volumes}", flush=True)
+        """Raises AssertionError with what did not hold, Starved or Vacuous where that was not to be seen."""
+        try:
+            await self._run()
+        except (Starved, ReplogError) as error:  # of an administrator's request: it was not answered in time
+            short = strain(self._began_with, self._world.account())
+            if not (short or isinstance(error, Starved)):
+                raise AssertionError(str(error)) from error
+            self._judge_so_far()
+            raise Starved(f"{error}; {short}") from error
+
+    def _judge_so_far(self) -> None:
+        """By what clients have seen, whatever is broken. They stand still meanwhile, or one would read what another one
+        was only about to send."""
+        for client in CLIENTS:
+            self._world.pause(client)
+        self._notes.gather()
+        for client in CLIENTS:
+            self._world.resume(client)
+        require_honest(self._notes.history)
+
+    async def _run(self) -> None:
+        for what, why in (("disks", self._world.no_volumes), ("clocks", machines.NO_FAKETIME)):
+            if why:
+                print(f"no faults of {what}: {why}", flush=True)
         await self._world.start()
         await self._acknowledged_since(time.monotonic(), "its start")
         print("all in sync; the faults begin", flush=True)
         names = deal(self._chance, with_volumes=not self._world.no_volumes)
-        until = time.monotonic() + self._seconds
-        while time.monotonic() < until:
+        self._until = time.monotonic() + self._seconds
+        while time.monotonic() < self._until:
             await self._hurt_and_mend((self._only,) if self._only else next(names))
         await self._judge()
 
     async def _hurt_and_mend(self, names: Sequence[str]) -> None:
-        begun = time.monotonic()
+        begun, self._began_with = time.monotonic(), self._world.account()
         deeds = [FAULTS[name].deed(self._world, random.Random(self._chance.getrandbits(64))) for name in names]
         name, story = " + ".join(names), "; ".join(await asyncio.gather(*deeds))
         mended = time.monotonic()
+        if mended >= self._until:  # the end is judged before it is mended, too
+            self._judge_so_far()
         await self._world.mend()
         await self._world.wait_until_in_sync()
         in_sync = time.monotonic()
@@ -89,9 +120,11 @@ class Run:
         episodes = [Episode.of(*episode, history.sends) for episode in self._episodes]
         print(f"\n{table(episodes)}\n")
         read = sum(len(drained.records) for drained in history.drained.values())
+        elections, truncations = (self._told(word) for word in (b'"leading"', b'"truncated"'))
         print(
             f"{len(episodes)} faults of {len({episode.kind for episode in episodes})} kinds; {len(history.sends)} "
-            f"records sent, {len(history.acknowledgements)} acknowledged, {read} there in the end"
+            f"records sent, {len(history.acknowledgements)} acknowledged, {read} compared in the end; "
+            f"{elections} times a replica began to lead, {truncations} truncations"
         )
         print(
             f"{len(self._notes.created)} topics made, {max(self._notes.created.values()):.1f} s at most, and "
@@ -103,6 +136,12 @@ class Run:
         require_same_records({p: [self._directory / name / "data" / str(p) for name in BROKERS] for p in ASSIGNED})
         for volume in self._world.volumes.values():
             volume.unmount()
+        if not (episodes and read):
+            raise Vacuous(f"{len(episodes)} faults, and {read} records to compare")
+
+    def _told(self, word: bytes) -> int:
+        """How often brokers' logs have it."""
+        return sum(self._world.log(name).read_bytes().count(word) for name in (*BROKERS, BYSTANDER))
 
     async def _stop(self, *names: str) -> None:
         for name in names:
@@ -135,7 +174,13 @@ def main() -> int:
         asyncio.run(Run(directory, options).run())
     except AssertionError as failure:
         print(f"FAILED, seed {options.seed}, logs and notes in {directory}: {failure}", flush=True)
-        return 1
+        return FAILED
+    except Starved as starved:
+        print(f"STARVED, seed {options.seed}, no verdict; logs and notes in {directory}: {starved}", flush=True)
+        return STARVED
+    except Vacuous as vacuous:
+        print(f"VACUOUS, seed {options.seed}: {vacuous}", flush=True)
+        return VACUOUS
     shutil.rmtree(directory, ignore_errors=True)
     print("No record was lost, doubled, reordered or vanished; the replicas are the same bytes.")
     return 0

@@ -1,17 +1,20 @@
 """A controller, four brokers and two clients, each a process as if on its own machine: started, hurt and repaired."""
 
 import asyncio
+import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from replog.chaos.client import TOPICS
 from replog.chaos.network import Network
+from replog.chaos.strain import Account, Starved, account, strain
 from replog.chaos.volume import Volume
 from replog.client import Admin
 from replog.local_cluster import probe
@@ -27,10 +30,12 @@ BYSTANDER = "broker-4"  # it has none of them, and clients ask it first
 SERVERS = (CONTROLLER, *BROKERS, BYSTANDER)
 CLIENTS = ("client-1", "client-2")
 MACHINES = (*SERVERS, *CLIENTS)
-PORT = 9092
+PORT, METRICS_PORT = 9092, 9100
 START_TIMEOUT_S = 60.0
 IN_SYNC_TIMEOUT_S = 120.0
+COMMAND_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 150.0  # a producer may flush for as long as a delivery may take
+PATIENCE = 3
 POLL_S = 0.2
 CLIENT_PACE_S = 0.05
 
@@ -106,8 +111,8 @@ class ChaosWorld:
         for name in CLIENTS:
             self.launch(name)
 
-    def launch(self, name: str) -> None:
-        """Start its process on its machine; returns at once."""
+    def launch(self, name: str, environment: Mapping[str, str] | None = None) -> None:
+        """Start its process on its machine, `environment` with it; returns at once."""
         if name in CLIENTS:
             self._lives[name] += 1
             life = self.life(name)
@@ -116,14 +121,67 @@ class ChaosWorld:
         else:
             arguments = ["replog.cli", "controller" if name == CONTROLLER else "broker"]
             arguments += ["--config", str(self._properties(name))]
-        with self.log(name).open("ab") as log:
+        self.begin(name, self.network.enter(name), arguments, environment=environment)
+
+    def begin(
+        self,
+        name: str,
+        where: Sequence[str],
+        arguments: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Run a module of Python under that name, on the machine that `where` enters."""
+        given = self.directory / f"{name}.stdin"
+        given.write_bytes(stdin)
+        with self.log(name).open("ab") as log, given.open("rb") as read:
             self._processes[name] = subprocess.Popen(
-                [*self.network.enter(name), sys.executable, "-P", "-m", *arguments],
-                stdin=subprocess.DEVNULL,
+                [*where, sys.executable, "-P", "-m", *arguments],
+                stdin=read,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
             )
         self._killed.discard(name)
+
+    def command(self, name: str, *arguments: str, stdin: bytes = b"") -> None:
+        """Begin a command of an operator, where the run itself is."""
+        self.begin(name, (), ["replog.cli", *arguments, "--bootstrap-server", self.bootstrap], stdin=stdin)
+
+    async def commanded(self, *arguments: str, stdin: bytes = b"") -> None:
+        """It ends in time, and well."""
+        told = f"replog {' '.join(arguments)}"
+        self.command("command", *arguments, stdin=stdin)
+        await self.until(
+            lambda: "it runs on" if self.runs("command") else "", COMMAND_TIMEOUT_S, f"{told} does not end"
+        )
+        status = self._processes["command"].returncode
+        assert status == 0, f"{told} ended with status {status}:\n{log_tail(self.log('command'))}"
+
+    async def no_move_is_left(self) -> None:
+        """No move goes on, no throttle stays, and every broker takes new replicas."""
+        async with Admin(self.bootstrap, timeout_ms=60_000) as admin:
+            for _ in range(int(IN_SYNC_TIMEOUT_S)):
+                if not (moves := await admin.list_partition_reassignments()):
+                    break
+                await asyncio.sleep(1.0)
+            assert not moves, f"moves are left: {moves}"
+            left = {
+                broker.broker_id: broker.configs
+                for broker in (await admin.describe_cluster()).brokers
+                if broker.configs
+            }
+        assert not left, f"settings of brokers are left: {left}"
+
+    def empty(self, name: str) -> None:
+        """Its disk comes back with nothing on it. It must not run."""
+        for path in (self.directory / name / "data").iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def resident_mib(self, name: str) -> float:
+        statm = Path(f"/proc/{self._processes[name].pid}/statm").read_text()
+        return int(statm.split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
     def log(self, name: str) -> Path:
         return self.directory / f"{name}.log"
@@ -137,6 +195,8 @@ class ChaosWorld:
         else:
             settings |= {"node.id": name[-1], "log.dirs": str(data), "controller.listener": self.address(CONTROLLER)}
             settings |= {} if self._patient else BROKER_SETTINGS
+            settings |= {"log.retention.check.interval.ms": "2000"}  # for clocks that are wrong
+            settings |= {"metrics.listener": f"{self.network.address(name)}:{METRICS_PORT}"}
         path = self.directory / f"{name}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
@@ -149,12 +209,14 @@ class ChaosWorld:
         self._processes[name].wait(STOP_TIMEOUT_S)
 
     def pause(self, name: str) -> None:
-        self._paused.add(name)
-        self._processes[name].send_signal(signal.SIGSTOP)
+        if name in self._processes:
+            self._paused.add(name)
+            self._processes[name].send_signal(signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        self._paused.discard(name)
-        self._processes[name].send_signal(signal.SIGCONT)
+        if name in self._paused:
+            self._paused.discard(name)
+            self._processes[name].send_signal(signal.SIGCONT)
 
     def ask_to_stop(self, name: str) -> None:
         """SIGTERM; it may take its time."""
@@ -210,8 +272,17 @@ class ChaosWorld:
         self.may_end.clear()
 
     async def until(self, missing: Callable[[], str], timeout_s: float, failure: str) -> None:
-        """Until nothing is missing."""
-        deadline = time.monotonic() + timeout_s
+        """Until nothing is missing. A machine without CPU for it gets thrice the time, and then it raises Starved."""
+        begun, before = time.monotonic(), self.account()
         while reason := await asyncio.to_thread(missing):
-            assert time.monotonic() < deadline, f"{failure} within {timeout_s:g} s: {reason}"
+            if (waited_s := time.monotonic() - begun) >= timeout_s:
+                reason = f"{failure} within {waited_s:.0f} s: {reason}"
+                short = strain(before, self.account())
+                assert short, reason
+                if waited_s >= timeout_s * PATIENCE:
+                    raise Starved(f"{reason}; {short}")
             await asyncio.sleep(POLL_S)
+
+    def account(self) -> Account:
+        """Of its processes that run."""
+        return account(process.pid for process in self._processes.values() if process.poll() is None)

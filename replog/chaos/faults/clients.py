@@ -4,7 +4,9 @@ import asyncio
 import random
 
 from replog.chaos.deck import fault
-from replog.chaos.world import CLIENTS, ChaosWorld
+from replog.chaos.world import BROKERS, CLIENTS, METRICS_PORT, PORT, ChaosWorld
+
+MORE_MIB = 300  # that readers who do not read may cost a broker
 
 
 @fault("kill a client")
@@ -21,3 +23,17 @@ async def pause_client(world: ChaosWorld, chance: random.Random) -> str:
     world.pause(client)
     await asyncio.sleep(seconds)
     return f"{client} paused for {seconds:.1f} s"
+
+
+@fault("ask, and read no answer", alone=True)
+async def ask_and_not_read(world: ChaosWorld, chance: random.Random) -> str:
+    """Of a broker, and of its metrics; it must not keep all answers."""
+    client, broker, seconds = chance.choice(CLIENTS), chance.choice(BROKERS), world.hold(chance)
+    before = world.resident_mib(broker)
+    where = [world.network.address(broker), str(PORT), str(METRICS_PORT)]
+    world.begin("silent", world.network.enter(client), ["replog.chaos.silent", *where])
+    await asyncio.sleep(seconds)
+    more = world.resident_mib(broker) - before
+    await asyncio.to_thread(world.kill, "silent")
+    assert more < MORE_MIB, f"{broker} took {more:.0f} MiB more for readers that do not read"
+    return f"{client} asked {broker} for {seconds:.1f} s and read no answer, for {more:.0f} MiB"

@@ -60,3 +60,16 @@ async def _lost(world: ChaosWorld, broker: str) -> None:
     """The process, and what it had not flushed."""
     await asyncio.to_thread(world.kill, broker)
     await asyncio.to_thread(world.volumes[broker].remount)
+
+
+@fault("a disk comes back empty", on_a_volume=True, alone=True)
+async def come_back_empty(world: ChaosWorld, chance: random.Random) -> str:
+    """Of one broker that was killed, or of one of all; the others have what was acknowledged."""
+    victims = chance.sample(BROKERS, chance.choice((1, len(BROKERS))))
+    seconds = world.hold(chance)
+    for name in victims:
+        await asyncio.to_thread(world.kill, name)
+    await asyncio.sleep(seconds)
+    emptied = chance.choice(victims)
+    await asyncio.to_thread(world.empty, emptied)
+    return f"{', '.join(victims)} killed for {seconds:.1f} s, {emptied} came back empty"

@@ -3,10 +3,16 @@
 import asyncio
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 from replog.chaos.client import ASSIGNED
 from replog.chaos.deck import Deed, fault
 from replog.chaos.world import BROKERS, CONTROLLER, ChaosWorld
+from replog.client import Admin, ElectionType
+
+LIBRARY = "faketime/libfaketimeMT.so.1"  # who has it may lie of time
+FAKETIME = next((path for place in ("lib*", "lib*/*") for path in Path("/usr").glob(f"{place}/{LIBRARY}")), None)
+NO_FAKETIME = "" if FAKETIME else "libfaketimeMT.so.1 of the faketime package is not installed"
 
 Hurt = Callable[[ChaosWorld, str], None]
 
@@ -99,3 +105,24 @@ async def stop_and_kill(world: ChaosWorld, chance: random.Random) -> str:
     await asyncio.to_thread(world.kill, killed)
     await world.stopped(stops)
     return f"{stops} asked to stop, {killed} killed meanwhile"
+
+
+async def wrong_clock(world: ChaosWorld, chance: random.Random) -> str:
+    """A broker that starts with it, and leads soon. What has been acknowledged stays, however old it looks."""
+    broker, days, seconds = chance.choice(BROKERS), chance.choice(("+30d", "-30d")), world.hold(chance)
+    assert FAKETIME is not None
+    await asyncio.to_thread(world.kill, broker)
+    lie = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": days, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
+    world.launch(broker, lie)
+    await world.wait_until_in_sync()
+    async with Admin(world.bootstrap, timeout_ms=60_000) as admin:
+        await admin.elect_leaders(
+            ElectionType.PREFERRED, [tp for tp in ASSIGNED if tp.partition == int(broker[-1]) - 1]
+        )
+    await asyncio.sleep(seconds)
+    await asyncio.to_thread(world.kill, broker)
+    return f"{broker}'s clock wrong by {days} for {seconds:.1f} s"
+
+
+if FAKETIME:
+    fault("set a clock wrong by a month", alone=True)(wrong_clock)

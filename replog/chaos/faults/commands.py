@@ -1,0 +1,72 @@
+"""Faults of operators: commands that are killed in the middle, and run again. Nothing is left behind."""
+
+import asyncio
+import itertools
+import random
+
+from replog.chaos.deck import fault
+from replog.chaos.world import BYSTANDER, ChaosWorld
+from replog.client import Admin
+
+NUMBERS = itertools.count(1)
+LINES = b"".join(b"line %d %s\n" % (number, b"." * 400) for number in range(20_000))
+SLOW = "200000"  # bytes a second: a move takes longer than it is let live
+
+
+async def _killed(world: ChaosWorld, chance: random.Random, *arguments: str, stdin: bytes = b"") -> str:
+    """Begin the command and kill it after a while, perhaps before it has done anything, perhaps too late."""
+    after_s = chance.uniform(0.5, 6.0)
+    world.command("killed", *arguments, stdin=stdin)
+    await asyncio.sleep(after_s)
+    await asyncio.to_thread(world.kill, "killed")
+    return f"{' '.join(arguments[:2])} killed after {after_s:.1f} s"
+
+
+async def _topic(world: ChaosWorld) -> str:
+    name = f"killed.{next(NUMBERS)}"
+    async with Admin(world.bootstrap, timeout_ms=60_000) as admin:
+        await admin.create_topic(name, assignment=[(1, 2, 3)])
+    return name
+
+
+@fault("kill a command that makes a topic", alone=True)
+async def make_topic(world: ChaosWorld, chance: random.Random) -> str:
+    name = f"killed.{next(NUMBERS)}"
+    make = ("topic", "create", "--topic", name, "--partitions", "20", "--replication-factor", "3")
+    story = await _killed(world, chance, *make)
+    await world.commanded(*make, "--if-not-exists")
+    await world.commanded("topic", "delete", "--topic", name)
+    return story
+
+
+@fault("kill a command that writes", alone=True)
+async def write(world: ChaosWorld, chance: random.Random) -> str:
+    name = await _topic(world)
+    produce = ("produce", "--topic", name)
+    story = await _killed(world, chance, *produce, stdin=LINES)
+    await world.commanded(*produce, stdin=LINES)
+    await world.commanded("topic", "delete", "--topic", name)
+    return story
+
+
+@fault("kill a command that moves a partition", alone=True)
+async def move(world: ChaosWorld, chance: random.Random) -> str:
+    name = await _topic(world)
+    await world.commanded("produce", "--topic", name, stdin=LINES)
+    to = ("partition", "reassign", "--topic", name, "--partition", "0", "--replicas", "2,3,4", "--wait")
+    story = await _killed(world, chance, *to, "--throttle", SLOW)
+    await world.commanded(*to)
+    await world.no_move_is_left()
+    await world.commanded("topic", "delete", "--topic", name)
+    return story
+
+
+@fault("kill a command that empties a broker", alone=True)
+async def decommission(world: ChaosWorld, chance: random.Random) -> str:
+    """And another one; then the broker stays."""
+    empty = ("broker", "decommission", BYSTANDER[-1])
+    story = await _killed(world, chance, *empty, "--throttle", SLOW)
+    await _killed(world, chance, *empty)
+    await world.commanded(*empty, "--cancel")
+    await world.no_move_is_left()
+    return f"{story}, and once more"

@@ -1,0 +1,87 @@
+"""A machine without CPU for a run is told from a defect; a run that uses up the CPU itself is none."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from replog.chaos import run as chaos_run
+from replog.chaos.run import FAILED, STARVED, VACUOUS, Vacuous
+from replog.chaos.strain import Account, Starved, account, strain
+from replog.chaos.world import ChaosWorld
+from replog.errors import ErrorCode, ReplogError
+
+CORES = os.cpu_count() or 1
+
+
+@pytest.mark.parametrize(
+    ("ran_s", "waited_s", "short"),
+    [
+        (1.0, 0.1, False),  # on an idle machine
+        (1.0, 4.0, True),
+        (1.0, 0.6, False),
+        (0.0, 0.0, False),  # all paused
+        (9.5 * CORES, 30.0, False),  # it used up the machine itself: that is a defect
+    ],
+)
+def test_who_waited_long_for_a_cpu_that_others_had_was_starved(ran_s, waited_s, short):
+    before = Account(100.0, {1: (5.0, 5.0), 2: (0.0, 0.0)})
+    after = Account(110.0, {1: (5.0 + ran_s, 5.0 + waited_s), 3: (50.0, 500.0)})
+    assert bool(strain(before, after)) is short
+
+
+def test_the_kernel_keeps_an_account_of_each_process():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        known = account([os.getpid(), process.pid, 1 << 30])
+        assert known.processes.keys() == {os.getpid(), process.pid}
+        assert known.processes[os.getpid()][0] > 0.0
+        process.communicate(b"\n")
+
+
+@pytest.mark.parametrize(("short", "error"), [("the cluster waited", Starved), ("", AssertionError)])
+def test_a_deadline_that_is_missed_is_a_failure_unless_the_machine_was_starved(short, error, monkeypatch):
+    world = object.__new__(ChaosWorld)
+    world._processes = {}
+    monkeypatch.setattr("replog.chaos.world.strain", lambda before, after: short)
+    with pytest.raises(error, match="not in sync within 0 s: broker-1"):
+        asyncio.run(world.until(lambda: "broker-1", 0.0, "not in sync"))
+
+
+@pytest.mark.parametrize(
+    ("ended", "lost", "status"),
+    [
+        (Starved("no CPU"), False, STARVED),
+        (Starved("no CPU"), True, FAILED),  # a lost record is one on any machine
+        (ReplogError(ErrorCode.REQUEST_TIMED_OUT, "no answer"), False, STARVED),
+        (AssertionError("replicas differ"), False, FAILED),
+        (Vacuous("0 faults"), False, VACUOUS),
+        (None, False, 0),
+    ],
+)
+def test_each_end_has_a_status_of_its_own(ended, lost, status, monkeypatch, capsys, tmp_path):
+    class Ends(chaos_run.Run):
+        def __init__(self, *_):
+            self._began_with, self._world = None, SimpleNamespace(account=lambda: None)
+
+        async def _run(self):
+            if ended is not None:
+                raise ended
+
+        def _judge_so_far(self):
+            assert not lost, "lost-write"
+
+    monkeypatch.setattr(chaos_run, "Run", Ends)
+    monkeypatch.setattr(chaos_run, "strain", lambda *_: "the cluster waited")
+    monkeypatch.setattr(chaos_run, "_enclose", lambda: None)
+    monkeypatch.setattr(chaos_run.tempfile, "mkdtemp", lambda **_: str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["chaos", "--seed", "7"])
+    assert chaos_run.main() == status
+    told = capsys.readouterr().out
+    assert ("STARVED" in told, "VACUOUS" in told, "FAILED" in told) == (
+        status == STARVED,
+        status == VACUOUS,
+        status == FAILED,
+    )
