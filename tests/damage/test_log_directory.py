@@ -11,7 +11,7 @@ import pytest
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.errors import LogStorageError
-from replog.log.formats.checkpoint import DamagedCheckpoint, OffsetCheckpoint
+from replog.log.formats.checkpoint import OffsetCheckpoint
 from replog.topic import TopicPartition
 from tests.damage.samples import SETTINGS, write_log
 from tests.damage.vocabulary import both, cut, directory_instead, longer, missing, sparse, written
@@ -89,14 +89,18 @@ def test_unreadable_log_starts_count_as_none(disk):
     manager.abandon()
 
 
-def test_unreadable_high_watermarks_stop_the_start_and_say_what_to_do(disk):
-    """1.3: an error at any other time; following the advice, the start succeeds with HW at the log start (LD-11)."""
+def test_unreadable_high_watermarks_count_as_none_as_a_lost_file_does(disk):
+    """D64: HW is at the log start (LD-11) until a leader says more, or the replicas in sync; nothing is lost (HW-11).
+    It is written anew though a replica that cannot be loaded keeps its entries."""
     written(HIGH_WATERMARKS, TORN)(disk)
-    with pytest.raises(DamagedCheckpoint, match=f"{HIGH_WATERMARKS}.*remove the file"):
-        start(disk)
-    missing(HIGH_WATERMARKS)(disk)
-    manager = start(disk)
+    (disk / "broken-0").mkdir()
+    (disk / "broken-0" / "partition.metadata").write_text("who knows")
+    said: list[str] = []
+    manager = start(disk, said)
     assert bounds(manager)[:3] == (3, 3, 34)
+    assert any(HIGH_WATERMARKS in line and "taking it as empty" in line for line in said), said
+    manager.checkpoints.write_high_watermarks()
+    assert OffsetCheckpoint(disk / HIGH_WATERMARKS).read()[TP] == 3
     manager.abandon()
 
 

@@ -81,6 +81,13 @@ def test_who_listens_beyond_its_machine_says_that_it_does_so_without_tls():
     assert beyond == 6
 
 
+@pytest.mark.parametrize("file", ["compose.yaml", "compose-secured.yaml"])
+def test_a_container_of_compose_has_an_init_which_hears_a_signal_that_comes_at_once(file):
+    ours = [service for service in compose(file)["services"].values() if service.get("image") == "replog"]
+    assert ours
+    assert all(service["init"] is True for service in ours)
+
+
 def test_no_two_brokers_share_an_identity_or_a_volume():
     services = compose()["services"]
     brokers = [command for command in REPLOG if command.source.startswith("compose.yaml: broker")]

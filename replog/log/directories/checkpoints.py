@@ -36,16 +36,10 @@ class Checkpoints:
         self._raised: dict[Log, TopicPartition] = {}  # their starts are higher than the checkpoint says
 
     def read(self, report: Report) -> tuple[OfAll, OfAll, OfAll]:
-        """Recovery points, log starts and high watermarks. An unreadable checkpoint counts as empty; one of high
-        watermarks raises DamagedCheckpoint (1.3)."""
-        try:
-            high_watermarks = self._high_watermarks.read()
-        except DamagedCheckpoint as damage:
-            raise DamagedCheckpoint(
-                f"{damage.message}; remove the file: the high watermarks are learned again from the leaders, "
-                "and no record is lost (HW-11)"
-            ) from None
-        return _read_or_empty(self._recovery_points, report), _read_or_empty(self._log_starts, report), high_watermarks
+        """Recovery points, log starts and high watermarks. An unreadable checkpoint counts as empty (D64)."""
+        every = self._recovery_points, self._log_starts, self._high_watermarks
+        recovery_points, log_starts, high_watermarks = (_read_or_empty(each, report) for each in every)
+        return recovery_points, log_starts, high_watermarks
 
     def read_one(self, tp: TopicPartition, report: Report) -> Offsets:
         """Each that cannot be read counts as empty."""
@@ -95,7 +89,8 @@ class Checkpoints:
         with self._writing:
             if not self.are_read:
                 return
-            kept = {tp: at for tp, at in checkpoint.read().items() if tp in self._failed} if self._failed else {}
+            before = _read_or_empty(checkpoint, lambda _: None) if self._failed else {}
+            kept = {tp: at for tp, at in before.items() if tp in self._failed}
             checkpoint.write(kept | take())
 
 

@@ -90,7 +90,7 @@ class LogDirectory:
         self._unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
         self._gone: dict[TopicPartition, None] = {}  # deleted, but perhaps still in the checkpoints
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
-        self._strays = 0
+        self._strays: dict[Path, None] = {}  # replicas that were set aside (CT-26)
         self.checkpoints = Checkpoints(path, self._all, self.failed)
         self._known = 0  # the newest version of the metadata that was known here before
         self._forgetting = threading.Lock()  # who comes second waits until it is done
@@ -160,9 +160,7 @@ class LogDirectory:
         `offline`, or is from now on because its disk fails.
 
         A directory that cannot be loaded is reported, kept in `failed`, and left as it is, for `reopen`. One that is
-        missing makes
-        the last stop count as unclean for the controller (`previous_stop`). An unreadable checkpoint of
-        recovery points or log starts counts as empty; one of high watermarks raises DamagedCheckpoint (1.3).
+        missing makes the last stop count as unclean for the controller (`previous_stop`).
         """
         report = on_progress or (lambda _: None)
         if self.offline is None:
@@ -235,7 +233,8 @@ class LogDirectory:
         is_future = set_aside is not None and set_aside["suffix"] == FUTURE_SUFFIX
         if set_aside is not None and not is_future:
             doomed = set_aside["suffix"] == DELETE_SUFFIX
-            self._strays += not doomed
+            if not doomed:
+                self._strays[path] = None
             report(f"{'removing' if doomed else 'passing over'} {path}, which was set aside")
             if doomed:
                 self._discard(path)
@@ -330,8 +329,7 @@ class LogDirectory:
         delay_ms: int | None = log.config.file_delete_delay_ms if log is not None and future is None else 0
         if is_stray:
             delay_ms = None
-            self._strays += 1
-            if self._strays > MAX_STRAYS:
+            if len(self._strays) + sum(each.delay_ms is None for each in change.doomed) >= MAX_STRAYS:
                 raise LogStorageError(
                     f"{self.path} has {MAX_STRAYS} directories that end in {STRAY_SUFFIX}, and that is the most; look "
                     "whether they have anything that is missed, and move them away"
@@ -343,7 +341,10 @@ class LogDirectory:
         """The change was run: make known what it created, and what it could not delete."""
         for each in change.doomed:
             if each.tp not in change.kept:
-                self._doomed += [(each.renamed, now_ms, each.delay_ms)] if each.delay_ms is not None else []
+                if each.delay_ms is None:
+                    self._strays[each.renamed] = None
+                else:
+                    self._doomed.append((each.renamed, now_ms, each.delay_ms))
             elif each.log is None:
                 self.failed[each.tp] = change.kept[each.tp]
             elif each.directory.name.endswith(FUTURE_SUFFIX):
@@ -444,6 +445,17 @@ class LogDirectory:
         return future.log
 
     # -- upkeep
+
+    def strays(self) -> list[float]:
+        """When each replica that is set aside here was, in seconds, in any thread. What somebody has moved away or
+        removed counts no more."""
+        since = []
+        for path in list(self._strays):
+            try:
+                since.append(path.lstat().st_ctime)  # a rename is a change
+            except OSError:
+                self._strays.pop(path, None)
+        return since
 
     def take_expired(self, now_ms: int) -> list[Path]:
         """The directories of deleted replicas whose delay has passed: to be removed (LG-17)."""

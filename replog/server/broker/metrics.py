@@ -95,6 +95,15 @@ def directory_metrics(directories: Collection[LogDirectory], traffic: Traffic) -
     for directory in directories:
         uncleanable.add_metric((str(directory.path),), traffic.uncleanable.get(directory.path, 0))
     yield uncleanable
+    strays = GaugeMetricFamily(
+        "replog_stray_replicas", "Replicas that were set aside, and that nobody deletes", labels=("logDirectory",)
+    )
+    for directory in directories:
+        strays.add_metric((str(directory.path),), traffic.strays.get(directory.path, 0))
+    yield strays
+    yield GaugeMetricFamily(
+        "replog_oldest_stray_seconds", "For how long the oldest of these has been there", value=traffic.oldest_stray_s
+    )
     yield GaugeMetricFamily(
         "replog_undeleted_files", "Deleted replicas and files that cannot be removed", value=traffic.undeleted
     )

@@ -39,6 +39,9 @@ def back_up(records: list[MetadataRecord], target: Path) -> tuple[Path, Metadata
 
 def read_copy(path: Path) -> list[MetadataRecord]:
     """The records in a copy of a store, by its file. Nothing is written beside it. Raises KAFKA_STORAGE_ERROR."""
+    if not path.is_file():
+        what = "is a directory; name a file in it" if path.is_dir() else "is not there; name the file"
+        raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} {what}: a copy by replog controller backup")
     with storage_errors(path), tempfile.TemporaryDirectory(prefix="replog-copy-") as scratch:
         shutil.copy(path, Path(scratch) / DATABASE_NAME)
         wal = path.with_name(path.name + WAL_SUFFIX)

@@ -141,6 +141,11 @@ def _surveys(
 
 
 def _surveyed(broker_id: int, path: Path, known: MetadataImage) -> list[Survey]:
+    if not path.exists():
+        raise _invalid(
+            f"--replica {broker_id}={path}: it is not there; name a log directory of the broker, or a file with what "
+            "replog log survey printed of it"
+        )
     surveys = read_survey_file(path) if path.is_file() else [survey(path)]
     for told in surveys:
         if told.broker_id != broker_id:

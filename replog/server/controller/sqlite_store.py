@@ -16,7 +16,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.files.opening import read_regular
 from replog.log.files.replacing import fsync_directory, fsync_path
 from replog.rpc.v1 import metadata_pb2 as pb
-from replog.server.controller.store import VersionConflictError
+from replog.server.controller.store import LeadershipLostError, VersionConflictError
 
 log = structlog.get_logger()
 
@@ -26,6 +26,7 @@ APPLICATION_ID = 0x52504C47  # "RPLG", in the file's header
 FORMAT = 2  # from 2 on a store is in WAL mode only while it is open
 WAL_SUFFIX = "-wal"
 _WAL_MODE, _WHOLE = 2, 1  # in byte 18 of the file
+_NOTHING_WRITTEN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)  # of a COMMIT that failed
 
 _CREATE = """CREATE TABLE metadata (
     key TEXT PRIMARY KEY, version INTEGER NOT NULL UNIQUE, record BLOB NOT NULL, crc INTEGER NOT NULL
@@ -161,7 +162,7 @@ class SqliteStore:
             rows.append(_row(record))
         with self._explained("write"):
             self._check_names()
-        with self._explained("write"), self._transaction():
+        with self._explained("write"), self._outcome_known(), self._transaction():
             (stored_version,) = self._db.execute("SELECT coalesce(max(version), 0) FROM metadata").fetchone()
             if stored_version != expected_version:
                 raise VersionConflictError(expected_version, stored_version)
@@ -170,10 +171,26 @@ class SqliteStore:
         return expected_version + len(rows)
 
     @contextmanager
+    def _outcome_known(self) -> Iterator[None]:
+        """Raises LeadershipLostError where it is not: an fsync fails after the change was written to the WAL. This
+        process would not see the change, and the next one would, as if it had not been refused."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if self._committing and error.sqlite_errorcode & 0xFF not in _NOTHING_WRITTEN:
+                raise LeadershipLostError(
+                    f"the metadata store {self.path} failed in the middle of a commit ({error}); look to its disk, "
+                    "then start this controller: what it then finds there counts"
+                ) from error
+            raise
+
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
+        self._committing = False
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
+            self._committing = True
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:

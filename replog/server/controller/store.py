@@ -43,7 +43,8 @@ class MetadataStore(Protocol):
         One of these that ends in "/" stands for all keys that begin with it. Returns the new version.
 
         Raises VersionConflictError, with nothing written, when the store is at another version.
-        Raises KAFKA_STORAGE_ERROR when they could not be written; the store's version is then unchanged.
+        Raises KAFKA_STORAGE_ERROR when they could not be written; the store's version is then unchanged. Raises
+        LeadershipLostError where only a new `load` can say whether they were.
         """
 
     async def close(self) -> None:

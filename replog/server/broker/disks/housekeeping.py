@@ -61,7 +61,7 @@ class Housekeeping:
             (LISTENING_MS, [self._resign_where_unheard]),
             (config.replica_high_watermark_checkpoint_interval_ms, [self._checkpoint_high_watermarks]),
             (config.log_flush_offset_checkpoint_interval_ms, [self._checkpoint_log_offsets]),
-            (config.log_retention_check_interval_ms, [self._enforce_retention]),
+            (config.log_retention_check_interval_ms, [self._look_at_strays, self._enforce_retention]),
             (config.producer_id_expiration_check_interval_ms, [self._expire_producers]),
             (UNSAVED_INTERVAL_MS, [self._save]),
             (FILES_INTERVAL_MS, [self._flush, self._sync_files]),
@@ -218,6 +218,14 @@ class Housekeeping:
             self._note_stuck(tried, left, now_ms)
             del self._expired[:REMOVED]  # not before: without descriptors they are tried again
         self._manager.traffic.undeleted = len(self._stuck)
+
+    async def _look_at_strays(self) -> None:
+        """Nobody deletes them: they may have the last copy of something (CT-26)."""
+        found = {directory.path: await in_thread(directory.strays) for directory in self._logs.working}
+        oldest = min((at for since in found.values() for at in since), default=None)
+        traffic, now_s = self._manager.traffic, self._manager.clock.wall_ms() / 1000
+        traffic.strays = {path: len(since) for path, since in found.items()}
+        traffic.oldest_stray_s = 0.0 if oldest is None else max(0.0, now_s - oldest)
 
     def _note_stuck(self, tried: Sequence[Path], left: Mapping[Path, str], now_ms: int) -> None:
         """What strangers keep from being removed is named, and tried again later and later (D57)."""

@@ -45,6 +45,8 @@ class Traffic:
     isr_shrinks: int = 0
     isr_expands: int = 0
     undeleted: int = 0  # deleted replicas and files that cannot be removed, now
+    strays: Mapping[Path, int] = field(default_factory=dict)  # replicas that are set aside, by directory (CT-26)
+    oldest_stray_s: float = 0.0  # how long
     uncleanable: Mapping[Path, int] = field(default_factory=dict)  # logs that a cleaning failed on, by directory
 
     def topic(self, name: str) -> TopicTraffic:

@@ -345,6 +345,10 @@ def test_ct_26_strays_stay_over_restarts_and_too_many_are_an_error_that_says_wha
     append(created(again, OTHER, ID, config()), PAIR)
     with pytest.raises(LogStorageError, match="move them away"):
         again.plan_deletion(OTHER, again.change(), keep=True)
+    assert (len(manager.strays()), again.strays()) == (1, [stray.lstat().st_ctime])
+    stray.rename(manager.path.parent / "looked at")
+    assert again.strays() == []
+    again.plan_deletion(OTHER, again.change(), keep=True)
 
 
 def test_an_empty_replica_is_deleted_rather_than_kept(manager):

@@ -82,6 +82,15 @@ def test_a_survey_of_another_broker_or_of_another_cluster_is_refused(disks, file
         restored(files)
 
 
+def test_a_copy_or_a_directory_that_is_not_there_is_named_with_what_it_should_be(disks, tmp_path, refused):
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, "older.sqlite is not there", "replog controller backup"):
+        restored(disks, tmp_path / "older.sqlite")
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, "is a directory; name a file in it"):
+        restored(disks, tmp_path)
+    with refused(ErrorCode.INVALID_REQUEST, f"--replica 1={tmp_path}/nope: it is not there", "replog log survey"):
+        restored({1: [tmp_path / "nope"]})
+
+
 def test_a_broker_of_the_copy_that_was_not_surveyed_must_be_given_up(disks, older, refused):
     """It may have had everything, and one that was surveyed not: that one led, and the other cut its log."""
     with refused(ErrorCode.INVALID_REQUEST, "broker 1", "--replica", "--without-broker"):

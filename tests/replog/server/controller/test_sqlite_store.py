@@ -11,7 +11,7 @@ import pytest
 
 from replog.errors import ErrorCode
 from replog.server.controller.sqlite_store import SqliteStore, create_store
-from replog.server.controller.store import VersionConflictError
+from replog.server.controller.store import LeadershipLostError, VersionConflictError
 from tests.replog.server.controller.stores import records
 
 STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
@@ -43,6 +43,36 @@ def test_a_commit_is_all_or_nothing_and_a_full_disk_leaves_the_version_as_it_was
     assert [r.key for r in store.load()] == ["cluster"]
     store._db.execute("PRAGMA max_page_count = 100000")
     assert store.commit(1, many) == 2001
+
+
+class Failing:
+    """A connection whose COMMIT comes through, and whose disk then fails with this code."""
+
+    def __init__(self, db, code):
+        self._db, self._code = db, code
+
+    def __getattr__(self, name):
+        return getattr(self._db, name)
+
+    def execute(self, *arguments):
+        answer = self._db.execute(*arguments)
+        if arguments == ("COMMIT",):
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = self._code
+            raise error
+        return answer
+
+
+def test_a_commit_that_fails_at_its_fsync_may_be_there_and_no_other_follows_it(store):
+    """A controller that took it for not written would make another version 2, and be told of this one by a start."""
+    store.commit(0, records(0))
+    sound, store._db = store._db, Failing(store._db, sqlite3.SQLITE_IOERR_FSYNC)
+    with pytest.raises(LeadershipLostError, match="in the middle of a commit"):
+        store.commit(1, records(1, after=1))
+    store._db = sound
+    again = reopened(store)
+    assert [record.version for record in again.load()] == [1, 2]
+    again.close()
 
 
 def test_commits_survive_a_kill_and_an_unfinished_one_leaves_no_trace(tmp_path):

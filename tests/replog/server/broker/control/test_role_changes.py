@@ -21,6 +21,7 @@ from replog.metadata.changes import Change
 from replog.metadata.records import partition_to_record, record_of
 from replog.metadata.values import Topic
 from replog.rpc.v1 import metadata_pb2
+from replog.server.broker.metrics import directory_metrics
 from replog.server.slices import SLICE
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
@@ -181,13 +182,19 @@ async def test_ct_26_a_topic_that_is_not_there_is_deleted_only_if_its_deletion_w
 
 async def test_ct_26_a_replica_that_is_placed_elsewhere_at_a_start_is_kept_as_a_stray(cluster):
     """CT-26: the broker may have become a replica after the copy from which the metadata were made."""
-    await cluster.begin(2)
+    await cluster.begin(2, brokers={"log_retention_check_interval_ms": 100})
     await cluster.produce(TP, batch(b"acknowledged"))
     broker = cluster.brokers[1]
     broker._image.partitions[TP] = replace(broker._image.partitions[TP], replicas=(2,), isr=(2,), leader=2)
     assert broker._roles is not None
     await broker._roles.apply_image()
     assert len(strays(cluster, 1)) == 1
+    await eventually(lambda: list(broker.manager.traffic.strays.values()) == [1])
+    assert 0 <= broker.manager.traffic.oldest_stray_s < 3600
+    assert broker.logs is not None
+    metrics = directory_metrics(broker.logs.directories, broker.manager.traffic)
+    shown = {sample.name for family in metrics for sample in family.samples}
+    assert {"replog_stray_replicas", "replog_oldest_stray_seconds"} <= shown
 
 
 async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster):
