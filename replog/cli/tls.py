@@ -64,12 +64,14 @@ def issue(
     Example: `replog tls issue broker 1 --authority /etc/replog/tls --host broker-1.example.net`
     """
     from replog.command.ending import BadUse
-    from replog.local_cluster.authority import issue
+    from replog.local_cluster.authority import CA_KEY, issue
     from replog.rpc.peer import Role
 
     roles = {str(each): each for each in (Role.BROKER, Role.CONTROLLER, Role.CLIENT)}
     if role not in roles:
         raise BadUse(f"role {role!r}: choose {', '.join(roles)}")
     path = issue(authority, roles[role], name, host or [], replace=replace)
+    if (mode := (authority / CA_KEY).stat().st_mode & 0o777) & 0o077:
+        note(f"warning: {authority / CA_KEY} has mode {mode:04o}: who reads it can make any certificate; chmod 600 it")
     note(f"made; who has this file is {role} {name}")
     print(path)

@@ -91,7 +91,7 @@ def test_unreadable_log_starts_count_as_none(disk):
 
 def test_unreadable_high_watermarks_count_as_none_as_a_lost_file_does(disk):
     """D64: HW is at the log start (LD-11) until a leader says more, or the replicas in sync; nothing is lost (HW-11).
-    It is written anew though a replica that cannot be loaded keeps its entries."""
+    It is written again though a replica that cannot be loaded keeps its entries."""
     written(HIGH_WATERMARKS, TORN)(disk)
     (disk / "broken-0").mkdir()
     (disk / "broken-0" / "partition.metadata").write_text("who knows")

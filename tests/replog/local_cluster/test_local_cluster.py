@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,51 @@ def command(*words: str, directory: Path) -> subprocess.CompletedProcess[str]:
     environment.pop("REPLOG_BOOTSTRAP_SERVER", None)
     line = [sys.executable, "-m", "replog.cli", *words]
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+WAITING = {
+    "produce": "produce --topic t",
+    "consume": "consume --topic t --from-beginning",
+    "console": "console --listener 127.0.0.1:0",
+}
+
+
+def test_ctrl_c_ends_what_waits_for_a_broker_that_is_dead(one_broker):
+    """Within two seconds where there is time for it; a delivery of `produce` may take two minutes."""
+    with SyncAdmin(one_broker.bootstrap) as admin:
+        admin.create_topic("t", partitions=1, replication_factor=1)
+    environment = {**os.environ, "REPLOG_BOOTSTRAP_SERVER": one_broker.bootstrap}
+    if one_broker.tls is not None:
+        environment["REPLOG_CLIENT_CONFIG"] = str(one_broker.client_config)
+    pipe = subprocess.PIPE
+    with ExitStack() as stack:
+        begun = {
+            name: stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "replog.cli", *words.split()],
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=pipe,
+                    env=environment,
+                    text=True,
+                )
+            )
+            for name, words in WAITING.items()
+        }
+        for process in begun.values():
+            stack.callback(process.kill)
+        producer = begun["produce"].stdin
+        producer.write("first\n")
+        producer.flush()
+        assert begun["consume"].stdout.readline() == "first\n"
+        assert "http" in begun["console"].stderr.readline()
+        one_broker.kill(1)
+        producer.write("second\n")
+        producer.flush()
+        for name, process in begun.items():
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+            assert process.returncode == (0 if name == "console" else 130), name
 
 
 def test_one_broker_that_cannot_start_keeps_no_other_and_one_that_left_stays_out(tmp_path):

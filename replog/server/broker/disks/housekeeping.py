@@ -221,10 +221,10 @@ class Housekeeping:
 
     async def _look_at_strays(self) -> None:
         """Nobody deletes them: they may have the last copy of something (CT-26)."""
-        found = {directory.path: await in_thread(directory.strays) for directory in self._logs.working}
-        oldest = min((at for since in found.values() for at in since), default=None)
+        strays = {directory.path: await in_thread(directory.strays) for directory in self._logs.working}
+        oldest = min((moment for since in strays.values() for moment in since), default=None)
         traffic, now_s = self._manager.traffic, self._manager.clock.wall_ms() / 1000
-        traffic.strays = {path: len(since) for path, since in found.items()}
+        traffic.strays = {path: len(since) for path, since in strays.items()}
         traffic.oldest_stray_s = 0.0 if oldest is None else max(0.0, now_s - oldest)
 
     def _note_stuck(self, tried: Sequence[Path], left: Mapping[Path, str], now_ms: int) -> None:
