@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, ProducerBatch
+from replog.client.producing.idempotence import Identity, ProducerId
 from replog.client.records import decode
 from replog.errors import ErrorCode, ReplogError
 
@@ -15,7 +16,14 @@ from replog.errors import ErrorCode, ReplogError
 class Harness:
     """An accumulator, the queues it offered, and a clock that runs the timers it asked for."""
 
-    def __init__(self, *, linger_s: float = 0, batch_size: int = 1000, buffer_memory: int = 10_000) -> None:
+    def __init__(
+        self,
+        *,
+        linger_s: float = 0,
+        batch_size: int = 1000,
+        buffer_memory: int = 10_000,
+        identity: Identity | None = None,
+    ) -> None:
         self.now = 0.0
         self.offered: list[PartitionQueue] = []
         self.timers: list[tuple[float, Callable[[], None]]] = []
@@ -27,6 +35,7 @@ class Harness:
             clock=lambda: self.now,
             ready=self.offered.append,
             later=lambda delay, call: self.timers.append((self.now + delay, call)),
+            identity=identity,
         )
         (self.queue,) = self.accumulator.grow("t", 1, 1 << 20)
 
@@ -118,6 +127,24 @@ async def test_what_was_not_appended_goes_again_before_anything_newer():
     again = harness.take()
     assert again[:2] == [second, fourth]
     assert values(again[2:]) == [b"newer"]
+
+
+def test_requests_that_are_lost_with_their_stream_go_again_in_their_order():
+    identity, stream = Identity(), object()
+    identity.current = ProducerId(7, 0)
+    harness = Harness(batch_size=100, identity=identity)
+    queue, accumulator = harness.queue, harness.accumulator
+    assert queue.sequences is not None
+    queue.sequences.lead_to(stream)
+    under_way: list[list[ProducerBatch]] = []
+    for _ in range(4):
+        accumulator.append(queue, 0, None, b"x" * 80, ())
+        queue.open = None
+        under_way.append(accumulator.take(queue, 10_000, 1))
+        queue.sequences.known_by(stream)
+    for batches in under_way:
+        accumulator.land(queue, batches)
+    assert [(batch.number, batch.sequence) for batch in queue.batches] == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
 def test_a_lingering_batch_is_offered_when_its_time_has_come():

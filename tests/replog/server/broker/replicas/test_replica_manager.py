@@ -1,0 +1,36 @@
+"""What follows from an event where nothing else would set it off."""
+
+from replog.errors import ErrorCode
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import batch, eventually
+
+TP = TopicPartition("t", 0)
+
+
+async def test_isr_5_a_follower_that_falls_silent_while_all_is_level_leaves_once_it_lacks_a_record(cluster):
+    """ISR-5."""
+    await cluster.begin(2, brokers={"replica_lag_time_max_ms": 1000})
+    await cluster.led(TP)
+    leader = cluster.brokers[cluster.leader(TP)]
+    (follower,) = (broker for broker in cluster.brokers.values() if broker is not leader)
+    assert (await cluster.produce(TP, batch(b"x")))[0] is ErrorCode.NONE
+    await eventually(
+        lambda: TP not in leader.manager._not_level, what=lambda: leader.manager.hosted[TP].leader.replicas
+    )
+    follower._fetchers.stop(TP)
+    await cluster.produce(TP, batch(b"y"), acks=1)
+    await eventually(lambda: cluster.controller.state.image.partitions[TP].isr == (leader.config.node_id,))
+
+
+async def test_isr_9_a_proposal_that_was_not_decided_is_submitted_again(cluster, monkeypatch):
+    """ISR-9."""
+    await cluster.begin(2)
+    await cluster.led(TP)
+    manager, submitted = cluster.brokers[cluster.leader(TP)].manager, []
+    monkeypatch.setattr(manager, "_submit_proposal", lambda _, proposal: submitted.append(proposal))
+    leader = manager.hosted[TP].leader
+    leader.resign()
+    manager.propose(TP, leader)
+    for error in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
+        manager.on_alter_partition_result(TP, submitted[0], error, None)
+    assert submitted == submitted[:1] * 3
