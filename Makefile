@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-partitions bench-attacks soak bench-storage bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-partitions bench-attacks soak bench-storage bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -52,9 +52,14 @@ sim: $(SETUP_DONE)  ## Whole clusters under virtual time, with faults from seeds
 sim-variants: $(SETUP_DONE)  ## Whether the simulator catches protocols that are wrong on purpose, up to 500 seeds each (a quarter of an hour)
 	@$(BIN)/python -m tests.replog.simulator.catch --report docs/simulator.md
 
+MODEL_SECONDS := 300
+
+models: $(SETUP_DONE)  ## Small clusters in every order of their steps, more of them than in `make test` (MODEL_SECONDS=300 of CPU for each of 23)
+	@$(PYTHON) -m tests.replog.models.night --seconds $(MODEL_SECONDS)
+
 SECONDS := 600
 
-nightly: chaos  ## What every night should run: ten minutes of chaos, a seed by chance; needs root
+nightly: models chaos  ## What every night should run: small models for up to two hours, ten minutes of chaos, a seed by chance; needs root
 
 chaos: $(SETUP_DONE)  ## Real processes in network namespaces, hurt as a seed decides; needs root (SECONDS=600 SEED=…)
 	@$(PYTHON) -m replog.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
