@@ -1,6 +1,10 @@
 """`format("replog")` in Spark itself, on a cluster of real processes. Nothing registers it: Spark finds it."""
 
 import asyncio
+import os
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -15,7 +19,9 @@ from replog.client import Admin, Producer
 from replog.demo.dataset import carrier, load, rows
 from replog.demo.traffic import read_back
 from replog.local_cluster.local_cluster import LocalCluster
+from spark_jobs.java import find_java_home, shim_java_home
 from spark_jobs.records import offsets_behind_latest
+from tests.docs.tree import ROOT
 
 pytestmark = pytest.mark.processes
 
@@ -163,6 +169,26 @@ def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(spark, local, tmp_path
     assert values(local, "out") == list(range(3200))
 
 
+def test_the_job_of_the_page_goes_on_where_it_stopped(local, tmp_path):
+    """As it stands there, by the path to a Python whose environment nobody has activated."""
+    page = (ROOT / "docs/spark-source.md").read_text()
+    (job,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (session,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "late_flights.py").write_text(job)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")} | {
+        "PATH": os.defpath,
+        "JAVA_HOME": str(shim_java_home(find_java_home())),
+        "REPLOG_BOOTSTRAP_SERVER": local.bootstrap,
+    }
+    script = "".join(f"{line[2:]}\n" for line in session.splitlines() if line.startswith("$ "))
+    shell = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-5000:]
+    printed = [line for line in session.splitlines() if not line.startswith("$ ")]
+    assert done.stdout.splitlines()[-2:] == printed, done.stderr[-5000:]
+
+
 def flights(local: LocalCluster, given: list[bytes], go_on: threading.Event) -> threading.Thread:
     """A thread that produces half of the flights, and the others once it is told to go on."""
 
@@ -171,7 +197,7 @@ def flights(local: LocalCluster, given: list[bytes], go_on: threading.Event) -> 
             for number, row in enumerate(given):
                 if number == len(given) // 2:
                     assert await asyncio.to_thread(go_on.wait, 400)
-                await producer.send("flights", row)
+                await producer.send("counted", row)
 
     thread = threading.Thread(target=lambda: asyncio.run(sent()))
     thread.start()
@@ -188,8 +214,8 @@ def counts_by_carrier(frame: DataFrame) -> DataFrame:
 
 def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(spark, local, tmp_path):
     given = rows(load())
-    create(local, "flights")
-    source = spark.readStream.format("replog").options(**options(local, "flights"))
+    create(local, "counted")
+    source = spark.readStream.format("replog").options(**options(local, "counted"))
     counted = counts_by_carrier(source.option("maxOffsetsPerTrigger", 60_000).load())
     sink = counted.writeStream.outputMode("complete").format("memory").queryName("by_carrier")
     query = sink.option("checkpointLocation", str(tmp_path)).start()
@@ -215,5 +241,5 @@ def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(spark, 
     assert 0 < seen <= len(given) // 2, "the kill came before or after the work"
     assert max(progress) <= 60_000
     assert len(progress) >= 6
-    batch = counts_by_carrier(spark.read.format("replog").options(**options(local, "flights")).load())
+    batch = counts_by_carrier(spark.read.format("replog").options(**options(local, "counted")).load())
     assert {row["carrier"].encode(): row["count"] for row in batch.collect()} == counts
