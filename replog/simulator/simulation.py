@@ -84,7 +84,10 @@ class Simulation:
             try:
                 self.cluster = SimulatedCluster(kernel, self.plan)
                 self.workload = Workload(kernel, self.plan, self.cluster)
-                given_up = {topic.name for topic in self.plan.topics if topic.unclean}
+                alone = {
+                    tp.topic for tp in self.plan.acknowledged_by_one
+                }  # where one was enough, only that one is asked
+                given_up = alone | {topic.name for topic in self.plan.topics if topic.unclean}
                 self.checker = Checker(
                     self.cluster,
                     eligible_leader_replicas=self.plan.eligible_leader_replicas,

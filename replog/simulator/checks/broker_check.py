@@ -87,6 +87,11 @@ class BrokerCheck:
         if self._steps % UNTOUCHED_STEPS == 0 and (changed := self._look_at(self._replicas.values())):
             raise Violation("defect", f"changed, and checks/touched.py did not notice: {', '.join(map(str, changed))}")
 
+    def look_at_all(self) -> None:
+        """At any moment: what waits is left out, for a broker that is paused, or busy, is not to blame for it."""
+        self._take_stock()
+        self._look_at(self._replicas.values())
+
     def _look_at(self, replicas: Iterable[SeenReplica]) -> list[SeenReplica]:
         """Check those that are not as they were; all of these."""
         changed: list[SeenReplica] = []

@@ -64,7 +64,7 @@ class Checker:
         """All of it as it is, cut off, slow, and half of it dead: every replica, not only what a step touched."""
         for process, check in self._brokers.items():
             if process.state is not DEAD:
-                check.after_step()
+                check.look_at_all()
         for partition in self._current.values():
             check_in_sync(partition)
             check_somebody_has_all(partition)
