@@ -226,6 +226,15 @@ class Decoded(NamedTuple):
     last_epoch: int  # leader epoch of the last whole batch; -1 when there was none
 
 
+class Undecodable(ReplogError):
+    """CORRUPT_MESSAGE: a batch's header, CRC or records are wrong."""
+
+    def __init__(self, message: str, before: Decoded | None = None) -> None:
+        """`before` is what came before it, if anything did."""
+        super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
+        self.before = before
+
+
 def decode_fetched(
     buffer: Buffer,
     topic: str,
@@ -236,46 +245,47 @@ def decode_fetched(
     """Every record at or after `fetch_offset`; control batches are skipped, as is a cut-off batch at the end, and so
     are the batches of `aborted` transactions.
 
-    Raises CORRUPT_MESSAGE, naming partition and offset, when a batch's header, CRC or records are wrong.
+    Raises Undecodable, naming partition and offset, and where to go on if that is known.
     """
     records: list[Record] = []
     new = tuple.__new__  # what `Record(…)` comes to
     next_offset, last_epoch = fetch_offset, -1
     view = memoryview(buffer)
-    base = fetch_offset
+    base, behind = fetch_offset, ""
     aborted_batches = AbortedBatches(aborted)
     try:
         for position, header in iterate_batches(view):
-            base, epoch = header.base_offset, header.leader_epoch
+            base, epoch, behind = header.base_offset, header.leader_epoch, ""
             if not validate_crc(view, position, header):
                 raise CorruptRecord(f"the CRC is not the {header.crc:#010x} of the header")
+            behind = f"; to go on behind it, seek to {header.next_offset}"
             hidden = aborted_batches.hides(view, position, header) or header.attributes & CONTROL
             if header.next_offset <= fetch_offset:
                 continue
+            if not hidden:
+                records += [
+                    new(
+                        Record,
+                        (
+                            topic,
+                            partition,
+                            record.offset,
+                            record.timestamp,
+                            record.timestamp_type,
+                            record.key,
+                            record.value,
+                            record.headers,
+                            epoch,
+                        ),
+                    )
+                    for record in DefaultRecordBatch(_uncompressed(view[position : position + header.size], header))
+                    if record.offset >= fetch_offset
+                ]
             next_offset, last_epoch = header.next_offset, epoch
-            if hidden:
-                continue
-            records += [
-                new(
-                    Record,
-                    (
-                        topic,
-                        partition,
-                        record.offset,
-                        record.timestamp,
-                        record.timestamp_type,
-                        record.key,
-                        record.value,
-                        record.headers,
-                        epoch,
-                    ),
-                )
-                for record in DefaultRecordBatch(_uncompressed(view[position : position + header.size], header))
-                if record.offset >= fetch_offset
-            ]
     except (CorruptRecord, InvalidRecord, CorruptRecordException, UnicodeDecodeError, EOFError, OSError) as error:
-        raise ReplogError(
-            ErrorCode.CORRUPT_MESSAGE, f"{topic}-{partition}: the batch at offset {base} does not decode: {error}"
+        raise Undecodable(
+            f"{topic}-{partition}: the batch at offset {base} does not decode: {error}{behind}",
+            Decoded(records, next_offset, last_epoch) if next_offset > fetch_offset else None,
         ) from None
     return Decoded(records, next_offset, last_epoch)
 

@@ -10,14 +10,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Set
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from replog.backoff import Backoff
 from replog.client.consuming.fetch_stream import AssignedPartition, Chunk, Fetch, FetchStream
 from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import EARLIEST, list_offsets_once
-from replog.client.records import Record, decode_fetched
+from replog.client.records import Record, Undecodable, decode_fetched
 from replog.errors import ErrorCode, PositionError, ReplogError
 from replog.fetch_size import FetchSize
 from replog.log.formats.batch import iterate_batches
@@ -399,6 +399,8 @@ class Fetcher:
                 self._chunks = deque(self._without(state))
                 if chunk.source == self.metadata.view.leader(state.partition):
                     self._fail(state, error)
+                    if isinstance(error, Undecodable) and error.before is not None:
+                        return state, cast(D, error.before)  # else who seeks behind the batch would miss it
                     raise
                 logger.warning("%s; reading it from the leader", error)
                 again = AssignedPartition(state.partition, state.position, None, topic_id=state.topic_id)

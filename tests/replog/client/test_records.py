@@ -9,10 +9,20 @@ from crc32c import crc32c
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replog.client.records import BatchBuilder, codec_id, decode, decode_fetched, encode_batch, largest_batch_of
+from replog.client.records import (
+    BatchBuilder,
+    Record,
+    Undecodable,
+    codec_id,
+    decode,
+    decode_fetched,
+    encode_batch,
+    largest_batch_of,
+)
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import parse_header, validate_crc
 from replog.log.formats.records import iterate_records
+from tests.spark_jobs.records.hostile import GOOD, HOSTILE, laid_out
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 Given = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
@@ -149,6 +159,26 @@ def test_damaged_compression_under_a_right_crc_is_a_corrupt_message(name):
     with pytest.raises(ReplogError, match="t-0: the batch at offset 5 does not decode: .*" + name) as corrupt:
         decode_fetched(whole, "t", 0, 5)
     assert corrupt.value.code is ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("row", HOSTILE.values(), ids=HOSTILE)
+def test_whatever_one_client_writes_what_stands_before_it_is_read_and_the_error_says_where_to_go_on(row):
+    data, after = laid_out([GOOD, row.batch, GOOD]), 0
+    before, wrong = _decoded(data, 0)
+    if wrong:
+        assert wrong.startswith("t-0: the batch at offset 1 does not decode: ")
+        assert [record.offset for record in before] == [0]
+        after = int(wrong.rpartition("; to go on behind it, seek to ")[2])
+    behind, wrong = _decoded(data, after)
+    assert (before[0].value, behind[-1].value, wrong) == (b"good", b"good", "")
+
+
+def _decoded(data: bytes, offset: int) -> tuple[list[Record], str]:
+    """The records from there on, and what ended them."""
+    try:
+        return decode_fetched(data, "t", 0, offset).records, ""
+    except Undecodable as error:
+        return [] if error.before is None else error.before.records, error.message
 
 
 def test_an_unknown_codec_is_refused_by_name():

@@ -11,6 +11,7 @@ from replog.log.formats.batch import iterate_batches
 from replog.topic import TopicPartition
 from tests.replog.client.conftest import TP, bootstrap, read
 from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+from tests.spark_jobs.records.hostile import spoiled
 
 
 async def one_broker_with(cluster: InProcessCluster, count: int, partitions: int = 1) -> str:
@@ -31,6 +32,20 @@ async def test_a_seek_reads_on_from_that_very_record(cluster):
             consumer.seek(TP, offset)
             first = (await read(consumer, 1))[0]
             assert (first.offset, first.value) == (offset, b"%d" % offset)
+
+
+async def test_what_came_before_a_batch_that_does_not_decode_is_handed_out_and_a_seek_goes_on_behind_it(cluster):
+    async with Consumer(await one_broker_with(cluster, 3)) as consumer:
+        assert (await cluster.produce(TP, spoiled(b"none of these are records", 2)))[1] == 3
+        await cluster.produce(TP, batch(b"behind"))
+        consumer.assign([TP])
+        consumer.seek_to_beginning()
+        assert [record.value for record in await read(consumer, 3)] == [b"0", b"1", b"2"]
+        for _ in range(2):
+            with pytest.raises(ReplogError, match=r"t-0: the batch at offset 3 does not decode: .* seek to 5$"):
+                await consumer.fetch(60)
+        consumer.seek(TP, 5)
+        assert [record.value for record in await read(consumer, 1)] == [b"behind"]
 
 
 async def test_a_seek_drops_what_is_buffered_and_under_way(cluster):
