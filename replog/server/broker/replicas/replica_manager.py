@@ -207,12 +207,13 @@ class ReplicaManager:
         self._wake()
 
     def log_start_moved(self, tp: TopicPartition) -> None:
-        """Retention has deleted records. Followers get the new log start in their next answer (FT-23), a leader in the
-        next fetch (ST-7)."""
+        """Retention has deleted records, or a deletion is durable here. Followers get the new log start in their next
+        answer, a leader in the next fetch (ST-7); who waits for this replica alone is answered (FT-23)."""
         hosted = self.hosted.get(tp)
         if hosted is not None and hosted.fetched_by is not None:
             hosted.fetched_by.mark(tp)
         self.touched(tp, high_watermark_advanced=False)
+        self.check_record_deletions((tp,))
 
     def _wake(self) -> None:
         if not self._woken:
