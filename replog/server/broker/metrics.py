@@ -96,7 +96,7 @@ def directory_metrics(directories: Collection[LogDirectory], traffic: Traffic) -
         uncleanable.add_metric((str(directory.path),), traffic.uncleanable.get(directory.path, 0))
     yield uncleanable
     strays = GaugeMetricFamily(
-        "replog_stray_replicas", "Replicas that were set aside, and that nobody deletes", labels=("logDirectory",)
+        "replog_stray_replicas", "Replicas that were set aside, and that nobody deletes", labels=("log_directory",)
     )
     for directory in directories:
         strays.add_metric((str(directory.path),), traffic.strays.get(directory.path, 0))
