@@ -266,9 +266,18 @@ class Moment:
         if new.log.high_watermark != before or leads_anew:
             follow_high_watermark(ledger, new, leads_on=leads_on, led_in=led_in, first_seen=first_seen)
         if new.leader is not None:
-            _check_leader(ledger, new, None if first_seen else old.state, before)
+            unchanged = not first_seen and _proposed(old.state) == _proposed(new.state)
+            _check_leader(ledger, new, new.state if unchanged else None, before)
             _check_shown(ledger, new, view)
         check_in_sync(ledger)
+
+
+def _proposed(state: Any) -> tuple[Any, ...]:
+    """What there is of an ISR state, for those that were made by the same steps again are other objects."""
+    if state is None:
+        return ()
+    proposal = getattr(state, "proposal", None)
+    return state.isr, state.maximal_isr, proposal and (proposal.leader_epoch, proposal.partition_epoch, proposal.isr)
 
 
 def _check_commit(commit: Committed, ledger: PartitionLedger, *, last_stays: bool) -> None:
