@@ -11,7 +11,7 @@ from tests.replog.simulator.variants import VARIANTS
 SEEDS = 60  # from the known one on: the code changes, and with it what a seed does
 KNOWN = {
     "truncate-to-hw": 1,
-    "kip-101-only": 7,
+    "kip-101-only": 110,
     "no-leader-epoch-fencing": 1,
     "hw-from-committed-isr": 4,
     "delayed-produce-without-epoch": 1,
