@@ -169,6 +169,7 @@ def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(spark, local, tmp_path
     assert values(local, "out") == list(range(3200))
 
 
+@pytest.mark.spark
 def test_the_job_of_the_page_goes_on_where_it_stopped(local, tmp_path):
     """As it stands there, by the path to a Python whose environment nobody has activated."""
     page = (ROOT / "docs/spark-source.md").read_text()
