@@ -222,20 +222,23 @@ class FetchSession(ABC, Generic[R]):
 
     # Reading
 
-    def _read(self, now_ms: int, room: int) -> list[SessionRow]:
-        """One pass over the due partitions, within `room` and the request's limits (FE-8, FE-9), and its results."""
+    def _read(self, now_ms: int, room: int, *, brings: bool = True) -> list[SessionRow]:
+        """One pass over the due partitions, within `room` and the request's limits (FE-8, FE-9), and its results.
+
+        Unless it `brings`, it leaves out what the last look did not find in memory, and asks the disk for nothing.
+        """
         left = limit = min(self._limit, room)
         rows: list[SessionRow] = []
         for tp in tuple(self._due) if len(self._due) <= self.most_looks else self._turn():
             named = self._named[tp]
-            if left <= 0 < limit and not named.fresh:
+            if not named.fresh and (left <= 0 < limit or (not brings and named.place is None)):
                 continue
-            answer = self._look(tp, named, max(0, left), now_ms, min_one=room > 0 and left == limit)
+            answer = self._look(tp, named, max(0, left), now_ms, min_one=room > 0 and left == limit, brings=brings)
             if left == limit and tp in self._due and (answer is None or not answer.records):
                 self._due[tp] = self._due.pop(tp)  # it had all the room, and gave nothing
             if answer is not None:
                 left -= len(answer.records)
-                if answer.cold is not None:
+                if answer.cold is not None and brings:
                     left -= named.request.max_bytes  # as if it were in memory: at most one answer is brought at a time
                 rows.append(SessionRow(tp, named.request, answer))
         return rows
@@ -249,7 +252,7 @@ class FetchSession(ABC, Generic[R]):
         return [tp for tp in self._due if tp in chosen]
 
     def _look(
-        self, tp: TopicPartition, named: Named, max_bytes: int, now_ms: int, *, min_one: bool
+        self, tp: TopicPartition, named: Named, max_bytes: int, now_ms: int, *, min_one: bool, brings: bool = True
     ) -> FetchAnswer | None:
         """Read one partition. None: there is nothing to answer for it now."""
         self._first.pop(tp, None)
@@ -272,7 +275,7 @@ class FetchSession(ABC, Generic[R]):
         answer = self._fetch(tp, named.request, reader, how, now_ms, counts=counts)
         named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
         named.lacks, named.brought = None, NOTHING
-        if answer.cold is not None:
+        if answer.cold is not None and brings:
             self._bring(tp, named, answer.cold)
         return answer
 
@@ -287,12 +290,15 @@ class FetchSession(ABC, Generic[R]):
     def answer(self, now_ms: int, room: int) -> SessionResponse | None:
         """The answer to the parked request, at most `room` bytes: a new read of all due partitions (FE-13).
 
-        None: it lacks more from the disk than was brought, an index first and then records, and goes on waiting.
+        None: it lacks more from the disk than was brought, an index first and then records, and nothing else is there:
+        it goes on waiting.
         """
         parked, rows = self._parked, self._read(now_ms, room)
         may_wait = parked is not None and not parked.looks_only and now_ms < parked.deadline_ms
         if may_wait and not is_enough((row.answer for row in rows), 1) and self._lacks_any():
-            return None
+            rows = self._read(now_ms, room, brings=False)  # what is brought had taken the room of the others
+            if not is_enough((row.answer for row in rows), 1):
+                return None
         return self._response(rows, now_ms)
 
     def _lacks_any(self) -> bool:

@@ -387,6 +387,30 @@ def test_what_lacks_more_than_was_brought_waits_on(tmp_path, cold_wait_ms, wait_
     assert answer[0] >= BATCH
 
 
+@pytest.mark.parametrize("lagging", [(1,), (1, 2)])
+def test_new_records_do_not_wait_for_what_is_brought_from_the_disk(tmp_path, lagging):
+    """Whatever happens to what is brought, and however much that is: it keeps no room from what is there."""
+    host, _ = cold(tmp_path, 3, *lagging)
+    assert host.ask({0: 10}, wait_ms=0) == {0: 0}
+    assert host.ask(dict.fromkeys(lagging, 0)) is None
+    assert host.answer(after_ms=1) is None
+    for number in (*lagging, 0):
+        host.append(number)
+    assert host.ready
+    answer = host.answer(after_ms=2)
+    assert answer is not None
+    assert answer[0] == 72
+    assert set(host.wanted) == {named(number) for number in lagging}
+
+
+def test_looking_for_what_is_there_brings_no_more_from_the_disk(tmp_path):
+    host, _ = cold(tmp_path, 4, 0, 1, 2, 3)
+    assert host.ask(dict.fromkeys(range(4), 0)) is None
+    assert host.ready == 1, "as there was room for one"
+    assert host.answer(after_ms=1) is None
+    assert set(host.wanted) == {named(0), named(1)}
+
+
 def test_a_session_that_goes_on_is_answered_in_its_time_though_the_disk_is_slower(tmp_path):
     host = larger(tmp_path, 0)
     assert host.ask({0: 10}) is None
