@@ -104,6 +104,9 @@ async def test_at_a_server(ends):
             assert connection.waiting(1) > WINDOW / 2
             writer.write(reset(1, CANCEL))
         await _nothing_is_left(connection)
+        async with asyncio.timeout(S):
+            while not handlers.ended:  # its task is told a turn later
+                await asyncio.sleep(0.01)
         assert len(handlers.ended) == 1
         assert "CancelledError" in handlers.ended[0]
         if ends == "deadline":
