@@ -64,8 +64,8 @@ def up(
 
     On a directory whose cluster runs in part, what is missing is started again on its own data. A broker that cannot
     start is named, with its reason, the others serve, and the exit status is 1. One that left the cluster stays out,
-    and a new one gets another id. The processes outlive
-    this command; ports are free loopback ports, the same ones every time while they stay free.
+    and a new one gets another id. The processes outlive this command; ports are free loopback ports, the same ones
+    every time while they stay free.
 
     Example: `replog cluster up --brokers 5 --controllers 3 --directory /tmp/five`
     """

@@ -251,14 +251,14 @@ def decode_fetched(
     new = tuple.__new__  # what `Record(…)` comes to
     next_offset, last_epoch = fetch_offset, -1
     view = memoryview(buffer)
-    base, behind = fetch_offset, ""
+    base, behind = fetch_offset, -1  # -1: not known
     aborted_batches = AbortedBatches(aborted)
     try:
         for position, header in iterate_batches(view):
-            base, epoch, behind = header.base_offset, header.leader_epoch, ""
+            base, epoch, behind = header.base_offset, header.leader_epoch, -1
             if not validate_crc(view, position, header):
                 raise CorruptRecord(f"the CRC is not the {header.crc:#010x} of the header")
-            behind = f"; to go on behind it, seek to {header.next_offset}"
+            behind = header.next_offset
             hidden = aborted_batches.hides(view, position, header) or header.attributes & CONTROL
             if header.next_offset <= fetch_offset:
                 continue
@@ -283,8 +283,9 @@ def decode_fetched(
                 ]
             next_offset, last_epoch = header.next_offset, epoch
     except (CorruptRecord, InvalidRecord, CorruptRecordException, UnicodeDecodeError, EOFError, OSError) as error:
+        remedy = "" if behind < 0 else f"; to go on behind it, seek to {behind}"
         raise Undecodable(
-            f"{topic}-{partition}: the batch at offset {base} does not decode: {error}{behind}",
+            f"{topic}-{partition}: the batch at offset {base} does not decode: {error}{remedy}",
             Decoded(records, next_offset, last_epoch) if next_offset > fetch_offset else None,
         ) from None
     return Decoded(records, next_offset, last_epoch)

@@ -118,23 +118,19 @@ class Connection:
         """Its answer is `Pong`."""
         self._write(frame(PING, 0, 0, PING_DATA))
 
-    def go_away(self, code: int = 0, text: str = "") -> None:
+    def go_away(self, code: int = 0, text: str = "", *, at_once: bool = False) -> None:
         """Take no new streams. Those that are open go on.
 
-        A server without an error drains: streams that are on the way here are still served, until the peer knows.
+        A server without an error drains: streams that are on the way here are still served, until the peer knows; not
+        if it goes `at_once`: the client may ask them again elsewhere.
         """
         if self._failed:
             return
-        if code or self._streams.client:
+        if code or at_once or self._streams.client:
             self._streams.go_away(self._streams.last_peer, code, text)
         elif self._streams.usable:
             self._streams.go_away(MAX_STREAM, code, text)
             self._write(frame(PING, 0, 0, DRAIN_DATA))
-
-    def stop(self, text: str) -> None:
-        """Of a server that closes: take nothing that is on the way here. The client may ask that again elsewhere."""
-        if not self._failed:
-            self._streams.go_away(self._streams.last_peer, 0, text)
 
     # -- streams
 

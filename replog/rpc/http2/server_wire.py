@@ -189,7 +189,7 @@ class ServerWire(Wire):
     def close(self, why: str | None = None) -> None:
         """As any wire; and what the client sends meanwhile is read and dropped, so that it hears the last words."""
         if not self.lost:
-            self.connection.stop(why or "")
+            self.connection.go_away(text=why or "", at_once=True)
             self._write()
             self.refuse_connection(why or self._why, b"" if self._shield is None else self._shield.close())
 
