@@ -75,7 +75,9 @@ def hush() -> None:
     context = SparkContext._active_spark_context
     if context is not None:
         with suppress(Exception):  # it may be ending
-            context.setLogLevel("OFF")
+            jvm: Any = context._jvm
+            log4j = jvm.org.apache.logging.log4j  # `setLogLevel` leaves loggers that have a level of their own
+            log4j.core.config.Configurator.setAllLevels("", log4j.Level.OFF)
 
 
 def _end_quietly(context: SparkContext) -> None:

@@ -92,13 +92,16 @@ sys.exit(with_spark(work))
 
 
 INTERRUPTED_JOB = """
-import os, signal, sys, threading, time
+import atexit, os, signal, sys, threading, time
 from spark_jobs.command_line import ending, with_spark
 from spark_jobs.session import spark_session
 
 def work(_):
     context = spark_session("job", "local[4]").sparkContext
     counted = context.accumulator(0)
+    log4j = context._jvm.org.apache.logging.log4j.LogManager
+    for name in ("org.apache.spark.executor.Executor", "another"):
+        atexit.register(log4j.getLogger(name).error, "of a task that was not begun")
     threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
     context.parallelize(range(4000), 4000).foreach(lambda number: (time.sleep(0.02), counted.add(1)))
     return 0
