@@ -12,7 +12,7 @@ FOREIGN = {  # CPython's and PySpark's, which offer no other way
     "replog/simulator/runner.py": "_exit",
     "replog/simulator/runtime/callbacks.py": "_getframe",
     "replog/simulator/runtime/loop.py": "_set_running_loop _get_running_loop _when _cancelled _callback _args _context",
-    "spark_jobs/session.py": "_accumulatorServer _active_spark_context",
+    "spark_jobs/session.py": "_accumulatorServer _active_spark_context _jvm",
 }
 
 
