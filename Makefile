@@ -9,7 +9,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-extras bench-partitions bench-attacks soak bench-storage bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-partitions bench-attacks soak bench-storage bench-spark bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -85,7 +85,7 @@ docs: $(SETUP_DONE)  ## The documents as a site, into build/site
 
 RESULTS := benchmarks/results
 
-bench: $(SETUP_DONE)  ## replog beside Apache Kafka, NATS JetStream and raw sockets, into docs/performance.md and benchmarks/results (about 20 minutes; needs Java, Maven, Go)
+bench: $(SETUP_DONE)  ## replog beside Apache Kafka and raw sockets, into docs/performance.md and benchmarks/results (about 20 minutes; needs Java, Maven)
 	$(PYTHON) -m benchmarks.peers.side_by_side --json $(RESULTS)/side_by_side.json --report docs/performance.md
 	$(PYTHON) -m benchmarks.peers.quick --store
 
@@ -94,9 +94,6 @@ bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has d
 
 bench-inside: $(SETUP_DONE)  ## What a record costs inside: calls of functions, turns of the event loop, where the time goes, into docs/performance.md (half a minute)
 	$(PYTHON) -m benchmarks.inside --report docs/performance.md
-
-bench-extras: $(SETUP_DONE)  ## What TLS and metrics cost: two clusters side by side, into docs/performance.md (four minutes)
-	$(PYTHON) -m benchmarks.extras --report docs/performance.md
 
 bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: for each size, a minute until files are removed)
 	$(PYTHON) -m benchmarks.partitions --json $(RESULTS)/partitions.json --report docs/performance.md

@@ -28,7 +28,7 @@ from benchmarks.load import Load, write_everywhere
 from benchmarks.measure import peak_bytes, precise_loop, reset_peak, rss_bytes
 from benchmarks.memory import fill_page_cache
 from benchmarks.peers.peer import CONTROLLER
-from benchmarks.peers.replog import ReplogPeer
+from benchmarks.peers.replog import ReplogPeer, SecureReplogPeer
 from benchmarks.report import benchmark_parser, publish, table
 from replog.rpc.allocator import tune_allocator
 from replog.rpc.limits import MIB
@@ -39,7 +39,7 @@ WARM_UP_S = 3.0
 
 async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secure: bool) -> Figures:
     """One attack, for so long, after as long without it."""
-    cluster = ReplogPeer(home, secure=secure)
+    cluster = (SecureReplogPeer if secure else ReplogPeer)(home)
     try:
         await cluster.start()
         await prepare(cluster.bootstrap)

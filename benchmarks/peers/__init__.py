@@ -5,7 +5,6 @@
 | `peer.py` | what a system does for a benchmark, and what a cluster of three brokers does besides |
 | `replog.py` `replog_client.py` | ours, and its client in a process of its own |
 | `kafka.py` `kafka_client/` | Apache Kafka 4.1, and its own programs in one warm JVM |
-| `jetstream.py` `jetstream_client/` | NATS JetStream, and its client for Go |
 | `raw.py` | raw sockets: `benchmarks/raw_pipeline.py` |
 | `rows.py` | what is measured, and how |
 | `side_by_side.py` | `make bench`: all of them, in rounds |

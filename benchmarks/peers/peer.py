@@ -71,54 +71,20 @@ class Peer(Protocol):
         """Seconds until all have been read, from the beginning."""
 
 
-class Ordered:
-    """A peer whose client is a process that takes its orders by these names (`benchmarks.beside`)."""
-
-    client: Beside
-
-    def options(self, settings: Settings) -> Mapping[str, object]:
-        """As the client takes them."""
-        return {}
-
-    async def order(self, name: str, topic: str, **arguments: object) -> Figures:
-        return await self.client.order(name, topic=topic, partitions=PARTITIONS, **arguments)
-
-    async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
-        options = self.options(settings)
-        answer = await self.order("produce", topic, record_bytes=record_bytes, records=records, settings=options)
-        return float(answer["seconds"])
-
-    async def pace(
-        self, topic: str, record_bytes: int, records: int, per_second: float, warm_up: int, settings: Settings
-    ) -> Sequence[float]:
-        answer = await self.order(
-            "pace",
-            topic,
-            record_bytes=record_bytes,
-            records=records,
-            per_second=per_second,
-            warm_up=warm_up,
-            settings=self.options(settings),
-        )
-        return [wait / 1e6 for wait in answer["waits_us"]]
-
-    async def consume(self, topic: str, record_bytes: int, records: int) -> float:
-        return float((await self.order("consume", topic, record_bytes=record_bytes, records=records))["seconds"])
-
-
 class DescribedPartition(NamedTuple):
     leader: int  # -1: none
     replicas: tuple[int, ...]  # the one that is to lead first
     isr: frozenset[int]
 
 
-class Cluster(Ordered, ABC):
-    """A controller and `BROKERS`, each a process of its own, with default settings.
+class Cluster(Peer, ABC):
+    """A peer of a controller and `BROKERS`, each a process of its own, with default settings. Its client is a process
+    that takes its orders by their names here (`benchmarks.beside`).
 
-    It also runs without a client process: after `start`, until `close`. Calls have no deadlines: the measurement has.
+    It also runs without that: after `start`, until `close`. Calls have no deadlines: the measurement has.
     """
 
-    name: str
+    client: Beside
 
     @abstractmethod
     async def start(self) -> None:
@@ -130,6 +96,10 @@ class Cluster(Ordered, ABC):
 
     @abstractmethod
     def client_command(self) -> Sequence[str]: ...
+
+    @abstractmethod
+    def options(self, settings: Settings) -> Mapping[str, object]:
+        """As the client takes them."""
 
     @property
     @abstractmethod
@@ -194,6 +164,31 @@ class Cluster(Ordered, ABC):
 
     async def end(self, topic: str) -> None:
         """It stays: its files would be removed a minute after a deletion, while other rows are measured."""
+
+    async def order(self, name: str, topic: str, **arguments: object) -> Figures:
+        return await self.client.order(name, topic=topic, partitions=PARTITIONS, **arguments)
+
+    async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
+        options = self.options(settings)
+        answer = await self.order("produce", topic, record_bytes=record_bytes, records=records, settings=options)
+        return float(answer["seconds"])
+
+    async def pace(
+        self, topic: str, record_bytes: int, records: int, per_second: float, warm_up: int, settings: Settings
+    ) -> Sequence[float]:
+        answer = await self.order(
+            "pace",
+            topic,
+            record_bytes=record_bytes,
+            records=records,
+            per_second=per_second,
+            warm_up=warm_up,
+            settings=self.options(settings),
+        )
+        return [wait / 1e6 for wait in answer["waits_us"]]
+
+    async def consume(self, topic: str, record_bytes: int, records: int) -> float:
+        return float((await self.order("consume", topic, record_bytes=record_bytes, records=records))["seconds"])
 
 
 def in_sync(partitions: Iterable[DescribedPartition]) -> bool:

@@ -8,7 +8,7 @@ from benchmarks.peers.rows import BULK, DEFAULTS, KIB, LARGE, PROMPT, RATES, REC
 from benchmarks.peers.table import Pick, Rounds, cpu_per_gb, cpu_per_record, form, p50, p99, rate, values
 from benchmarks.report import table
 
-OURS, KAFKA, JETSTREAM, RAW = "replog", "Kafka", "JetStream", "raw sockets"
+OURS, KAFKA, RAW = "replog", "Kafka", "raw sockets"
 SLOW, FAST = RATES
 MAX_DROP = 0.2
 _BATCHES = (DEFAULTS, LARGE, SMALL)
@@ -26,37 +26,19 @@ def _of_rounds(report: Rounds, system: str, row: Row, pick: Pick) -> list[float]
     return of_rounds
 
 
-class Medians:
-    def __init__(self, report: Rounds) -> None:
-        self._report = report
+def median(report: Rounds, system: str, row: Row, pick: Pick) -> float:
+    """Raises NotMeasured."""
+    return statistics.median(_of_rounds(report, system, row, pick))
 
-    def of(self, system: str, row: Row, pick: Pick) -> float:
-        """Raises NotMeasured."""
-        return statistics.median(_of_rounds(self._report, system, row, pick))
 
-    def best_rate(self, system: str, record_bytes: int) -> float:
-        """With the settings that suit it best."""
-        rates = []
-        for settings in _BATCHES:
-            try:
-                rates.append(self.of(system, Produce(record_bytes, settings), rate))
-            except NotMeasured:
-                continue  # it has no such setting
-        if not rates:
-            raise NotMeasured(f"{system}, produce {record_bytes} B")
-        return max(rates)
-
-    def paced(self, system: str, per_second: int, pick: Pick) -> float:
-        """Without a linger, where it has such a setting."""
-        try:
-            return self.of(system, Pace(per_second, PROMPT), pick)
-        except NotMeasured:
-            return self.of(system, Pace(per_second, DEFAULTS), pick)
+def best_rate(report: Rounds, system: str, record_bytes: int) -> float:
+    """With the settings that suit it best. Raises NotMeasured."""
+    return max(median(report, system, Produce(record_bytes, settings), rate) for settings in _BATCHES)
 
 
 class Wanted(NamedTuple):
     what: str
-    find: Callable[[Medians], float]
+    find: Callable[[Rounds], float]
     bound: float
     at_least: bool = False
 
@@ -64,38 +46,35 @@ class Wanted(NamedTuple):
         return value >= self.bound if self.at_least else value <= self.bound
 
 
-def _beside(other: str, per_second: int, pick: Pick) -> Callable[[Medians], float]:
-    return lambda medians: medians.paced(OURS, per_second, pick) / medians.paced(other, per_second, pick)
+def _ours(per_second: int, pick: Pick) -> Callable[[Rounds], float]:
+    return lambda report: median(report, OURS, Pace(per_second, DEFAULTS), pick)
 
 
-def _ours(per_second: int, pick: Pick) -> Callable[[Medians], float]:
-    return lambda medians: medians.paced(OURS, per_second, pick)
+def _beside_kafka(per_second: int, pick: Pick) -> Callable[[Rounds], float]:
+    return lambda report: _ours(per_second, pick)(report) / median(report, KAFKA, Pace(per_second, PROMPT), pick)
 
 
-def _faster(other: str, row: Row) -> Callable[[Medians], float]:
-    return lambda medians: medians.of(OURS, row, rate) / medians.of(other, row, rate)
+def _faster(other: str, row: Row) -> Callable[[Rounds], float]:
+    return lambda report: median(report, OURS, row, rate) / median(report, other, row, rate)
 
 
-def _faster_at_best(other: str, record_bytes: int) -> Callable[[Medians], float]:
-    return lambda medians: medians.best_rate(OURS, record_bytes) / medians.best_rate(other, record_bytes)
+def _faster_at_best(record_bytes: int) -> Callable[[Rounds], float]:
+    return lambda report: best_rate(report, OURS, record_bytes) / best_rate(report, KAFKA, record_bytes)
 
 
 WANTED = [
     Wanted("p50 at 1,000 records/s, ms", _ours(SLOW, p50), 1.0),
     Wanted("p99, ms", _ours(SLOW, p99), 4.0),
-    Wanted("p50 / Kafka's with linger 0", _beside(KAFKA, SLOW, p50), 1.2),
-    Wanted("p99 / Kafka's with linger 0", _beside(KAFKA, SLOW, p99), 1.0),
-    Wanted("p99 / JetStream's", _beside(JETSTREAM, SLOW, p99), 1.0),
+    Wanted("p50 / Kafka's with linger 0", _beside_kafka(SLOW, p50), 1.2),
+    Wanted("p99 / Kafka's with linger 0", _beside_kafka(SLOW, p99), 1.0),
     Wanted("p50 at 10,000 records/s, ms", _ours(FAST, p50), 2.0),
-    Wanted("p99 / Kafka's with linger 0", _beside(KAFKA, FAST, p99), 1.0),
-    Wanted("p99 / JetStream's", _beside(JETSTREAM, FAST, p99), 1.0),
+    Wanted("p99 / Kafka's with linger 0", _beside_kafka(FAST, p99), 1.0),
     Wanted("1 KiB, 16 KiB batches / Kafka", _faster(KAFKA, Produce(KIB, SMALL)), 2.0, at_least=True),
     Wanted("10 KiB, 16 KiB batches / Kafka", _faster(KAFKA, Produce(10 * KIB, SMALL)), 2.0, at_least=True),
     *(
-        Wanted(f"{size} B, best settings of each / Kafka", _faster_at_best(KAFKA, size), 2.0, at_least=True)
+        Wanted(f"{size} B, best settings of each / Kafka", _faster_at_best(size), 2.0, at_least=True)
         for size in RECORD_BYTES
     ),
-    Wanted("1,024 B / JetStream", _faster_at_best(JETSTREAM, KIB), 4.0, at_least=True),
     Wanted("requests of 1 MiB / raw sockets", _faster(RAW, BULK), 0.45, at_least=True),
     Wanted("CPU of all at 1,000 records/s, ms/record", _ours(SLOW, cpu_per_record), 0.35),
 ]
@@ -103,10 +82,10 @@ WANTED = [
 
 def judged(report: Rounds) -> str:
     """What is wanted beside what was measured, as far as it was."""
-    medians, rows = Medians(report), []
+    rows = []
     for wanted in WANTED:
         try:
-            value = wanted.find(medians)
+            value = wanted.find(report)
         except NotMeasured:
             continue
         bound = f"{'at least' if wanted.at_least else 'at most'} {form(wanted.bound)}"

@@ -1,7 +1,7 @@
 """replog: a controller and three brokers with their default settings, and the client of `replog_client.py`.
 
-Twice: all of it over the transport that is the default, and over the other one. What a local cluster has for itself is
-put back.
+Three times: all of it over the transport that is the default, over the other one, and with TLS and an authorizer. What
+a local cluster has for itself is put back.
 """
 
 import asyncio
@@ -49,17 +49,16 @@ class ReplogPeer(Cluster):
 
     name = "replog"
     transport = DEFAULT
+    secure = False  # with TLS and an authorizer; this process and what it starts have the super user's certificate then
     defaults = Settings(_DEFAULTS["batch_size"].default, round(_DEFAULTS["linger_ms"].default))
     warm_up_mb = 100
 
-    def __init__(self, home: Path, *, secure: bool = False) -> None:
-        """`secure`: with TLS and an authorizer; clients of this process, and those that it starts, have its super
-        user's certificate then."""
+    def __init__(self, home: Path) -> None:
         fields = BrokerConfig.model_fields
         settings = {name.replace("_", "."): str(fields[name].default) for name in _LOCAL_TO_BROKERS}
         settings["rpc.transport"] = self.transport
-        self._cluster = LocalCluster(home, len(BROKERS), settings, secure=secure)
-        os.environ[CLIENT_CONFIG] = str(self._cluster.client_config) if secure else ""
+        self._cluster = LocalCluster(home, len(BROKERS), settings, secure=self.secure)
+        os.environ[CLIENT_CONFIG] = str(self._cluster.client_config) if self.secure else ""
         self._running: dict[str, ProcessId] = {}
         self._admin: Admin | None = None
 
@@ -154,6 +153,11 @@ class ReplogPeer(Cluster):
 class OtherReplogPeer(ReplogPeer):
     name = f"replog, {_OTHER}"
     transport = _OTHER
+
+
+class SecureReplogPeer(ReplogPeer):
+    name = "replog, TLS"
+    secure = True
 
 
 @contextlib.asynccontextmanager

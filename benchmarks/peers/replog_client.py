@@ -15,7 +15,7 @@ from benchmarks.measure import precise_loop
 from replog.client import Consumer, Producer
 from replog.client.producing.producer import Delivery
 from replog.rpc.allocator import tune_allocator
-from replog.rpc.transports import transport_named
+from replog.rpc.transports import client_tls, transport_named
 
 BYTES_AT_ONCE = 256 << 10
 
@@ -23,7 +23,7 @@ BYTES_AT_ONCE = 256 << 10
 class Client:
     def __init__(self, bootstrap: str, transport: str) -> None:
         self._bootstrap = bootstrap
-        self._transport = transport_named(transport)
+        self._transport = transport_named(transport, client_tls())
 
     async def produce(
         self, topic: str, partitions: int, record_bytes: int, records: int, settings: dict[str, Any]

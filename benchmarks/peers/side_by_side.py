@@ -1,13 +1,12 @@
-"""replog beside Apache Kafka, NATS JetStream and raw sockets: acks of all, three replicas, six partitions, in rounds.
+"""replog beside Apache Kafka and raw sockets: acks of all, three replicas, six partitions, in rounds.
 
 In each round every system has a turn of its own, with nothing else running: fresh data, its default settings, a client
 in a process of its own that first warms all up (JVMs need a gigabyte for it), and then each row of the table on a new
-topic. Who begins changes from round to round. Clients are replog's, Kafka's own ProducerPerformance and
-ConsumerPerformance, and JetStream's for Go with 500 records in flight; every one sends the same record again and
-again. ProducerPerformance cannot time a record from when it was due, and knows milliseconds only: at a fixed rate
-Kafka's client is a small program of ours (`kafka_client/Client.java`), so that one rule holds for all. "16 KiB" and
-"256 KiB" set the size of a batch, what else is not named is each system's default (Kafka lingers for 5 ms, replog not
-at all); for JetStream a record is a message, and six streams are six partitions. Files are not fsynced by any of them.
+topic. Who begins changes from round to round. Clients are replog's, and Kafka's own ProducerPerformance and
+ConsumerPerformance; each sends the same record again and again. ProducerPerformance cannot time a record from when it
+was due, and knows milliseconds only: at a fixed rate Kafka's client is a small program of ours
+(`kafka_client/Client.java`), so that one rule holds for all. "16 KiB" and "256 KiB" set the size of a batch, what else
+is not named is each system's default (Kafka lingers for 5 ms, replog not at all). None of them fsyncs its files.
 Figures are medians of the rounds, with the lowest and the highest. Run it with `make bench`.
 """
 
@@ -25,12 +24,11 @@ from rich.console import Console
 from benchmarks.beside import Figures
 from benchmarks.measure import precise_loop
 from benchmarks.memory import fill_page_cache
-from benchmarks.peers.jetstream import JetStreamPeer
 from benchmarks.peers.kafka import KafkaPeer
 from benchmarks.peers.peer import CannotRun, Peer
 from benchmarks.peers.ratios import judged
 from benchmarks.peers.raw import RawPeer
-from benchmarks.peers.replog import OtherReplogPeer, ReplogPeer
+from benchmarks.peers.replog import OtherReplogPeer, ReplogPeer, SecureReplogPeer
 from benchmarks.peers.rows import (
     BULK,
     CONSUMED,
@@ -40,7 +38,6 @@ from benchmarks.peers.rows import (
     PACED,
     PRODUCED,
     RATES,
-    RECORD_BYTES,
     Pace,
     Produce,
     Row,
@@ -54,8 +51,8 @@ _PACED_BY_DEFAULTS = [Pace(rate, DEFAULTS) for rate in RATES]
 PEERS: dict[type[Peer], Sequence[Row]] = {
     ReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
     OtherReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
+    SecureReplogPeer: (Produce(KIB, DEFAULTS), *_PACED_BY_DEFAULTS, CONSUMED),
     KafkaPeer: (*PRODUCED, *PACED, CONSUMED),
-    JetStreamPeer: (*(Produce(size, DEFAULTS) for size in RECORD_BYTES), *_PACED_BY_DEFAULTS, CONSUMED),
     RawPeer: (BULK, *_PACED_BY_DEFAULTS),
 }
 TURN_S = 900.0
