@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from leader.delayed_fetch import AwaitedBytes, Reader, available_bytes, is_enough
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionResponse, SessionRow, answer_of
 from replog.log.files.cold import NOTHING, ColdRead, Stretch
 from replog.log.offsets import Isolation, OffsetMetadata
@@ -191,8 +191,8 @@ class FetchSession(ABC, Generic[R]):
         known = self._named.get(tp)
         if known is None:
             if len(self._named) >= MAX_SESSION_PARTITIONS:
-                raise ReplogError(
-                    ErrorCode.INVALID_REQUEST, f"a fetch session holds at most {MAX_SESSION_PARTITIONS} partitions"
+                raise ErrorCode.INVALID_REQUEST.error(
+                    f"a fetch session holds at most {MAX_SESSION_PARTITIONS} partitions"
                 )
             self._watching.watch(tp, self)
             self._named[tp] = Named(fetch)

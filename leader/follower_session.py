@@ -11,7 +11,7 @@ from typing import Protocol
 from leader.fetch_session import FetchSession, Host, Named
 from leader.follower_state import Asker
 from leader.partition_leader import PartitionLeader
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.fetch import (
     FetchAnswer,
     FetchPartition,
@@ -74,10 +74,9 @@ class FollowerSession(FetchSession[PartitionLeader]):
         """
         asker = self._asker = self._asker or Asker(request.replica_id, request.broker_epoch)
         if (asker.replica_id, asker.broker_epoch) != (request.replica_id, request.broker_epoch):
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
+            raise ErrorCode.INVALID_REQUEST.error(
                 f"a fetch session of broker {asker.replica_id} in epoch {asker.broker_epoch} is continued by "
-                f"{request.replica_id} in {request.broker_epoch}; open a stream of its own",
+                f"{request.replica_id} in {request.broker_epoch}; open a stream of its own"
             )
         if self._parked is not None:  # a request came before the last answer, which says all that is needed
             self._send(self._response([], now_ms))

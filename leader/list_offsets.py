@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypedDict
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TimestampAndOffset
 from replog.log.timestamps import offset_for_timestamp
@@ -40,7 +40,7 @@ def list_offset(
     -2. `look_up` finds records by time. A caller that has looked up already passes the result.
     """
     if timestamp < EARLIEST_TIMESTAMP:
-        raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp}: -1 is the latest and -2 the earliest")
+        raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp}: -1 is the latest and -2 the earliest")
     if timestamp == EARLIEST_TIMESTAMP:
         epoch = log.epochs.epoch_for_offset(log.log_start_offset)
         return TimestampAndOffset(NO_TIMESTAMP, log.log_start_offset, NO_EPOCH if epoch is None else epoch)
@@ -54,11 +54,10 @@ def list_offset(
     if isolation is Isolation.LOG_END:
         return answer
     if alone:
-        raise ReplogError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{log.directory.name}: {ALONE}")
+        raise ErrorCode.OFFSET_NOT_AVAILABLE.error(f"{log.directory.name}: {ALONE}")
     if log.high_watermark < leader_epoch_start_offset:
-        raise ReplogError(
-            ErrorCode.OFFSET_NOT_AVAILABLE,
+        raise ErrorCode.OFFSET_NOT_AVAILABLE.error(
             f"{log.directory.name}: the high watermark {log.high_watermark} has not reached "
-            f"{leader_epoch_start_offset}, where leader epoch {leader_epoch} began; retry",
+            f"{leader_epoch_start_offset}, where leader epoch {leader_epoch} began; retry"
         )
     return answer

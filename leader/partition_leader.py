@@ -158,18 +158,17 @@ class PartitionLeader:
         """
         if (self.log.epochs.latest_epoch or 0) > self.leader_epoch or not self.log.settled:
             # the start of an epoch is noted, and must stay the log end (ST-13), or a truncation is being settled
-            raise ReplogError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic_partition} is about to begin another epoch; retry"
+            raise ErrorCode.NOT_LEADER_OR_FOLLOWER.error(
+                f"{self.topic_partition} is about to begin another epoch; retry"
             )
         if acks == -1 and len(self.isr) < self.min_insync_replicas:
-            raise ReplogError(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
+            raise ErrorCode.NOT_ENOUGH_REPLICAS.error(
                 f"{self.topic_partition} has {len(self.isr)} replicas in sync {sorted(self.isr)}, "
-                f"fewer than the {self.min_insync_replicas} that acks=all needs; retry when more have caught up",
+                f"fewer than the {self.min_insync_replicas} that acks=all needs; retry when more have caught up"
             )
         if is_transactional(records):
-            raise ReplogError(
-                ErrorCode.INVALID_TXN_STATE, "transactional batches are not taken; send without a transactional id"
+            raise ErrorCode.INVALID_TXN_STATE.error(
+                "transactional batches are not taken; send without a transactional id"
             )
         end_before = self.log.log_end_offset
         info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms, apart_ms=apart_ms)
@@ -456,10 +455,9 @@ class PartitionLeader:
         """
         target = self.high_watermark if offset == -1 else offset
         if not 0 <= target <= self.high_watermark:
-            raise ReplogError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
+            raise ErrorCode.OFFSET_OUT_OF_RANGE.error(
                 f"{self.topic_partition}: cannot delete records up to {offset}; the high watermark is "
-                f"{self.high_watermark}",
+                f"{self.high_watermark}"
             )
         self.log.maybe_increment_log_start_offset(target)
         return target

@@ -10,7 +10,7 @@ from functools import lru_cache
 from ipaddress import IPv6Network, ip_address, ip_network
 from typing import NamedTuple, Self
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.topic import MAX_TOPIC_NAME_LENGTH
 
 WILDCARD = "*"  # a host, or a LITERAL resource name: any
@@ -194,7 +194,7 @@ def checked(acl: Acl) -> Acl:
     """`acl`, its host as a connection would have it. Raises INVALID_REQUEST unless it can ever apply."""
     if fault := _fault(acl):
         shown = f"{acl.resource_name[:60]!r}, {acl.principal[:60]!r}, {acl.host[:60]!r}"
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"an ACL of {shown} {fault}")
+        raise ErrorCode.INVALID_REQUEST.error(f"an ACL of {shown} {fault}")
     return acl._replace(host=as_connected(acl.host))
 
 
@@ -226,10 +226,9 @@ def is_principal(name: str) -> bool:
 def check_principal(name: str) -> None:
     """Raises INVALID_REQUEST unless it could be somebody's."""
     if not is_principal(name) or name == ANYBODY or "/" in name:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
+        raise ErrorCode.INVALID_REQUEST.error(
             f"{name[:60]!r} names nobody: write User:NAME, of at most {MAX_PRINCIPAL_LENGTH} characters, no /; "
-            "for each user without one of its own name none",
+            "for each user without one of its own name none"
         )
 
 

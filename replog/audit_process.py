@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 MODULE = "spark_jobs.audit_replicas"
 TIMEOUT_S = 600.0
@@ -41,10 +41,9 @@ def run_audit(directories: Mapping[int, Path], level: str, output: Path) -> Audi
     summary, report = output / "summary.json", output / "report.html"
     if exit_code not in (0, 1, 3) or not summary.exists() or not report.exists():
         words = log.read_text(errors="replace").splitlines()[-12:]
-        raise ReplogError(
-            ErrorCode.UNKNOWN_SERVER_ERROR,
+        raise ErrorCode.UNKNOWN_SERVER_ERROR.error(
             f"the audit ended with status {exit_code} and without a report; the last lines of {log}:\n"
-            + "\n".join(words),
+            + "\n".join(words)
         )
     return AuditRun(exit_code, json.loads(summary.read_text()), report, seconds)
 
@@ -58,7 +57,7 @@ def _run(command: list[str], log: Path) -> int:
         try:
             return process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"the audit did not end in {TIMEOUT_S:g} s") from None
+            raise ErrorCode.REQUEST_TIMED_OUT.error(f"the audit did not end in {TIMEOUT_S:g} s") from None
         finally:
             if process.poll() is None:
                 for number in (signal.SIGTERM, signal.SIGKILL):

@@ -73,6 +73,10 @@ class ErrorCode(IntEnum):
         """A code that a newer peer knows and this one does not."""
         return cls.UNKNOWN_SERVER_ERROR
 
+    def error(self, message: str, instead: str = "") -> "ReplogError":
+        """To be raised; as the class says it."""
+        return ReplogError(self, message, instead)
+
 
 RETRIABLE = frozenset(
     {

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
@@ -19,7 +19,7 @@ def load_properties(path: Path) -> dict[str, str]:
         with path.open("rb") as file:
             raw = file.read(MAX_PROPERTIES_BYTES + 1)
     except OSError as error:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from None
+        raise ErrorCode.INVALID_CONFIG.error(f"cannot read {path}: {error}") from None
     return parse_properties(path, raw)
 
 
@@ -28,9 +28,9 @@ def parse_properties(path: Path, raw: bytes) -> dict[str, str]:
     try:
         text = raw.decode("utf-8-sig")  # editors of Windows begin a file with a mark
     except UnicodeDecodeError as error:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from None
+        raise ErrorCode.INVALID_CONFIG.error(f"cannot read {path}: {error}") from None
     if len(raw) > MAX_PROPERTIES_BYTES:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path} is larger than {MAX_PROPERTIES_BYTES} bytes")
+        raise ErrorCode.INVALID_CONFIG.error(f"{path} is larger than {MAX_PROPERTIES_BYTES} bytes")
     properties: dict[str, str] = {}
     for number, line in enumerate(text.split("\n"), 1):
         stripped = line.strip()
@@ -38,8 +38,8 @@ def parse_properties(path: Path, raw: bytes) -> dict[str, str]:
             continue
         name, equals, value = stripped.partition("=")
         if not equals or not name.strip():
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}:{number}: {line!r} is not name=value")
+            raise ErrorCode.INVALID_CONFIG.error(f"{path}:{number}: {line!r} is not name=value")
         if name.strip() in properties:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}:{number}: {name.strip()} is set twice")
+            raise ErrorCode.INVALID_CONFIG.error(f"{path}:{number}: {name.strip()} is set twice")
         properties[name.strip()] = value.strip()
     return properties

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 VERSION = "0.1.0"
 OLDEST_FEATURE_LEVEL = 1
@@ -25,9 +25,8 @@ class Release(NamedTuple):
         """Raise UNSUPPORTED_VERSION if there is no level at which both work. `who` is the other one, for the error."""
         if self.oldest <= other.newest and other.oldest <= self.newest:
             return
-        raise ReplogError(
-            ErrorCode.UNSUPPORTED_VERSION,
+        raise ErrorCode.UNSUPPORTED_VERSION.error(
             f"{who} runs replog {other.version or 'of an unknown version'}, which works at feature levels "
             f"{other.oldest} to {other.newest}, and this controller runs {self.version}, which works at {self.oldest} "
-            f"to {self.newest}; install releases that are closer to each other, the older one first",
+            f"to {self.newest}; install releases that are closer to each other, the older one first"
         )

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 _LOOKS = 3  # of the wrong names, for which a better one is looked for
 _SHOWN = 60  # characters of a wrong value
@@ -32,7 +32,7 @@ class Settings(BaseModel):
             return cls.model_validate(properties, by_alias=True, by_name=False)
         except ValidationError as error:
             faults = "; ".join(_faults(cls, error))
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{source}: {faults}") from None
+            raise ErrorCode.INVALID_CONFIG.error(f"{source}: {faults}") from None
 
     @classmethod
     def canonical(cls, properties: Mapping[str, str], source: str) -> dict[str, str]:

@@ -47,10 +47,9 @@ def validate_topic_name(name: str) -> str:
         reason = "has characters other than the legal ones"
     if reason:
         shown = name if len(name) <= 60 else name[:57] + "..."
-        raise ReplogError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        raise ErrorCode.INVALID_TOPIC_EXCEPTION.error(
             f"topic name {shown!r} {reason}; "
-            f"choose 1 to {MAX_TOPIC_NAME_LENGTH} ASCII letters, digits, '.', '_' and '-'",
+            f"choose 1 to {MAX_TOPIC_NAME_LENGTH} ASCII letters, digits, '.', '_' and '-'"
         )
     return name
 

@@ -12,7 +12,7 @@ from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.command.app import App
 from replog.command.output import Format, note, print_rows
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Say who may do what: add, list and remove ACLs.")
 
@@ -187,4 +187,4 @@ def _operations(named: list[str] | None, producer: bool, consumer: bool) -> list
 
 def _check(sound: object, remedy: str) -> None:
     if not sound:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, remedy)
+        raise ErrorCode.INVALID_REQUEST.error(remedy)

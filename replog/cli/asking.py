@@ -80,9 +80,8 @@ async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[
     if wanted is None:
         return numbers
     if wanted not in numbers:
-        raise ReplogError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"topic {topic!r} has partitions 0 to {len(numbers) - 1}, not {wanted}",
+        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
+            f"topic {topic!r} has partitions 0 to {len(numbers) - 1}, not {wanted}"
         )
     return [wanted]
 

@@ -19,7 +19,7 @@ from replog.cli.options import (
 )
 from replog.command.app import App
 from replog.command.output import note
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.properties import MAX_INT, MAX_LONG
 
 app = App(rich_markup_mode="markdown")
@@ -37,7 +37,7 @@ def broker(context: typer.Context, config: ConfigFile = None, override: Override
     """
     if context.invoked_subcommand is not None:
         if config or override:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{context.invoked_subcommand} takes neither of its settings")
+            raise ErrorCode.INVALID_CONFIG.error(f"{context.invoked_subcommand} takes neither of its settings")
         return
     from replog.config import BrokerConfig
     from replog.server import logging
@@ -130,7 +130,7 @@ def broker_config(
             return altered
         known = {each.broker_id: dict(each.configs) for each in (await admin.describe_cluster()).brokers}
         if broker not in known:
-            raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker} is not registered")
+            raise ErrorCode.BROKER_ID_NOT_REGISTERED.error(f"broker {broker} is not registered")
         return known[broker]
 
     note(f"broker {broker} has {settings_line(ask(bootstrap, alter, controller))}")

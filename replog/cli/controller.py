@@ -39,7 +39,7 @@ def controller(context: typer.Context, config: ConfigFile = None, override: Over
     """
     if context.invoked_subcommand is not None:
         if config or override:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"say --config after {context.invoked_subcommand}")
+            raise ErrorCode.INVALID_CONFIG.error(f"say --config after {context.invoked_subcommand}")
         return
     from replog.server import logging
     from replog.server.controller.process import main
@@ -90,7 +90,7 @@ def format_store(
             note(f"{where} is formatted already")
         return
     if moved is not None:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "--move-from is for metadata.store=etcd")
+        raise ErrorCode.INVALID_REQUEST.error("--move-from is for metadata.store=etcd")
     directory = parsed.metadata_log_dir
     if ignore_formatted and is_formatted(directory):
         note(f"{directory} is formatted already")
@@ -215,13 +215,12 @@ def _restored(
     for each in replicas:
         broker_id, equals, path = each.partition("=")
         if not equals or not path or not broker_id.isdecimal():
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"--replica {each!r} is not ID=PATH")
+            raise ErrorCode.INVALID_REQUEST.error(f"--replica {each!r} is not ID=PATH")
         paths.setdefault(int(broker_id), []).append(Path(path))
     if config.unclean_leader_election_enable:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             "unclean.leader.election.enable=true would let the first broker that starts lead, whatever it lacks; set "
-            "it to false, and to true again when all brokers are in sync",
+            "it to false, and to true again when all brokers are in sync"
         )
     outcome = restored_store(paths, SystemRandom(), time.time_ns() // 1_000_000, copy, frozenset(without))
     for remark in outcome.remarks:

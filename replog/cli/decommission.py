@@ -52,10 +52,9 @@ async def _empty(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[
         await carry_out(admin, targets, timeout_s, throttle)
         await asyncio.sleep(LOOK_EVERY_S)
     else:
-        raise ReplogError(
-            ErrorCode.REQUEST_TIMED_OUT,
+        raise ErrorCode.REQUEST_TIMED_OUT.error(
             f"broker {broker_id} still has replicas of {len(targets)} partitions, such as {min(targets)}: their moves "
-            "were cancelled or changed; see replog partition list-reassignments, and run this again",
+            "were cancelled or changed; see replog partition list-reassignments, and run this again"
         )
 
 
@@ -82,8 +81,7 @@ async def forget_when_stopped(admin: Admin, broker_id: int, timeout_s: float, sa
             say(f"broker {broker_id} has no replicas any more; stop its process now, and for good")
             asked = True
         if asyncio.get_running_loop().time() > deadline:
-            raise ReplogError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"broker {broker_id} has no replicas, but runs; stop it, then: replog broker forget {broker_id}",
+            raise ErrorCode.REQUEST_TIMED_OUT.error(
+                f"broker {broker_id} has no replicas, but runs; stop it, then: replog broker forget {broker_id}"
             )
         await asyncio.sleep(LOOK_EVERY_S)

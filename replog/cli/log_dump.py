@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from replog.command.output import Format, harmless, note, print_rows, text_or_base64
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError
 from replog.log.formats.records import LogRecord
 from replog.log.tools.dump import BatchRow, CheckpointRow, DumpedRow, Unreadable, dump_file, files_of
@@ -22,10 +22,10 @@ def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
     """Print every row; whether any is damage, or a file could not be opened. Raises OSError, ReplogError."""
     missing = [str(path) for path in paths if not path.is_file() and not path.is_dir()]
     if missing:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"no such file or directory: {', '.join(missing)}")
+        raise ErrorCode.INVALID_REQUEST.error(f"no such file or directory: {', '.join(missing)}")
     files = list(chain.from_iterable(map(files_of, paths)))
     if not files:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"no file of a log in {', '.join(map(str, paths))}")
+        raise ErrorCode.INVALID_REQUEST.error(f"no file of a log in {', '.join(map(str, paths))}")
     damaged = False
     for path in files:
         try:

@@ -12,7 +12,7 @@ from replog.cli.options import BootstrapServer, OutputFormat
 from replog.cli.reassignment_plan import is_number
 from replog.command.app import App
 from replog.command.output import Format, print_rows
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition
 
@@ -51,9 +51,7 @@ def get(
     """
     when = TIMES.get(time)
     if when is None and not _is_offset(time):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST, f"--time {time[:60]!r} is no time; use latest, earliest or 1700000000000"
-        )
+        raise ErrorCode.INVALID_REQUEST.error(f"--time {time[:60]!r} is no time; use latest, earliest or 1700000000000")
 
     async def looked_up(admin: Any) -> dict[TopicPartition, Any]:
         wanted = await named_partitions(admin, topic, partition)
@@ -88,12 +86,11 @@ def delete(
     * `replog records delete --topic flights --before end`
     """
     if (file is None) == (topic is None or before is None):
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "use --topic with --before, or --offset-json-file")
+        raise ErrorCode.INVALID_REQUEST.error("use --topic with --before, or --offset-json-file")
     end = END if before == "end" else None
     if before is not None and end is None and not _is_offset(before):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"--before {before[:60]!r} is no offset; use a number from 0 to {MAX_LONG}, or end for all there is",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"--before {before[:60]!r} is no offset; use a number from 0 to {MAX_LONG}, or end for all there is"
         )
 
     async def deleted(admin: Any) -> dict[TopicPartition, int]:
@@ -116,16 +113,15 @@ def _is_offset(text: str) -> bool:
 async def named_partitions(admin: "Admin", topic: str | None, numbers: Sequence[int] | None) -> list[TopicPartition]:
     """Of the topic, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST."""
     if topic is None and numbers:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "--partition needs --topic")
+        raise ErrorCode.INVALID_REQUEST.error("--partition needs --topic")
     topics = await admin.describe_topics() if topic is None else [await admin.describe_topic(topic)]
     there = [TopicPartition(each.topic, p.partition) for each in topics for p in each.partitions]
     if not numbers:
         return there
     wanted = [TopicPartition(str(topic), number) for number in dict.fromkeys(numbers)]
     if unknown := [tp for tp in wanted if tp not in there]:
-        raise ReplogError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"topic {topic!r} has partitions 0 to {len(there) - 1}, not {unknown[0].partition}",
+        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
+            f"topic {topic!r} has partitions 0 to {len(there) - 1}, not {unknown[0].partition}"
         )
     return wanted
 
@@ -147,9 +143,8 @@ def offsets_of(text: str, source: str) -> dict[TopicPartition, int]:
         if len(offsets := dict(rows)) != len(rows):
             raise ValueError("a partition is named twice")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
+        raise ErrorCode.INVALID_REQUEST.error(
             f'{source} names no offsets ({error}); it looks like {{"partitions": [{{"topic": "t", "partition": 0, '
-            '"offset": 42}], "version": 1}',
+            '"offset": 42}], "version": 1}'
         ) from None
     return offsets

@@ -43,16 +43,14 @@ def bootstrap_server(given: str | None) -> str:
     directory = default_directory()
     state = ClusterFile.load(directory)
     if state is None:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"no broker is named and there is no local cluster in {directory}; use --bootstrap-server HOST:PORT, set "
-            "REPLOG_BOOTSTRAP_SERVER, or start a cluster: replog cluster up",
+            "REPLOG_BOOTSTRAP_SERVER, or start a cluster: replog cluster up"
         )
     if all(broker.state is ProcessState.STOPPED for broker in state.brokers):
-        raise ReplogError(
-            ErrorCode.BROKER_NOT_AVAILABLE,
+        raise ErrorCode.BROKER_NOT_AVAILABLE.error(
             f"no broker of the local cluster in {directory} runs; start it: replog cluster up --directory {directory}; "
-            f"or ask its controller: --bootstrap-controller {HOST}:{state.controller.port}",
+            f"or ask its controller: --bootstrap-controller {HOST}:{state.controller.port}"
         )
     certificate = directory / TLS_DIRECTORY / CLIENT_FILE
     if certificate.exists():
@@ -94,9 +92,9 @@ def name_values(settings: list[str], option: str) -> dict[str, str]:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name.strip():
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{option} {setting!r} is not name=value")
+            raise ErrorCode.INVALID_CONFIG.error(f"{option} {setting!r} is not name=value")
         if name.strip() in parsed:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{option} sets {name.strip()} twice")
+            raise ErrorCode.INVALID_CONFIG.error(f"{option} sets {name.strip()} twice")
         parsed[name.strip()] = value.strip()
     return parsed
 

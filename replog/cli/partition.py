@@ -16,7 +16,7 @@ from replog.cli.vacancies import at_stake, log_ends_of
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.properties import MAX_INT
 from replog.topic import TopicPartition
 
@@ -61,9 +61,8 @@ def elect(
     from replog.client import ElectionType
 
     if (topic is None) != everything or (partition and everything):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            "elect where? Use --topic, optionally with --partition, or --all-topic-partitions",
+        raise ErrorCode.INVALID_REQUEST.error(
+            "elect where? Use --topic, optionally with --partition, or --all-topic-partitions"
         )
     chosen = [TopicPartition(topic, number) for number in partition] if topic is not None and partition else None
     if kind == "unclean" or (topic is not None and chosen is None):
@@ -102,7 +101,7 @@ def _described(bootstrap: str | None, topic: str | None) -> dict[Any, Any]:
 def _confirmed(bootstrap: str | None, described: dict[Any, Any], chosen: list[Any], yes: bool) -> list[Any]:
     """Those of `chosen` that have no leader, once it has been agreed to what that may cost."""
     if unknown := [tp for tp in chosen if tp not in described]:
-        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {unknown[0]}")
+        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no partition {unknown[0]}")
     leaderless = [tp for tp in chosen if described[tp].leader < 0]
     if not leaderless:
         note("every partition asked for has a leader")
@@ -115,8 +114,8 @@ def _confirmed(bootstrap: str | None, described: dict[Any, Any], chosen: list[An
             note(at_stake(log_ends[tp]))
     if leaderless and not yes:
         if not sys.stdin.isatty():
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST, "an unclean election may lose acknowledged records; add --yes to accept that"
+            raise ErrorCode.INVALID_REQUEST.error(
+                "an unclean election may lose acknowledged records; add --yes to accept that"
             )
         if not typer.confirm("Elect these? Records that they do not have are lost for good.", err=True):
             note("nothing was done")
@@ -176,9 +175,8 @@ def move(
     """
 
     if not os.path.isabs(log_dir):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"--log-dir {log_dir!r} is relative; give the path as `partition log-dirs` shows it",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"--log-dir {log_dir!r} is relative; give the path as `partition log-dirs` shows it"
         )
     log_dir = os.path.normpath(log_dir)
     tp = TopicPartition(topic, partition)

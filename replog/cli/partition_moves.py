@@ -65,11 +65,10 @@ async def carry_out(
                 if ended:
                     deadline = loop.time() + timeout_s
                 elif loop.time() > deadline:
-                    raise ReplogError(
-                        ErrorCode.REQUEST_TIMED_OUT,
+                    raise ErrorCode.REQUEST_TIMED_OUT.error(
                         f"no partition has come to its new brokers for {timeout_s:g} s; {len(under_way)} still move, "
                         f"such as {min(under_way)}, and {len(waiting)} wait{nearing.why}; see replog partition "
-                        "list-reassignments, and run this again to go on",
+                        "list-reassignments, and run this again to go on"
                     )
                 else:
                     await nearing.look(under_way)
@@ -94,10 +93,9 @@ async def wait_until_known(admin: Admin, plan: Mapping[TopicPartition, Sequence[
         if not elsewhere:
             return
         if asyncio.get_running_loop().time() > deadline:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
+            raise ErrorCode.INVALID_REQUEST.error(
                 f"{len(elsewhere)} of {len(plan)} partitions, such as {min(elsewhere)}, are not on the brokers of the "
-                "plan and do not move any more: their moves were cancelled or changed",
+                "plan and do not move any more: their moves were cancelled or changed"
             )
         await asyncio.sleep(LOOK_EVERY_S)
 
@@ -124,9 +122,8 @@ async def wait_for_brokers(admin: Admin, tp: TopicPartition, target: Sequence[in
     deadline = asyncio.get_running_loop().time() + SEEN_WITHIN_S
     while (replicas := (await admin.describe_topic(tp.topic)).partitions[tp.partition].replicas) != tuple(target):
         if asyncio.get_running_loop().time() > deadline:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
-                f"{tp} is on brokers {_listed(replicas)} and does not move any more: the move was cancelled or changed",
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"{tp} is on brokers {_listed(replicas)} and does not move any more: the move was cancelled or changed"
             )
         await asyncio.sleep(LOOK_EVERY_S)
 
@@ -148,9 +145,8 @@ async def wait_for_directory(admin: Admin, tp: TopicPartition, broker_id: int, l
     await _wait(how_far, tp, timeout_s, "log-dirs")
     places = [place for place, _ in await replicas()]
     if places != [log_dir]:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"{tp} is in {', '.join(places) or 'no directory'} and does not move any more: the move was cancelled",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{tp} is in {', '.join(places) or 'no directory'} and does not move any more: the move was cancelled"
         )
 
 
@@ -166,9 +162,8 @@ async def _wait(
     with status() as show:
         while (line := await how_far()) is not None:
             if asyncio.get_running_loop().time() > deadline:
-                raise ReplogError(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    f"{tp} still moves after {timeout_s:g} s{why()}; see replog partition {command}",
+                raise ErrorCode.REQUEST_TIMED_OUT.error(
+                    f"{tp} still moves after {timeout_s:g} s{why()}; see replog partition {command}"
                 )
             show(line)
             await asyncio.sleep(LOOK_EVERY_S)

@@ -119,9 +119,9 @@ class _Lines:
     ) -> None:
         """Raises INVALID_CONFIG when the separator is empty, INVALID_REQUEST when there is nothing to read."""
         if file is None and sys.stdin is None:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, "stdin is closed, so there is nothing to send; give --file")
+            raise ErrorCode.INVALID_REQUEST.error("stdin is closed, so there is nothing to send; give --file")
         if key_separator == b"":
-            raise ReplogError(ErrorCode.INVALID_CONFIG, "--key-separator is empty; give at least one character")
+            raise ErrorCode.INVALID_CONFIG.error("--key-separator is empty; give at least one character")
         self._file = file
         self._is_json = is_json
         self._key_separator = key_separator
@@ -135,7 +135,7 @@ class _Lines:
             return Fields(None, None if line == self._null_marker else line)
         key, separator, value = line.partition(self._key_separator)
         if not separator:
-            raise ReplogError(ErrorCode.INVALID_RECORD, f"no key separator {self._key_separator.decode()!r}")
+            raise ErrorCode.INVALID_RECORD.error(f"no key separator {self._key_separator.decode()!r}")
         return Fields(key, None if value == self._null_marker else value)
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
@@ -144,8 +144,8 @@ class _Lines:
         async for chunk in self._chunks():
             *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > MAX_LINE_BYTES:
-                raise ReplogError(
-                    ErrorCode.RECORD_LIST_TOO_LARGE, f"a line is longer than {MAX_LINE_BYTES} bytes; split the input"
+                raise ErrorCode.RECORD_LIST_TOO_LARGE.error(
+                    f"a line is longer than {MAX_LINE_BYTES} bytes; split the input"
                 )
             yield [line.removesuffix(b"\r") for line in lines]
         if rest:

@@ -10,7 +10,7 @@ from replog.cli.options import BootstrapServer
 from replog.cli.reassignment_plan import Assignment, Planner, assignment_of, from_json, to_json
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition
 
@@ -104,14 +104,14 @@ def reassign(
 
 def _check(sound: bool, remedy: str) -> None:
     if not sound:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, remedy)
+        raise ErrorCode.INVALID_REQUEST.error(remedy)
 
 
 async def generated(admin: "Admin", from_broker: int | None) -> Assignment:
     """Everything away from a broker; or, None, evenly over those that are active."""
     brokers = (await admin.describe_cluster()).brokers
     if from_broker is not None and from_broker not in {broker.broker_id for broker in brokers}:
-        raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {from_broker}")
+        raise ErrorCode.BROKER_ID_NOT_REGISTERED.error(f"there is no broker {from_broker}")
     topics = await admin.describe_topics()
     if from_broker is None:
         return Planner(assignment_of(topics), brokers).spread()
@@ -130,9 +130,8 @@ def _move(wanted: Assignment, wait: bool, timeout: float, throttle: int | None, 
         else:
             missing = await order(admin, wanted, throttle or 0)
         if missing := missing - there.keys():
-            raise ReplogError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"there is no partition {min(missing)} (not there: {len(missing)} of {len(wanted)} partitions)",
+            raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
+                f"there is no partition {min(missing)} (not there: {len(missing)} of {len(wanted)} partitions)"
             )
 
     ask(bootstrap, moved)
@@ -192,7 +191,7 @@ def _brokers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not (part.isascii() and part.isdigit() and len(part) <= len(str(MAX_INT)) and int(part) <= MAX_INT):
-            raise ReplogError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"--replicas {text[:100]!r}: {part[:20]!r} is no broker id"
+            raise ErrorCode.INVALID_REPLICA_ASSIGNMENT.error(
+                f"--replicas {text[:100]!r}: {part[:20]!r} is no broker id"
             )
     return [int(part) for part in parts]

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.properties import MAX_INT
 from replog.topic import TopicPartition
 
@@ -92,11 +92,10 @@ class Planner:
         others = [r for r in replicas if r != replicas[place]]
         candidates = [taker for taker in self._takers if taker not in replicas]
         if not candidates:
-            raise ReplogError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            raise ErrorCode.INVALID_REPLICA_ASSIGNMENT.error(
                 f"{tp} is on brokers {','.join(map(str, replicas))}, and there is no other active broker to take the "
                 f"replica of broker {replicas[place]}; start one, or move it by hand to fewer: replog partition "
-                f"reassign --topic {tp.topic} --partition {tp.partition} --replicas ID,ID",
+                f"reassign --topic {tp.topic} --partition {tp.partition} --replicas ID,ID"
             )
 
         def load(taker: int) -> tuple[int, int, int, int]:
@@ -138,10 +137,9 @@ def from_json(text: str, source: str) -> Assignment:
         if len(plan := dict(rows)) != len(rows):
             raise ValueError("a partition is named twice")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
+        raise ErrorCode.INVALID_REQUEST.error(
             f'{source} is no plan ({error}); it looks like {{"version": 1, "partitions": [{{"topic": "t", '
-            '"partition": 0, "replicas": [1, 2]}]}',
+            '"partition": 0, "replicas": [1, 2]}]}'
         ) from None
     return plan
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replog.command.output import text_or_base64
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 if TYPE_CHECKING:
     from replog.client import Record
@@ -30,7 +30,7 @@ def parse_printed(text: str) -> tuple[str, ...]:
     fields = tuple(field.strip() for field in text.split(","))
     for field in fields:
         if field not in PRINTED:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"--print {field!r} is none of {', '.join(PRINTED)}")
+            raise ErrorCode.INVALID_REQUEST.error(f"--print {field!r} is none of {', '.join(PRINTED)}")
     return fields
 
 
@@ -80,7 +80,7 @@ def from_json(line: bytes) -> Fields:
             _from_text_or_base64(fields.get("key")), _from_text_or_base64(fields["value"]), timestamp, headers
         )
     except (ValueError, TypeError, binascii.Error, RecursionError) as error:
-        raise ReplogError(ErrorCode.INVALID_RECORD, f"not as replog consume --format json writes it: {error}") from None
+        raise ErrorCode.INVALID_RECORD.error(f"not as replog consume --format json writes it: {error}") from None
 
 
 def _text(value: Any) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from operator import index
 from typing import Any, TypeVar
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition
 
@@ -42,7 +42,7 @@ def check_settings(least: int, most: int = MAX_LONG, kind: Any = int | float, **
         if isinstance(number, bool) or not isinstance(number, kind):
             raise _wrong(name, number, "a whole number" if kind is int else "a number")
         if not least <= number <= most:  # nan, too
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"{name}={_shown(number)}: choose {least} to {most}")
+            raise ErrorCode.INVALID_CONFIG.error(f"{name}={_shown(number)}: choose {least} to {most}")
 
 
 def whole(name: str, number: Any, most: int = MAX_INT) -> int:
@@ -51,7 +51,7 @@ def whole(name: str, number: Any, most: int = MAX_INT) -> int:
         raise _wrong(name, number, "a whole number")
     plain: int = index(number)  # of numpy's whole numbers, too
     if not -most - 1 <= plain <= most:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{name}={_shown(plain)}: choose {-most - 1} to {most}")
+        raise ErrorCode.INVALID_REQUEST.error(f"{name}={_shown(plain)}: choose {-most - 1} to {most}")
     return plain
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from replog.client.lifetime import Lifetime
 from replog.client.producing.producer import Delivery, Producer, RecordMetadata
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 END_S = 5.0  # what closing allows a client whose own closing was interrupted
 
@@ -86,7 +86,7 @@ class Blocking(Generic[C]):
             ended.acquire()
             refused = tasks[0].cancelled() or tasks[0].exception() is not None
             if tasks[0].cancelled():
-                raise ReplogError(ErrorCode.INVALID_REQUEST, "the client was closed meanwhile")
+                raise ErrorCode.INVALID_REQUEST.error("the client was closed meanwhile")
             return tasks[0].result()
         except BaseException:
             if not refused:

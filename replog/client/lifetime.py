@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.rpc import forks
 
 
@@ -24,7 +24,7 @@ class Lifetime:
     def check(self, closed_too: bool = True) -> None:
         """Raises INVALID_REQUEST."""
         if self.refusal and (closed_too or self.is_copy):
-            raise ReplogError(ErrorCode.INVALID_REQUEST, self.refusal)
+            raise ErrorCode.INVALID_REQUEST.error(self.refusal)
 
     def close(self) -> None:
         self.refusal = self.refusal or f"the {self._what} is closed; make another one"

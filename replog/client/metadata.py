@@ -68,12 +68,12 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
     addresses = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
     addresses = [address.strip() for address in addresses if address.strip()]
     if not addresses:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, "no bootstrap address is given; name at least one host:port")
+        raise ErrorCode.INVALID_CONFIG.error("no bootstrap address is given; name at least one host:port")
     for address in addresses:
         try:
             check_address(address)
         except ValueError as error:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"bootstrap address {error}") from None
+            raise ErrorCode.INVALID_CONFIG.error(f"bootstrap address {error}") from None
     return tuple(dict.fromkeys(addresses))
 
 
@@ -205,14 +205,12 @@ class Metadata:
                     except ReplogError as error:
                         unreachable = error
                     if name in self.view.denied:
-                        raise ReplogError(
-                            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                            f"topic {name!r}, if there is one, is not for this client: no ACL lets it describe it",
+                        raise ErrorCode.TOPIC_AUTHORIZATION_FAILED.error(
+                            f"topic {name!r}, if there is one, is not for this client: no ACL lets it describe it"
                         )
         except TimeoutError:
-            raise unreachable or ReplogError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {name!r} is not known after {timeout_s:g} s; create it, or check its name",
+            raise unreachable or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
+                f"topic {name!r} is not known after {timeout_s:g} s; create it, or check its name"
             ) from None
         finally:
             self._looked_for -= Counter((name,))
@@ -273,9 +271,8 @@ class Metadata:
         lasting = [error for error in failures.values() if not error.retriable]
         if len(lasting) == len(failures):
             raise lasting[0]
-        raise ReplogError(
-            ErrorCode.NETWORK_EXCEPTION,
-            f"no broker answers; is the cluster up and the address right? ({_told(failures)})",
+        raise ErrorCode.NETWORK_EXCEPTION.error(
+            f"no broker answers; is the cluster up and the address right? ({_told(failures)})"
         )
 
     def told_of(self, error: ReplogError) -> None:

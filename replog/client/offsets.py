@@ -140,7 +140,7 @@ async def _ask_once(
     for partition in partitions:
         leader = metadata.view.leader(partition)
         if leader is None:
-            errors.append(ReplogError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no known leader"))
+            errors.append(ErrorCode.LEADER_NOT_AVAILABLE.error(f"{partition} has no known leader"))
         else:
             by_leader.setdefault(leader._replace(epoch=0), []).append(partition)
     answers = await asyncio.gather(
@@ -166,5 +166,5 @@ async def _ask_once(
                     results[partition] = result
     missing = [str(partition) for partition in partitions if partition not in results]
     if missing and not errors:
-        errors.append(ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer was given for {', '.join(missing)}"))
+        errors.append(ErrorCode.UNKNOWN_SERVER_ERROR.error(f"no answer was given for {', '.join(missing)}"))
     return min(errors, key=lambda error: error.retriable, default=None)

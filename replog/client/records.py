@@ -54,9 +54,8 @@ class Record(NamedTuple):
 def codec_id(compression: str) -> int:
     """The batch attribute of a codec (2.4). Raises INVALID_CONFIG when it is not one."""
     if compression not in CODEC_NAMES:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
-            f"compression {compression!r} is not a codec; choose one of {', '.join(CODEC_NAMES)}",
+        raise ErrorCode.INVALID_CONFIG.error(
+            f"compression {compression!r} is not a codec; choose one of {', '.join(CODEC_NAMES)}"
         )
     return CODEC_NAMES.index(compression)
 
@@ -214,7 +213,7 @@ def encode_batch(
     for timestamp_ms, key, value, headers in records:
         builder.append(timestamp_ms, key, value, headers)
     if builder.count == 0:
-        raise ReplogError(ErrorCode.INVALID_RECORD, "a batch holds at least one record")
+        raise ErrorCode.INVALID_RECORD.error("a batch holds at least one record")
     return bytearray().join(builder.build())
 
 

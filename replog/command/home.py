@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 
 def user_directory(variable: str, below_home: str) -> Path:
@@ -16,6 +16,6 @@ def user_directory(variable: str, below_home: str) -> Path:
     try:
         return Path.home() / below_home
     except RuntimeError:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG, f"this user has no home directory; set {variable} or HOME to a directory"
+        raise ErrorCode.INVALID_CONFIG.error(
+            f"this user has no home directory; set {variable} or HOME to a directory"
         ) from None

@@ -5,7 +5,7 @@ import ssl
 import time
 from pathlib import Path
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.rpc.tls import LOOK_S, stamps_of
 
 logger = logging.getLogger(__name__)
@@ -24,8 +24,8 @@ class Certificates:
         try:
             self._now = self._read()
         except (OSError, ssl.SSLError) as error:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG, f"--keystore {keystore}, with the authorities of {truststore}: {error}"
+            raise ErrorCode.INVALID_CONFIG.error(
+                f"--keystore {keystore}, with the authorities of {truststore}: {error}"
             ) from None
         self._looked = time.monotonic()
 

@@ -15,7 +15,7 @@ from replog.console.board import Board
 from replog.console.certificates import Certificates
 from replog.console.guard import LOCAL
 from replog.console.watcher import Watcher
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.rpc.transports import client_tls
 
 TIMEOUT_MS = 5000  # of one question to the cluster
@@ -83,7 +83,7 @@ def _address(listener: str) -> tuple[str, int]:
     try:
         return parse_address(listener)
     except ValueError as error:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"--listener {error}") from None
+        raise ErrorCode.INVALID_CONFIG.error(f"--listener {error}") from None
 
 
 def certificates(host: str, listener: str, keystore: Path | None) -> Certificates | None:
@@ -91,16 +91,14 @@ def certificates(host: str, listener: str, keystore: Path | None) -> Certificate
     if keystore is None:
         if is_loopback(host):
             return None
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"--listener {listener}: others than this machine may reach it; give --keystore FILE, the key and the "
-            "certificate that browsers are shown (docs/console.md), or listen on 127.0.0.1",
+            "certificate that browsers are shown (docs/console.md), or listen on 127.0.0.1"
         )
     cluster = client_tls()
     if cluster is None:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             "--keystore: only certificates of the cluster's authority are let in, and REPLOG_CLIENT_CONFIG names no "
-            "file with security.protocol=SSL and ssl.truststore.location (docs/security.md)",
+            "file with security.protocol=SSL and ssl.truststore.location (docs/security.md)"
         )
     return Certificates(keystore, cluster.files.truststore)

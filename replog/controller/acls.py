@@ -6,7 +6,7 @@ from typing import NamedTuple
 from replog.acl import Acl, AclFilter, as_connected, checked
 from replog.controller.decision import Decision
 from replog.controller.placement import Chance
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
@@ -54,4 +54,4 @@ def _fitting(table: AclTable, wanted: AclFilter) -> Iterable[Acl]:
 
 def _check_count(count: int, most: int, what: str) -> None:
     if count > most:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{count} {what}: at most {most}")
+        raise ErrorCode.INVALID_REQUEST.error(f"{count} {what}: at most {most}")

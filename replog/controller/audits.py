@@ -33,4 +33,4 @@ def report_audit(image: MetadataImage, audit: StandingAudit) -> Decision[None]:
 
 
 def _invalid(why: str) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_REQUEST, f"the report of an audit is refused: {why}")
+    return ErrorCode.INVALID_REQUEST.error(f"the report of an audit is refused: {why}")

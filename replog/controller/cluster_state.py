@@ -118,18 +118,16 @@ class ClusterState:
         if known.version == 0:
             return
         if known.cluster_id != self.image.cluster_id:
-            raise ReplogError(
-                ErrorCode.INCONSISTENT_CLUSTER_ID,
+            raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
                 f"this is cluster {self.image.cluster_id!r} and not {known.cluster_id[:64]!r}; point the broker at its "
-                "own controller. If this is it, its store was made again: put the old one back",
+                "own controller. If this is it, its store was made again: put the old one back"
             )
         if not continues(self.image.lineage, self.image.version, known):
-            raise ReplogError(
-                ErrorCode.STALE_CONTROLLER_EPOCH,
+            raise ErrorCode.STALE_CONTROLLER_EPOCH.error(
                 f"a broker knows version {known.version} of the metadata's history {known.history_id.hex()[:8] or '-'} "
                 f"and this controller, at version {self.image.version}, does not: its store is an older copy, or "
                 "another one. Records acknowledged since that copy would be lost, so it decides nothing. Stop it and "
-                "put the newest store back; if that is lost: replog controller restore --help",
+                "put the newest store back; if that is lost: replog controller restore --help"
             )
 
     def register_broker(self, request: registration.Registration, now_ms: int) -> Decision[int]:
@@ -145,7 +143,7 @@ class ClusterState:
         broker = self._registered(request.sender)
         applied = request.metadata_version
         if applied < 0:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"metadata version {applied} of broker {broker.broker_id} < 0")
+            raise ErrorCode.INVALID_REQUEST.error(f"metadata version {applied} of broker {broker.broker_id} < 0")
         self.check_version_known(applied)
         self.sessions.touch(broker.broker_id, now_ms, applied)
         self.evidence.hear(self.image, broker, request.log_ends, now_ms)
@@ -341,9 +339,8 @@ class ClusterState:
         """At a setting that it does not know a broker of 0.1.0 stops, and does not start again."""
         new, old = sorted(configs.SINCE_0_1_0 & settings.keys()), self.evidence.mute(self.image)
         if new and old:
-            raise ReplogError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"{new[0]}: broker {old[0]} runs release 0.1.0, which stops at a setting that is new; upgrade it first",
+            raise ErrorCode.UNSUPPORTED_VERSION.error(
+                f"{new[0]}: broker {old[0]} runs release 0.1.0, which stops at a setting that is new; upgrade it first"
             )
 
     def alter_broker_configs(self, broker_id: int, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
@@ -375,10 +372,9 @@ class ClusterState:
 
     def _check_authorizer(self) -> None:
         if not self._config.authorizer_class_name:
-            raise ReplogError(
-                ErrorCode.SECURITY_DISABLED,
+            raise ErrorCode.SECURITY_DISABLED.error(
                 "no authorizer is set here, and nobody would keep to ACLs; set authorizer.class.name on the controller "
-                "and on every broker",
+                "and on every broker"
             )
 
     def allocate_producer_ids(self, sender: Claim) -> Decision[int]:
@@ -388,10 +384,9 @@ class ClusterState:
     def check_version_known(self, version: int) -> None:
         """Raises NOT_CONTROLLER if a caller has seen newer metadata than this controller has."""
         if version > self.image.version:
-            raise ReplogError(
-                ErrorCode.NOT_CONTROLLER,
+            raise ErrorCode.NOT_CONTROLLER.error(
                 f"metadata version {version} is unknown here, the newest is {self.image.version}: this controller is "
-                "behind, or its store was replaced by an older copy",
+                "behind, or its store was replaced by an older copy"
             )
 
     def _registered(self, sender: Claim) -> BrokerRegistration:
@@ -404,9 +399,8 @@ class ClusterState:
         if broker is not None and is_it and broker.broker_epoch == sender.broker_epoch:
             return broker
         state = "is not registered" if broker is None else "is registered by another process or under another epoch"
-        raise ReplogError(
-            ErrorCode.STALE_BROKER_EPOCH,
-            f"broker {sender.broker_id} {state}, not by this one under epoch {sender.broker_epoch}; it must register",
+        raise ErrorCode.STALE_BROKER_EPOCH.error(
+            f"broker {sender.broker_id} {state}, not by this one under epoch {sender.broker_epoch}; it must register"
         )
 
 

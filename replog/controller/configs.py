@@ -20,7 +20,7 @@ from replog.config import (
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, Rules, active_brokers, situation_under
 from replog.controller.decision import Decision
 from replog.controller.elections import elect
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import Topic
@@ -64,7 +64,7 @@ def alter_topic_configs(
     """
     topic = image.topics.get(validate_topic_name(name))
     if topic is None:
-        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no topic {name}")
     source = f"topic {name}"
     configs = _altered(topic.configs, request, TopicConfig, source)
     _check_unchangeable(topic_config(name, topic.configs), topic_config(name, configs), source)
@@ -88,7 +88,7 @@ def alter_broker_configs(image: MetadataImage, broker_id: int, request: ConfigCh
     Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
     """
     if broker_id not in image.brokers:
-        raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
+        raise ErrorCode.BROKER_ID_NOT_REGISTERED.error(f"broker {broker_id} is not registered")
     before = image.broker_configs.get(broker_id, {})
     configs = _altered(before, request, AlterableBrokerConfig, f"broker {broker_id}")
     is_new = configs != before and not request.validate_only
@@ -105,8 +105,8 @@ def alter_client_quotas(image: MetadataImage, user: str, request: ConfigChange) 
     if user != DEFAULT_USER:
         check_principal(user)
     if user not in image.client_quotas and len(image.client_quotas) >= MAX_QUOTAS:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST, f"{MAX_QUOTAS} users have quotas, and that is the most; give others the default"
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{MAX_QUOTAS} users have quotas, and that is the most; give others the default"
         )
     before = image.client_quotas.get(user, {})
     configs = _altered(before, request, ClientQuota, f"the quota of {user}")
@@ -118,22 +118,18 @@ def alter_client_quotas(image: MetadataImage, user: str, request: ConfigChange) 
 def checked_configs(configs: Mapping[str, str], model: type[Settings], source: str) -> dict[str, str]:
     """As they are stored. Their size is bounded first. Raises INVALID_CONFIG unless they are settings of `model`."""
     if len(configs) > len(model.model_fields):
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
-            f"{source} has {len(configs)} settings; there are {len(model.model_fields)}",
+        raise ErrorCode.INVALID_CONFIG.error(
+            f"{source} has {len(configs)} settings; there are {len(model.model_fields)}"
         )
     for key, value in configs.items():
         limit = MAX_REPLICA_LIST_LENGTH if key.endswith(THROTTLED_REPLICAS) else MAX_CONFIG_LENGTH
         if len(key) > MAX_CONFIG_LENGTH or len(value) > limit:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG, f"{source}: setting {key[:60]!r} is longer than {limit} characters"
-            )
+            raise ErrorCode.INVALID_CONFIG.error(f"{source}: setting {key[:60]!r} is longer than {limit} characters")
     canonical = model.canonical(configs, source)
     if model is TopicConfig and (size := int(canonical.get("max.message.bytes", 0))) > MAX_BATCH_BYTES:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"{source}: max.message.bytes={size}, and no message carries a batch of more than "
-            f"{MAX_BATCH_BYTES} bytes; set it to that or less",
+            f"{MAX_BATCH_BYTES} bytes; set it to that or less"
         )
     return canonical
 
@@ -144,10 +140,9 @@ def check_room(image: MetadataImage, name: str, configs: Mapping[str, str]) -> N
         return
     length += sum(_length(topic.configs) for topic in image.topics.values() if topic.name != name)
     if length > MAX_ALL_LENGTH:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"topic {name}: the settings of all topics would have {length} characters, and {MAX_ALL_LENGTH} are the "
-            "most; give * instead of long lists of throttled replicas, here or for other topics",
+            "most; give * instead of long lists of throttled replicas, here or for other topics"
         )
 
 
@@ -157,8 +152,8 @@ def _length(configs: Mapping[str, str]) -> int:
 
 def _altered(configs: Mapping[str, str], request: ConfigChange, model: type[Settings], source: str) -> dict[str, str]:
     if twice := sorted(set(request.delete) & set(request.set)):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST, f"{source}: {twice[0][:60]!r} is both set and deleted; do only one of them"
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{source}: {twice[0][:60]!r} is both set and deleted; do only one of them"
         )
     new = checked_configs(request.set, model, source)
     deleted = {name if name in configs else model.named(name) for name in request.delete}
@@ -170,16 +165,14 @@ def _altered(configs: Mapping[str, str], request: ConfigChange, model: type[Sett
 def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) -> None:
     """Settings that the files of every replica depend on cannot change during a topic's life."""
     if before.compacted != after.compacted:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"{source}: cleanup.policy={before.cleanup_policy} cannot become {after.cleanup_policy}: a topic is "
-            "compacted for its whole life or never; create another one",
+            "compacted for its whole life or never; create another one"
         )
     if before.index_interval_bytes != after.index_interval_bytes:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"{source}: index.interval.bytes={before.index_interval_bytes} cannot become "
-            f"{after.index_interval_bytes}: the indexes of all segments follow from it; create another topic",
+            f"{after.index_interval_bytes}: the indexes of all segments follow from it; create another topic"
         )
 
 

@@ -30,7 +30,7 @@ def elect_leaders(
     changes = PartitionChanges(image)
     results = []
     for tp in partitions:
-        error = ReplogError(ErrorCode.NONE, "")
+        error = ErrorCode.NONE.error("")
         leader = NO_LEADER
         try:
             before = changes.get(tp)
@@ -53,22 +53,20 @@ def _check(
 ) -> None:
     """Raises if there can be no such election (CT-11)."""
     if election is Election.PREFERRED and before.leader == before.replicas[0]:
-        raise ReplogError(ErrorCode.ELECTION_NOT_NEEDED, f"{tp} is led by its preferred replica, {before.leader}")
+        raise ErrorCode.ELECTION_NOT_NEEDED.error(f"{tp} is led by its preferred replica, {before.leader}")
     if election is Election.UNCLEAN and before.leader != NO_LEADER:
-        raise ReplogError(ErrorCode.ELECTION_NOT_NEEDED, f"{tp} has a leader, {before.leader}")
+        raise ErrorCode.ELECTION_NOT_NEEDED.error(f"{tp} has a leader, {before.leader}")
     if after.leader == before.leader:
         if election is Election.PREFERRED:
-            raise ReplogError(
-                ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            raise ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE.error(
                 f"{tp}'s preferred replica, {before.replicas[0]}, is not alive and in sync "
-                f"(in sync: {list(before.isr) or 'none'}); start it, or wait until it has caught up",
+                f"(in sync: {list(before.isr) or 'none'}); start it, or wait until it has caught up"
             )
         live = [replica for replica in before.replicas if replica in now.active]
-        raise ReplogError(
-            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        raise ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE.error(
             f"none of {tp}'s live replicas {live} has said how far its log goes; try again, and look for a failed disk"
             if live
-            else f"none of {tp}'s replicas {list(before.replicas)} is alive; start one of these brokers",
+            else f"none of {tp}'s replicas {list(before.replicas)} is alive; start one of these brokers"
         )
 
 

@@ -5,7 +5,7 @@ replicas, its registration ends with its session, and makes room for another whe
 """
 
 from replog.controller.decision import Decision
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration
@@ -41,14 +41,13 @@ def unregister(image: MetadataImage, broker_id: int) -> Decision[int]:
     """
     broker = image.broker(broker_id)
     if broker is None:
-        raise ReplogError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
+        raise ErrorCode.BROKER_ID_NOT_REGISTERED.error(f"broker {broker_id} is not registered")
     if held := image.index.on_broker(broker_id):
-        raise ReplogError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        raise ErrorCode.INVALID_REPLICA_ASSIGNMENT.error(
             f"cannot forget broker {broker_id}: it has replicas, such as that of {next(iter(held))}; "
-            "move them to other brokers first",
+            "move them to other brokers first"
         )
     if not broker.fenced:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"cannot forget broker {broker_id}: it is unfenced; stop it first")
+        raise ErrorCode.INVALID_REQUEST.error(f"cannot forget broker {broker_id}: it is unfenced; stop it first")
     settings = [Change("broker_config", broker_id, {})] if image.broker_configs.get(broker_id) else []
     return Decision([*settings, Change("broker", broker_id, None)], image.version + len(settings) + 1)

@@ -1,6 +1,6 @@
 """The partitions that one decision changes: each change sees the ones before it. Pure."""
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState
@@ -24,7 +24,7 @@ class PartitionChanges:
         """Raises UNKNOWN_TOPIC_OR_PARTITION."""
         state = self.find(tp)
         if state is None:
-            raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {str(tp)[:MAX_SHOWN]}")
+            raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no partition {str(tp)[:MAX_SHOWN]}")
         return state
 
     def put(self, tp: TopicPartition, state: PartitionState) -> None:

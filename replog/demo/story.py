@@ -20,7 +20,7 @@ from replog.demo import dataset
 from replog.demo.corrupt import flip_payload_bit
 from replog.demo.narrator import Narrator
 from replog.demo.traffic import Tracker, drained, produce_through_a_crash, read_back
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.simulator.checks.anomalies import find_anomalies
@@ -69,7 +69,7 @@ def _home(directory: Path | None) -> Path:
         return Path(tempfile.mkdtemp(dir=base, prefix="run-"))
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{directory} is not empty; name a new directory")
+        raise ErrorCode.INVALID_REQUEST.error(f"{directory} is not empty; name a new directory")
     return directory.absolute()
 
 

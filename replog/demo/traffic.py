@@ -11,7 +11,7 @@ from time import monotonic
 
 from replog.client import Consumer, Delivery, Producer
 from replog.demo.dataset import carrier
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.simulator.history import Drained, History, ProducerSend
 from replog.topic import TopicPartition
 
@@ -119,8 +119,8 @@ async def produce_through_a_crash(
             await tracker.settle()
             progress(tracker.count)
         if trouble is None:
-            raise ReplogError(
-                ErrorCode.REQUEST_TIMED_OUT, f"fewer than {crash_after} records were acknowledged before the end"
+            raise ErrorCode.REQUEST_TIMED_OUT.error(
+                f"fewer than {crash_after} records were acknowledged before the end"
             )
         await trouble
     finally:
@@ -144,7 +144,7 @@ async def read_back(
             records = await consumer.fetch(STALL_S)
             if not records:
                 stalled = ", ".join(str(partition) for partition in sorted(left))
-                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"nothing came for {STALL_S:g} s from {stalled}")
+                raise ErrorCode.REQUEST_TIMED_OUT.error(f"nothing came for {STALL_S:g} s from {stalled}")
             readable += [(record.partition, record.offset, record.value or b"") for record in records]
             last = records[-1]
             if last.offset + 1 >= ends[TopicPartition(topic, last.partition)]:

@@ -183,4 +183,4 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _bad(message: str) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_REQUEST, message)
+    return ErrorCode.INVALID_REQUEST.error(message)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.local_cluster.processes import ProcessId, ProcessState, state_of
 from replog.log.files.replacing import write_atomically
 
@@ -92,7 +92,7 @@ class ClusterFile(BaseModel):
             if member.node_id == broker_id:
                 return member
         known = ", ".join(str(member.node_id) for member in self.brokers)
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"broker {broker_id} is not in this cluster; it has {known}")
+        raise ErrorCode.INVALID_REQUEST.error(f"broker {broker_id} is not in this cluster; it has {known}")
 
     def member(self, name: str) -> LocalMember:
         """By its name, or a broker by its id. Raises INVALID_REQUEST naming those that there are."""
@@ -102,7 +102,7 @@ class ClusterFile(BaseModel):
             if member.name == name:
                 return member
         known = ", ".join(member.name for member in self.members)
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{name} is not in this cluster; it has {known}")
+        raise ErrorCode.INVALID_REQUEST.error(f"{name} is not in this cluster; it has {known}")
 
     def save(self, directory: Path) -> None:
         write_atomically(directory / STATE_FILE, self.model_dump_json(indent=2).encode() + b"\n")
@@ -118,7 +118,6 @@ class ClusterFile(BaseModel):
         except ValidationError as error:
             fault = error.errors()[0]
             where = ".".join(map(str, fault["loc"])) or "the file"
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG,
-                f"{path}: {where}: {fault['msg']}; stop its processes by hand, remove the file and start again",
+            raise ErrorCode.INVALID_CONFIG.error(
+                f"{path}: {where}: {fault['msg']}; stop its processes by hand, remove the file and start again"
             ) from None

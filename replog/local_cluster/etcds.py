@@ -31,9 +31,8 @@ def find_program() -> Path:
     for place in (package.submodule_search_locations or ()) if package else ():
         if (program := Path(place) / "etcdbin" / "etcd").is_file():
             return program
-    raise ReplogError(
-        ErrorCode.INVALID_REQUEST,
-        f"several controllers share an etcd, and there is no program etcd on PATH; {_REMEDY}; or say --controllers 1",
+    raise ErrorCode.INVALID_REQUEST.error(
+        f"several controllers share an etcd, and there is no program etcd on PATH; {_REMEDY}; or say --controllers 1"
     )
 
 

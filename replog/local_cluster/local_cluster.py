@@ -87,10 +87,9 @@ class LocalCluster:
         """Raises INVALID_REQUEST if no cluster was ever started in the directory."""
         state = ClusterFile.load(self.directory)
         if state is None:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
+            raise ErrorCode.INVALID_REQUEST.error(
                 f"there is no cluster in {self.directory}; start one with: replog cluster up --directory "
-                f"{self.directory}",
+                f"{self.directory}"
             )
         return state
 
@@ -203,10 +202,9 @@ class LocalCluster:
                 self._wait_until_ready(state, wait)
                 progress(f"restarting {member.name}")
                 if killed := self._stop(state, [member], STOP_TIMEOUT_S, lambda _: None):
-                    raise ReplogError(
-                        ErrorCode.REQUEST_TIMED_OUT,
+                    raise ErrorCode.REQUEST_TIMED_OUT.error(
                         f"{killed[0]} did not stop within {STOP_TIMEOUT_S:g} s and was killed; its log says why: "
-                        f"{self.log_file(member)}; start it with: replog cluster up --directory {self.directory}",
+                        f"{self.log_file(member)}; start it with: replog cluster up --directory {self.directory}"
                     )
                 self._start(state, member, [])
                 self._wait_until_serving([member], wait)
@@ -245,9 +243,8 @@ class LocalCluster:
     def _signal(self, member: LocalMember, number: signal.Signals) -> ProcessId:
         process = member.process
         if process is None or not send_signal(process, number):
-            raise ReplogError(
-                ErrorCode.BROKER_NOT_AVAILABLE,
-                f"{member.name} is not running; start it with: replog cluster up --directory {self.directory}",
+            raise ErrorCode.BROKER_NOT_AVAILABLE.error(
+                f"{member.name} is not running; start it with: replog cluster up --directory {self.directory}"
             )
         return process
 
@@ -262,9 +259,8 @@ class LocalCluster:
                 and (answer := probe.metadata_of(broker.address, TOPICS_S, tls=self.tls)) is not None
             ):
                 return answer
-        raise ReplogError(
-            ErrorCode.BROKER_NOT_AVAILABLE,
-            f"no broker of {self.directory} answers; start them with: replog cluster up --directory {self.directory}",
+        raise ErrorCode.BROKER_NOT_AVAILABLE.error(
+            f"no broker of {self.directory} answers; start them with: replog cluster up --directory {self.directory}"
         )
 
     def status(self) -> list[MemberStatus]:
@@ -306,9 +302,8 @@ class LocalCluster:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise ReplogError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"another command is changing the cluster in {self.directory}; wait until it has finished",
+                raise ErrorCode.INVALID_REQUEST.error(
+                    f"another command is changing the cluster in {self.directory}; wait until it has finished"
                 ) from None
             yield
 
@@ -485,14 +480,13 @@ class LocalCluster:
 
     def _check_alive(self, member: LocalMember) -> None:
         if member.state is ProcessState.STOPPED:
-            raise ReplogError(
-                ErrorCode.BROKER_NOT_AVAILABLE,
-                f"{member.name} ended; the last lines of {self.log_file(member)}:\n{log_tail(self.log_file(member))}",
+            raise ErrorCode.BROKER_NOT_AVAILABLE.error(
+                f"{member.name} ended; the last lines of {self.log_file(member)}:\n{log_tail(self.log_file(member))}"
             )
 
 
 def _refused(message: str) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_REQUEST, message)
+    return ErrorCode.INVALID_REQUEST.error(message)
 
 
 def _stop(members: list[LocalMember], timeout_s: float) -> list[str]:

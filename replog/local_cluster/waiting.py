@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 PATIENCE_S = 60.0  # without any progress
 TELL_S = 5.0  # so often a long wait says how far it is
@@ -24,7 +24,7 @@ def wait_for(
             said.add(reason)
             moved_at = now
         if now >= moved_at + patience_s:
-            raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{failure}: {reason}, and no progress in {patience_s:g} s")
+            raise ErrorCode.REQUEST_TIMED_OUT.error(f"{failure}: {reason}, and no progress in {patience_s:g} s")
         if now >= told_at + TELL_S:
             progress(f"waiting: {reason}")
             told_at = now

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 
 Kind = Literal[
@@ -61,7 +61,6 @@ def parse_key(key: str) -> tuple[Kind, Any]:
             return kind, TopicPartition(topic, int(partition))
         if kind in get_args(Kind):
             return kind, int(name) if kind in ("broker", "broker_config") else name or None
-    raise ReplogError(
-        ErrorCode.UNSUPPORTED_VERSION,
-        f"the cluster's metadata have {key[:100]!r}, of a later release of replog; install that one here, too",
+    raise ErrorCode.UNSUPPORTED_VERSION.error(
+        f"the cluster's metadata have {key[:100]!r}, of a later release of replog; install that one here, too"
     )

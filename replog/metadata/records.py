@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType, as_connected
 from replog.config import AlterableBrokerConfig, ClientQuota, TopicConfig
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import Change, parse_key
 from replog.metadata.lineage import History
@@ -223,7 +223,7 @@ def acl_filter_to_message(wanted: AclFilter) -> controller_pb2.AclBindingFilter:
 def acl_filter_of(message: controller_pb2.AclBindingFilter) -> AclFilter:
     """As `acl_of_binding`. Raises INVALID_REQUEST for one that leaves a word out: it may be meant to fit less."""
     if 0 in (message.resource_type, message.pattern_type, message.operation, message.permission_type):
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "a filter that is not understood: it leaves a word out; say ANY")
+        raise ErrorCode.INVALID_REQUEST.error("a filter that is not understood: it leaves a word out; say ANY")
     return AclFilter(
         ResourceType(message.resource_type),
         message.resource_name if message.HasField("resource_name") else None,

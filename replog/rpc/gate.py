@@ -47,9 +47,8 @@ class Gate:
                 del self._of[place.who]
 
     def full(self) -> ReplogError:
-        return ReplogError(
-            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-            f"{self._under_way} calls of {self._path} are under way here, and no more are taken; try again later",
+        return ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
+            f"{self._under_way} calls of {self._path} are under way here, and no more are taken; try again later"
         )
 
 

@@ -7,7 +7,7 @@ it is parsed.
 
 from dataclasses import dataclass
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.formats.segment_file import MAX_HEADERS
 from replog.properties import MAX_BATCH_BYTES
 from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
@@ -111,8 +111,7 @@ def check_fits(size: int, max_bytes: int) -> None:
     default."""
     if size > (max_bytes or DEFAULT_ANSWER_BYTES):
         default = "" if max_bytes else ", which is what a client takes that does not say max_bytes"
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
+        raise ErrorCode.INVALID_REQUEST.error(
             f"the answer has {size} bytes, and at most {max_bytes or DEFAULT_ANSWER_BYTES} were asked for{default}; "
-            "name less in one request, or take more and say so in max_bytes",
+            "name less in one request, or take more and say so in max_bytes"
         )

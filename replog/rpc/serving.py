@@ -52,17 +52,16 @@ async def _only_request(stream: TimedStream) -> Any:
     try:
         request = await stream.receive(REQUEST_TIMEOUT_S)
     except TimeoutError:
-        raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"no request came within {REQUEST_TIMEOUT_S:g} s") from None
+        raise ErrorCode.REQUEST_TIMED_OUT.error(f"no request came within {REQUEST_TIMEOUT_S:g} s") from None
     if request is None:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, "one request was to come, and none did")
+        raise ErrorCode.INVALID_REQUEST.error("one request was to come, and none did")
     return request
 
 
 def cannot_listen(address: str) -> ReplogError:
-    return ReplogError(
-        ErrorCode.INVALID_CONFIG,
+    return ErrorCode.INVALID_CONFIG.error(
         f"cannot listen on {address}: the port is in use or the address is not this machine's; "
-        "choose another in 'listeners'",
+        "choose another in 'listeners'"
     )
 
 
@@ -74,7 +73,7 @@ def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
     except ReplogError as error:
         return error.with_traceback(None)
     except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
-        return ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}")
+        return ErrorCode.INVALID_REQUEST.error(f"the message is not what this method takes: {error}")
 
 
 class CallEnded(Exception):
@@ -91,5 +90,5 @@ def status_of(error: Exception) -> CallStatus:
         return error.status
     if not isinstance(error, ReplogError):
         logger.error("a handler failed", exc_info=error)
-        error = ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
+        error = ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{type(error).__name__}: {error}")
     return to_status(error)

@@ -123,17 +123,16 @@ def from_status(status: CallStatus, address: str) -> ReplogError:
         if detail.Unpack(info) and info.domain == DOMAIN and info.reason in ErrorCode.__members__:
             return ReplogError(ErrorCode[info.reason], message, info.metadata.get(INSTEAD_KEY, ""))
     if status.code == code_pb2.DEADLINE_EXCEEDED:
-        return ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{address} did not answer in time")
+        return ErrorCode.REQUEST_TIMED_OUT.error(f"{address} did not answer in time")
     if status.code in (code_pb2.UNAVAILABLE, code_pb2.CANCELLED):
-        return ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: {message}")
+        return ErrorCode.NETWORK_EXCEPTION.error(f"{address} cannot be reached: {message}")
     if status.code == code_pb2.UNIMPLEMENTED:
-        return ReplogError(
-            ErrorCode.INVALID_REQUEST,
+        return ErrorCode.INVALID_REQUEST.error(
             f"{address} is the wrong server, such as a controller where a broker is wanted, or an older release "
-            f"(UNIMPLEMENTED: {message})",
+            f"(UNIMPLEMENTED: {message})"
         )
     name = code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else f"code {status.code}"
-    return ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address}: {name}: {message}")
+    return ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{address}: {name}: {message}")
 
 
 def _details(encoded: bytes) -> Sequence[Any]:

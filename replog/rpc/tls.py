@@ -110,10 +110,9 @@ class Tls:
         """Raises INCONSISTENT_CLUSTER_ID if our own certificate is of another one."""
         own = self.material.identity
         if own is not None and own.cluster_id != cluster_id:
-            raise ReplogError(
-                ErrorCode.INCONSISTENT_CLUSTER_ID,
+            raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
                 f"ssl.keystore.location={self.files.keystore} is of cluster {own.cluster_id!r}, and this is "
-                f"{cluster_id!r}; its authority is made with: replog tls init DIR --cluster-id {cluster_id}",
+                f"{cluster_id!r}; its authority is made with: replog tls init DIR --cluster-id {cluster_id}"
             )
 
     def accepted(self, uris: Iterable[str], host: str) -> Peer:
@@ -161,7 +160,7 @@ def _check_same(before: Identity | None, now: Identity | None) -> None:
         return
     renamed = replace(before, name=now.name) if before.role is Role.CLIENT else before
     if now != renamed:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"ssl.keystore.location says {now.uri}, and before it {before.uri}")
+        raise ErrorCode.INVALID_CONFIG.error(f"ssl.keystore.location says {now.uri}, and before it {before.uri}")
 
 
 def stamps_of(*files: Path | None) -> tuple[object, ...]:
@@ -245,7 +244,7 @@ def _wrong(setting: str, path: Path, error: Exception) -> ReplogError:
     remedy = "make one with: replog tls issue --help"
     if isinstance(error, PermissionError):
         remedy = "change its owner or its permissions, so that who runs this may read it"
-    return ReplogError(ErrorCode.INVALID_CONFIG, f"{setting}={path}: {error}; {remedy}")
+    return ErrorCode.INVALID_CONFIG.error(f"{setting}={path}: {error}; {remedy}")
 
 
 def _server_context(keystore: Path, roots: str, client_auth: str) -> ssl.SSLContext:

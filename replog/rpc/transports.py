@@ -10,7 +10,7 @@ from pathlib import Path
 
 from replog.addresses import is_loopback, parse_address
 from replog.config import ClientSecurity, ConnectionConfig, ServerSecurity
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.listeners import Listener
 from replog.properties import load_properties
 from replog.rpc.grpcio.channel import GrpcTransport
@@ -34,7 +34,7 @@ def transport_named(name: str = "", tls: Tls | None = None, connections: Connect
     """
     name = name or os.environ.get(VARIABLE, "") or DEFAULT
     if name not in TRANSPORTS:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"{VARIABLE}={name!r}: choose {' or '.join(TRANSPORTS)}")
+        raise ErrorCode.INVALID_CONFIG.error(f"{VARIABLE}={name!r}: choose {' or '.join(TRANSPORTS)}")
     if connections is None:
         return TRANSPORTS[name](tls)
     limits = ConnectionLimits(connections.max_connections_per_ip, connections.connections_max_idle_ms)
@@ -79,10 +79,9 @@ def client_tls_of(properties: Mapping[str, str], source: str) -> Tls | None:
     """As settings of `ClientSecurity` say, which `source` has. Raises INVALID_CONFIG."""
     config = ClientSecurity.parse(properties, source)
     if config.security_protocol == "PLAINTEXT" and (config.ssl_keystore_location or config.ssl_truststore_location):
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"{source} names a keystore or a truststore, and security.protocol is PLAINTEXT, which uses neither; add "
-            "security.protocol=SSL, or leave them out",
+            "security.protocol=SSL, or leave them out"
         )
     return None if config.security_protocol == "PLAINTEXT" else _tls(config, None)
 
@@ -97,27 +96,25 @@ def server_tls(config: ServerSecurity, listeners: Sequence[Listener], role: Role
     for listener in listeners:
         host, _ = parse_address(listener.bind)
         if listener.protocol == "PLAINTEXT" and not is_loopback(host) and not config.allow_plaintext:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG,
+            raise ErrorCode.INVALID_CONFIG.error(
                 f"listeners={listener.bind}: all who reach it may read, write and stop this cluster; set "
-                "security.protocol=SSL (docs/security.md), or allow.plaintext=true if the network keeps others out",
+                "security.protocol=SSL (docs/security.md), or allow.plaintext=true if the network keeps others out"
             )
     if "SSL" not in protocols:
         return None
     tls = _tls(config, config.ssl_client_auth)
     identity = tls.material.identity
     if identity is None:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, "security.protocol=SSL: ssl.keystore.location is missing")
+        raise ErrorCode.INVALID_CONFIG.error("security.protocol=SSL: ssl.keystore.location is missing")
     if identity.role is not role or (own_name and identity.name != own_name):
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"ssl.keystore.location={config.ssl_keystore_location} says {identity.uri}, and this is "
-            f"{role} {own_name}; make its own with: replog tls issue {role} {own_name or 'NAME'}",
+            f"{role} {own_name}; make its own with: replog tls issue {role} {own_name or 'NAME'}"
         )
     return tls
 
 
 def _tls(config: ClientSecurity, client_auth: str | None) -> Tls:
     if config.ssl_truststore_location is None:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, "security.protocol=SSL: ssl.truststore.location is missing")
+        raise ErrorCode.INVALID_CONFIG.error("security.protocol=SSL: ssl.truststore.location is missing")
     return Tls(TlsFiles(config.ssl_keystore_location, config.ssl_truststore_location, client_auth or "required"))

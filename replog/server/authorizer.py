@@ -142,9 +142,8 @@ def refusal(asks: Peer, operation: Operation, kind: ResourceType, name: str) -> 
 
 def refused_topic(topic: str) -> ReplogError:
     """In the row of an answer."""
-    return ReplogError(
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        f"topic {topic[:300]}: no ACL allows it, or one denies it; an administrator can allow it: replog acl add",
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED.error(
+        f"topic {topic[:300]}: no ACL allows it, or one denies it; an administrator can allow it: replog acl add"
     )
 
 

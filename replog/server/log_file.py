@@ -5,7 +5,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 FILE_BYTES = 10 << 20
 OLDER = 4  # files that are kept beside it: `.1` is the newest of them
@@ -20,7 +20,7 @@ class LogFile:
         try:
             self._open()
         except OSError as error:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"log.file={path}: {error}") from None
+            raise ErrorCode.INVALID_CONFIG.error(f"log.file={path}: {error}") from None
 
     def _open(self) -> None:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)

@@ -101,13 +101,13 @@ class Calls:
 
     async def _call_controller(self, metadata: log_pb2.GetMetadataResponse, method: Method, request: Any) -> Any:
         if not metadata.controller:
-            raise ReplogError(ErrorCode.NOT_CONTROLLER, "the brokers know of no controller; is it running?")
+            raise ErrorCode.NOT_CONTROLLER.error("the brokers know of no controller; is it running?")
         calling = may_fail_unheard(self._call("the controller", metadata.controller, method, request))
         try:
             while not calling.done():
                 await asyncio.wait({calling}, timeout=LOOKED_AFTER_S)
                 if not calling.done() and await self._has_moved(metadata.controller):
-                    raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "another controller decides now")
+                    raise ErrorCode.NETWORK_EXCEPTION.error("another controller decides now")
             return calling.result()
         finally:
             calling.cancel()
@@ -127,9 +127,7 @@ class Calls:
             brokers = {broker.broker_id: broker.address for broker in (await self._metadata.fetch()).brokers}
             if broker_id not in brokers:
                 known = ", ".join(map(str, sorted(brokers)))
-                raise ReplogError(
-                    ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker_id}; there are {known}"
-                )
+                raise ErrorCode.BROKER_ID_NOT_REGISTERED.error(f"there is no broker {broker_id}; there are {known}")
             return await self._call(f"broker {broker_id}", brokers[broker_id], method, request)
 
         return await self._retry(call)
@@ -154,7 +152,7 @@ class Calls:
                 async with asyncio.timeout_at(max(deadline, loop.time() + 0.1)):
                     return await call()
             except TimeoutError:
-                raise last or ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"no answer in {self._timeout_s:g} s") from None
+                raise last or ErrorCode.REQUEST_TIMED_OUT.error(f"no answer in {self._timeout_s:g} s") from None
             except ReplogError as error:
                 last = error
                 failures += 1

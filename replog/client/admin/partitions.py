@@ -102,7 +102,7 @@ class Partitions(Calls):
         response = await self._ask_controller(Controller["alter_partition_reassignments"], request)
         if response.throttle != throttle:
             why = "the controller is of a release that throttles no moves, so they go on without; cancel or let them"
-            raise ReplogError(ErrorCode.UNSUPPORTED_VERSION, why)
+            raise ErrorCode.UNSUPPORTED_VERSION.error(why)
         return {partition_of(result): error_of(result) for result in response.partitions}
 
     async def list_partition_reassignments(

@@ -55,10 +55,9 @@ class Topics(Calls):
             ]
             led = sum(partition.leader >= 0 for partition in made)
             if led < response.partitions:
-                raise ReplogError(
-                    ErrorCode.LEADER_NOT_AVAILABLE,
+                raise ErrorCode.LEADER_NOT_AVAILABLE.error(
                     f"topic {topic!r} is created, but the brokers know of leaders of only {led} of its "
-                    f"{response.partitions} partitions so far; describe it until they know all",
+                    f"{response.partitions} partitions so far; describe it until they know all"
                 )
 
         await self._until_known(visible)
@@ -93,9 +92,8 @@ class Topics(Calls):
 
         async def visible() -> None:
             if (known := await count()) < total:
-                raise ReplogError(
-                    ErrorCode.LEADER_NOT_AVAILABLE,
-                    f"topic {topic!r} has {total} partitions now, but the brokers know of {known} so far",
+                raise ErrorCode.LEADER_NOT_AVAILABLE.error(
+                    f"topic {topic!r} has {total} partitions now, but the brokers know of {known} so far"
                 )
 
         await self._change(create, is_made)
@@ -122,7 +120,7 @@ class Topics(Calls):
         async def gone() -> None:
             response = await self._metadata.fetch((topic,))
             if any(not known.error_code and request.topic_id in (known.topic_id, b"") for known in response.topics):
-                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is deleted, but still known")
+                raise ErrorCode.REQUEST_TIMED_OUT.error(f"topic {topic!r} is deleted, but still known")
 
         await self._change(delete, is_made)
         await self._until_known(gone)
@@ -146,7 +144,7 @@ class Topics(Calls):
         async def known() -> None:
             current = (await self._describe(topic)).configs
             if any(current.get(name) != altered.get(name) for name in (*configs, *delete)):
-                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"topic {topic!r} is altered, but not yet known to be")
+                raise ErrorCode.REQUEST_TIMED_OUT.error(f"topic {topic!r} is altered, but not yet known to be")
 
         if not validate_only:
             await self._until_known(known, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

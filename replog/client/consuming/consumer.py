@@ -60,13 +60,11 @@ class Consumer:
         check_settings(0, MAX_INT, int, fetch_min_bytes=fetch_min_bytes, fetch_max_wait_ms=fetch_max_wait_ms)
         check_settings(1, request_timeout_ms=request_timeout_ms)
         if isolation_level not in ("read_uncommitted", "read_committed"):
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG, f"isolation_level={isolation_level!r}: read_uncommitted or read_committed"
+            raise ErrorCode.INVALID_CONFIG.error(
+                f"isolation_level={isolation_level!r}: read_uncommitted or read_committed"
             )
         if auto_offset_reset not in _RESETS:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG, f"auto_offset_reset={auto_offset_reset!r}: earliest, latest or error"
-            )
+            raise ErrorCode.INVALID_CONFIG.error(f"auto_offset_reset={auto_offset_reset!r}: earliest, latest or error")
         rng = rng or random.Random()
         self._backoff = Backoff(rng, max_ms=RETRY_BACKOFF_MAX_MS)
         self._metadata = Metadata(
@@ -124,7 +122,7 @@ class Consumer:
         With the id of the topic that the offset was in (`topic_id`), a topic that was made again since is noticed.
         """
         if (offset := whole("offset", offset, MAX_LONG)) < 0:
-            raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"cannot seek to offset {offset}; offsets start at 0")
+            raise ErrorCode.OFFSET_OUT_OF_RANGE.error(f"cannot seek to offset {offset}; offsets start at 0")
         self._fetcher.go_to(self._assigned(partition), offset, topic_id)
 
     def seek_to_beginning(self, *partitions: Partition) -> None:
@@ -161,8 +159,8 @@ class Consumer:
                         return state.position
                     await self._fetcher.news.wait()
         except TimeoutError:
-            raise ReplogError(
-                ErrorCode.REQUEST_TIMED_OUT, f"the position of {wanted} is not known after {timeout_s:g} s"
+            raise ErrorCode.REQUEST_TIMED_OUT.error(
+                f"the position of {wanted} is not known after {timeout_s:g} s"
             ) from None
 
     async def beginning_offsets(
@@ -181,7 +179,7 @@ class Consumer:
         """The first record at or after each timestamp (ms since the epoch); None where all are older."""
         for partition, timestamp in by_partition(timestamps).items():
             if whole(f"the timestamp of {partition}", timestamp, MAX_LONG) < 0:
-                raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp} of {partition} is negative")
+                raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp} of {partition} is negative")
         return await self._list_offsets(timestamps, timeout_s)
 
     async def fetch(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[Record]:
@@ -219,7 +217,7 @@ class Consumer:
         if taken:
             return taken
         if not self._fetcher.states:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, "nothing is assigned; call assign first")
+            raise ErrorCode.INVALID_REQUEST.error("nothing is assigned; call assign first")
         try:
             async with asyncio.timeout(timeout_s):
                 while not taken:
@@ -279,5 +277,5 @@ class Consumer:
         self.life.check()
         partition = partition_of(partition)
         if partition not in self._fetcher.states:
-            raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} is not assigned; assign it first")
+            raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"{partition} is not assigned; assign it first")
         return partition

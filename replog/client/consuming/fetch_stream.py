@@ -141,7 +141,7 @@ class FetchStream:
         except ReplogError as error:
             self._lost(error)
         except Exception as error:  # noqa: BLE001 (the task's boundary: nobody else would see it)
-            self._lost(ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"fetching from {self.address} failed: {error!r}"))
+            self._lost(ErrorCode.UNKNOWN_SERVER_ERROR.error(f"fetching from {self.address} failed: {error!r}"))
         finally:
             self._stream.cancel()
             self._release()
@@ -163,7 +163,7 @@ class FetchStream:
         response = await self._ask(request)
         await self._drained.wait()
         if response is None:
-            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} ended the fetch stream")
+            raise ErrorCode.NETWORK_EXCEPTION.error(f"{self.address} ended the fetch stream")
         self._take(request, response)
 
     def _name_changes(self, request: log_pb2.FetchRequest) -> None:
@@ -230,10 +230,9 @@ class FetchStream:
             or any(size < 0 for size in sizes)
             or sum(sizes) != len(payload)
         ):
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
+            raise ErrorCode.INVALID_REQUEST.error(
                 f"{self.address} answered fetch {head.correlation_id} of {named} with {len(payload)} bytes, which is "
-                f"not fetch {self._correlation_id}",
+                f"not fetch {self._correlation_id}"
             )
         for tp in {TopicPartition(asked.topic, asked.partition) for asked in request.partitions}.difference(named):
             self._named[tp].state.failures = 0  # no news is good news

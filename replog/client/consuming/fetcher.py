@@ -226,7 +226,7 @@ class Fetcher:
         """A follower's copy may be damaged where the leader's is not."""
         chunk.stream.taken()
         if self._of_leader(chunk.state):
-            self._fail(chunk.state, ReplogError(ErrorCode.CORRUPT_MESSAGE, message))
+            self._fail(chunk.state, ErrorCode.CORRUPT_MESSAGE.error(message))
         else:
             logger.warning("%s; reading it from the leader", message)
             self._back_to_leader(chunk.state)
@@ -258,7 +258,7 @@ class Fetcher:
         state = AssignedPartition(partition, None, self._reset)
         if self._reset is None:
             message = f"{partition} has no position and auto_offset_reset is 'error'; seek"
-            self._fail(state, ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, message))
+            self._fail(state, ErrorCode.OFFSET_OUT_OF_RANGE.error(message))
         return state
 
     def _out_of_range(self, state: AssignedPartition, answer: log_pb2.FetchPartitionResult) -> None:
@@ -266,7 +266,7 @@ class Fetcher:
             f"offset {state.fetch_offset} of {state.partition} is outside of its log, which starts at "
             f"{answer.log_start_offset} and ends, as far as it is committed, at {answer.high_watermark}"
         )
-        self._reset_or_fail(state, ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, message + "; seek to go on"))
+        self._reset_or_fail(state, ErrorCode.OFFSET_OUT_OF_RANGE.error(message + "; seek to go on"))
 
     def _truncated(self, state: AssignedPartition, diverging_offset: int) -> None:
         """With a reset policy go on at the first offset that diverges, as Kafka's consumer does; else raise."""
@@ -457,7 +457,7 @@ class Fetcher:
         logger.error("the consumer stopped fetching: a defect", exc_info=defect)
         self._task = None
         for state in self.states.values():
-            self._fail(state, ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"fetching failed: {defect!r}"))
+            self._fail(state, ErrorCode.UNKNOWN_SERVER_ERROR.error(f"fetching failed: {defect!r}"))
 
     def _tell_missing(self) -> None:
         """Once of each assigned topic or partition that is not there."""

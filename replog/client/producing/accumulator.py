@@ -108,9 +108,7 @@ class Outcome:
         if self.settled:
             return
         if os.getpid() != self._process:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST, "the record was sent before a fork; its outcome is the parent's"
-            )
+            raise ErrorCode.INVALID_REQUEST.error("the record was sent before a fork; its outcome is the parent's")
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
@@ -301,10 +299,9 @@ class Accumulator:
                     await waiter
                     waiter = self._waiters[0] = asyncio.get_running_loop().create_future()
         except TimeoutError:
-            raise ReplogError(
-                ErrorCode.REQUEST_TIMED_OUT,
+            raise ErrorCode.REQUEST_TIMED_OUT.error(
                 f"the producer's buffer of {self._buffer_memory} bytes stayed full for {timeout_s:g} s; "
-                "the brokers are too slow or away, or raise buffer_memory",
+                "the brokers are too slow or away, or raise buffer_memory"
             ) from None
         finally:
             self._waiters.remove(waiter)

@@ -110,11 +110,11 @@ class ProduceStream:
     async def _run(self) -> None:
         try:
             await self._stream.each(self._take)
-            error = ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address} ended the produce stream")
+            error = ErrorCode.NETWORK_EXCEPTION.error(f"{self.address} ended the produce stream")
         except ReplogError as wire:
             error = wire
         except Exception as defect:  # noqa: BLE001 (the boundary)
-            error = ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the stream failed: {defect!r}")
+            error = ErrorCode.UNKNOWN_SERVER_ERROR.error(f"the stream failed: {defect!r}")
         self._stream.cancel()
         self._give_back(error)
 
@@ -180,14 +180,14 @@ class ProduceStream:
             return
         known = self._in_flight.get(answer.correlation_id)
         if known is None:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST, f"{self.address} answered request {answer.correlation_id}, not under way"
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"{self.address} answered request {answer.correlation_id}, not under way"
             )
         flights = known[1]
         answered = [(result.topic, result.partition) for result in answer.partitions]
         if answered != [tuple(queue.partition) for queue, batches in flights for _ in batches]:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST, f"{self.address} answered request {answer.correlation_id} for {answered}"
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"{self.address} answered request {answer.correlation_id} for {answered}"
             )
         del self._in_flight[answer.correlation_id]
         self._sender.accumulator.counts.requests.took(self._loop.time() - known[0])

@@ -17,7 +17,7 @@ from replog.client.producing.partitioner import StickyPartitioner, partition_for
 from replog.client.producing.sender import Sender
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
 from replog.client.waiting import told_if_long
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.properties import MAX_BATCH_BYTES, MAX_INT, MAX_LONG
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike, client_transport
@@ -75,9 +75,9 @@ class Producer:
         check_settings(1, MAX_BATCH_SIZE, int, batch_size=batch_size)
         check_settings(1, MAX_BATCH_BYTES, int, max_request_bytes=max_request_bytes)
         if str(acks) not in _ACKS:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"acks={acks!r}: choose 'all', 1 or 0")
+            raise ErrorCode.INVALID_CONFIG.error(f"acks={acks!r}: choose 'all', 1 or 0")
         if enable_idempotence and _ACKS[str(acks)] != -1:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"enable_idempotence needs acks='all', not acks={acks!r}")
+            raise ErrorCode.INVALID_CONFIG.error(f"enable_idempotence needs acks='all', not acks={acks!r}")
         rng = rng or random.Random()
         self._max_request_bytes = max_request_bytes
         self._buffer_memory = buffer_memory
@@ -148,7 +148,7 @@ class Producer:
             elif not isinstance(timestamp_ms, int):
                 raise TypeError
             elif not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
-                raise ReplogError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
+                raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
             if partition is None and self._partitioner is not None:
                 partition = await self._chosen(topic, key, self._partitioner)
             queue = self._current(topic, key, partition)
@@ -272,12 +272,11 @@ class Producer:
         """Where the record goes, once the buffer has room for it: it takes up to `size` bytes."""
         await self.start()
         if size > self._max_request_bytes or size > self._buffer_memory:
-            raise ReplogError(
-                ErrorCode.MESSAGE_TOO_LARGE,
+            raise ErrorCode.MESSAGE_TOO_LARGE.error(
                 f"a record for {topic!r} takes up to {size} bytes, counted before compression, more than "
                 f"max_request_bytes={self._max_request_bytes} or buffer_memory={self._buffer_memory} of the producer; "
                 f"raise it (max_request_bytes to {MAX_BATCH_BYTES} at most; in Spark kafka.max.request.size, of "
-                "replog produce --max-request-size)",
+                "replog produce --max-request-size)"
             )
         queues = self._accumulator.topics.get(topic)
         if queues is None:
@@ -289,9 +288,8 @@ class Producer:
             if current is not None and current.open is not None:
                 return current
         if partition is not None and not 0 <= partition < len(queues):
-            raise ReplogError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic!r} has partitions 0 to {len(queues) - 1}, not {partition}",
+            raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
+                f"topic {topic!r} has partitions 0 to {len(queues) - 1}, not {partition}"
             )
         if partition is None:
             if key is None:
@@ -315,5 +313,5 @@ class Producer:
         view = await self._metadata.topic(topic, self._max_block_s)
         self.life.check()
         if not view.partitions:
-            raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic!r} has no partitions")
+            raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"topic {topic!r} has no partitions")
         return self._accumulator.grow(topic, max(view.partitions) + 1, view.max_batch_bytes, view.topic_id)

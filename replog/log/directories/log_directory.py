@@ -421,11 +421,11 @@ class LogDirectory:
         """
         name = f"{tp.directory_name}.{self._new_id().hex}{FUTURE_SUFFIX}"
         if len(name) > MAX_FILE_NAME:
-            raise ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name {tp.topic!r} is too long to be moved")
+            raise ErrorCode.INVALID_TOPIC_EXCEPTION.error(f"topic name {tp.topic!r} is too long to be moved")
         try:
             self.check_room_for(tp)
         except LogStorageError as error:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, error.message) from None
+            raise ErrorCode.INVALID_REQUEST.error(error.message) from None
         return NewReplica(topic_id, config, copy_name=name)
 
     def check_room_for(self, tp: TopicPartition) -> None:

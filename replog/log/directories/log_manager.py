@@ -273,10 +273,10 @@ class LogManager:
             raise target.offline
         if home is None:
             if tp not in self._wishes and len(self._wishes) >= MAX_WISHES:
-                raise ReplogError(ErrorCode.INVALID_REQUEST, f"{MAX_WISHES} replicas to come have a directory already")
+                raise ErrorCode.INVALID_REQUEST.error(f"{MAX_WISHES} replicas to come have a directory already")
             self._wishes[tp] = target
-            raise ReplogError(
-                ErrorCode.REPLICA_NOT_AVAILABLE, f"{tp} is not on this broker; it will be created in {directory}"
+            raise ErrorCode.REPLICA_NOT_AVAILABLE.error(
+                f"{tp} is not on this broker; it will be created in {directory}"
             )
         if target not in (home, moving_to):
             topic_id = home.topic_id(tp)
@@ -305,7 +305,7 @@ class LogManager:
             if os.path.abspath(directory.path) == os.path.abspath(path):
                 return directory
         known = ", ".join(os.path.abspath(directory.path) for directory in self.directories)
-        raise ReplogError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path!r} is none of this broker's log.dirs: {known}")
+        raise ErrorCode.LOG_DIR_NOT_FOUND.error(f"{path!r} is none of this broker's log.dirs: {known}")
 
     def preparation(self, tp: TopicPartition) -> SwapPreparation:
         """What comes before the `swap`, once the future log has every batch and is flushed."""

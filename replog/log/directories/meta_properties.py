@@ -4,7 +4,7 @@ import base64
 from pathlib import Path
 from uuid import UUID
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.errors import storage_errors
 from replog.log.files.opening import read_regular
 from replog.log.files.replacing import write_atomically
@@ -19,7 +19,7 @@ def load_identity(directory: Path) -> dict[str, str]:
     try:
         return parse_properties(path, read_regular(path, MAX_PROPERTIES_BYTES + 1))
     except OSError as error:
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot read {path}: {error}") from error
+        raise ErrorCode.INVALID_CONFIG.error(f"cannot read {path}: {error}") from error
 
 
 def verify_or_create(directory: Path, *, cluster_id: str, node_id: int, directory_id: UUID) -> None:
@@ -33,18 +33,16 @@ def verify_or_create(directory: Path, *, cluster_id: str, node_id: int, director
         return
     properties = parse_properties(path, read_regular(path, MAX_PROPERTIES_BYTES + 1))
     if properties.get("version") != "1":
-        raise ReplogError(ErrorCode.INVALID_CONFIG, f"{path}: version {properties.get('version')!r} is not 1")
+        raise ErrorCode.INVALID_CONFIG.error(f"{path}: version {properties.get('version')!r} is not 1")
     if properties.get("cluster.id") != cluster_id:
-        raise ReplogError(
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
+        raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
             f"{directory} belongs to cluster {properties.get('cluster.id')!r} and the controller's is {cluster_id!r}; "
-            "correct the controller's address, or give this broker another log directory",
+            "correct the controller's address, or give this broker another log directory"
         )
     if properties.get("node.id") != str(node_id):
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"{directory} belongs to broker {properties.get('node.id')!r} and this is broker {node_id}; "
-            "correct node.id or log.dirs",
+            "correct node.id or log.dirs"
         )
 
 

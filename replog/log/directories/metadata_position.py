@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.errors import storage_errors
 from replog.log.files.opening import read_regular
 from replog.log.files.replacing import write_atomically
@@ -34,10 +34,9 @@ def read_position(directory: Path) -> Position:
     cluster_id, history = properties.get("cluster.id", ""), properties.get("history.id", "?")
     version = properties.get("metadata.version", "?")
     if not cluster_id or not _HISTORY_ID.fullmatch(history) or not _VERSION.fullmatch(version):
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f"{path} is damaged; it guards against a controller whose store is an older copy: be sure that it is the "
-            "newest one, then remove the file",
+            "newest one, then remove the file"
         )
     return Position(cluster_id, bytes.fromhex(history), int(version))
 

@@ -175,9 +175,8 @@ def dump_file(path: Path, *, records: bool = False) -> Iterator[DumpedRow]:
     """The rows of a file, by its name. INVALID_REQUEST for a file of another kind; `records` adds those of a `.log`."""
     dumper = _dumper(path)
     if dumper is None:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"{path} is not <20 digits>{', '.join(_SEGMENT_FILES)}, and not {', '.join(_NAMED_FILES)}",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{path} is not <20 digits>{', '.join(_SEGMENT_FILES)}, and not {', '.join(_NAMED_FILES)}"
         )
     return dump_log(path, records=True) if records and dumper is dump_log else dumper(path)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.directories.lock import held
 from replog.log.errors import CorruptRecord, CorruptSnapshot, IndexOffsetOverflow, storage_errors
 from replog.log.files.names import (
@@ -65,7 +65,7 @@ def rebuild(
     kind = path_kind(path)
     log = SEGMENT_FILE.fullmatch(path.name)
     if kind == "file" and (log is None or log["suffix"] != LOG_SUFFIX):
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{path} is not a .log file: indexes are rebuilt from one")
+        raise ErrorCode.INVALID_REQUEST.error(f"{path} is not a .log file: indexes are rebuilt from one")
     if kind == "log directory":
         partitions = sorted(child for child in path.iterdir() if child.is_dir() and is_partition_name(child.name))
     else:

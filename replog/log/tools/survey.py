@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, log_dirs_of
 from replog.log.directories.lock import held
 from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
@@ -93,8 +93,8 @@ def _identity(directory: Path) -> tuple[str, int]:
     try:
         return properties["cluster.id"], int(properties["node.id"])
     except (KeyError, ValueError):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST, f"{path} does not name a cluster.id and a node.id; name a broker's log directory"
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{path} does not name a cluster.id and a node.id; name a broker's log directory"
         ) from None
 
 

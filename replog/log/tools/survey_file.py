@@ -27,9 +27,7 @@ def survey_lines(surveys: Sequence[Survey], now_ms: int) -> Iterator[str]:
     """Of all log directories of one broker, by the wall clock. Raises INVALID_REQUEST if they are of several."""
     first = surveys[0]
     if len(brokers := {(told.cluster_id, told.broker_id) for told in surveys}) > 1:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST, f"the directories are of {len(brokers)} brokers; name those of one"
-        )
+        raise ErrorCode.INVALID_REQUEST.error(f"the directories are of {len(brokers)} brokers; name those of one")
     broker = {"cluster_id": first.cluster_id, "broker_id": first.broker_id, "written_ms": now_ms}
     yield json.dumps({"replog_survey": FORMAT, **broker, "directories": len(surveys)})
     for told in surveys:
@@ -115,7 +113,6 @@ class _Lines:
             raise self.error(what)
 
     def error(self, what: str) -> ReplogError:
-        return ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"{self._path} {what} (line {self._number}); write it again: replog log survey --help",
+        return ErrorCode.INVALID_REQUEST.error(
+            f"{self._path} {what} (line {self._number}); write it again: replog log survey --help"
         )

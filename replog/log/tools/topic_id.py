@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode
 from contextlib import suppress
 from pathlib import Path
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.directories.partition_metadata import (
     PARTITION_METADATA,
     DamagedTopicId,
@@ -25,9 +25,8 @@ def parse_topic_id(text: str) -> bytes:
     if _BASE64.fullmatch(text):
         topic_id = urlsafe_b64decode(text + "==")
     if topic_id in (b"", bytes(16)):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"topic id {text!r} is neither 32 hex digits nor 22 characters of base64; see replog topic describe",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"topic id {text!r} is neither 32 hex digits nor 22 characters of base64; see replog topic describe"
         )
     return topic_id
 
@@ -36,15 +35,14 @@ def restore_topic_id(directory: Path, topic_id: bytes) -> None:
     """Write the file where none names a topic; a running broker then opens the replica. Raises INVALID_REQUEST for what
     is no partition's directory, and where another topic is named, and LogStorageError."""
     if path_kind(directory) != "partition":
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"{directory} is not the directory of a partition")
+        raise ErrorCode.INVALID_REQUEST.error(f"{directory} is not the directory of a partition")
     try:
         there = read_topic_id(directory)
     except DamagedTopicId:
         there = None
     if there not in (None, topic_id):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"{directory} belongs to topic {format_topic_id(there or b'')}; if that is wrong, move the directory away",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{directory} belongs to topic {format_topic_id(there or b'')}; if that is wrong, move the directory away"
         )
     replace_topic_id(directory, topic_id)
     with suppress(PermissionError):  # nor does a broker lose what root has repaired

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.rpc.grpcio.credentials import channel_credentials
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.grpcio.server import GrpcServer
@@ -39,9 +39,7 @@ class GrpcStream(Pump):
                     message = await self._call.read()
             except TimeoutError:
                 self.cancel()
-                raise ReplogError(
-                    ErrorCode.REQUEST_TIMED_OUT, f"{self._address} said nothing for {timeout_s:g} s"
-                ) from None
+                raise ErrorCode.REQUEST_TIMED_OUT.error(f"{self._address} said nothing for {timeout_s:g} s") from None
             return None if message is grpc.aio.EOF else message
 
     async def finish(self) -> None:
@@ -128,10 +126,10 @@ def _mapped_errors(address: str) -> Any:
     except grpc.RpcError as error:
         raise from_rpc_error(error, address) from None
     except asyncio.InvalidStateError as error:  # a stream that has already ended
-        raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address}: the stream has ended: {error}") from None
+        raise ErrorCode.NETWORK_EXCEPTION.error(f"{address}: the stream has ended: {error}") from None
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
         # grpc.aio raises CancelledError when the call itself, not this task, was cancelled
-        raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address}: the call was cancelled") from None
+        raise ErrorCode.NETWORK_EXCEPTION.error(f"{address}: the call was cancelled") from None

@@ -4,7 +4,7 @@ from typing import Any
 
 import grpc
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.tls import Material, Tls
 
@@ -16,9 +16,8 @@ def channel_credentials(material: Material) -> Any:
 def server_credentials(tls: Tls) -> Any:
     """Those that are in the files at each handshake. Raises INVALID_CONFIG."""
     if tls.files.client_auth == "requested":
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
-            "ssl.client.auth=requested: rpc.transport=grpcio has required and none; choose one, or rpc.transport=h2",
+        raise ErrorCode.INVALID_CONFIG.error(
+            "ssl.client.auth=requested: rpc.transport=grpcio has required and none; choose one, or rpc.transport=h2"
         )
     known = tls.material
 

@@ -150,7 +150,7 @@ def _peer(context: Any, tls: Tls | None) -> Peer:
         return tls.accepted((name.decode() for name in proved.get("x509_subject_alternative_name", ())), host)
     except ValueError as error:
         logger.warning("refused a call of %s: %s", place, error)
-        raise ReplogError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, str(error)) from None
+        raise ErrorCode.CLUSTER_AUTHORIZATION_FAILED.error(str(error)) from None
 
 
 def _name_task(name: str) -> None:

@@ -22,7 +22,7 @@ ENDED_EARLY = "the call ended before all was sent; ask again"
 
 def from_rpc_error(error: grpc.RpcError, address: str) -> ReplogError:
     if error.details() == _LOST:
-        return ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address}: {ENDED_EARLY}")
+        return ErrorCode.NETWORK_EXCEPTION.error(f"{address}: {ENDED_EARLY}")
     trailers = error.trailing_metadata() if hasattr(error, "trailing_metadata") else None
     details = dict(trailers or ()).get(DETAILS_KEY, b"")
     failure = from_status(CallStatus(error.code().value[0], error.details() or "", details), address)

@@ -98,9 +98,7 @@ class H2Stream:
             assert self._exchange is not None
             payload = await self._exchange.next(timeout_s)
         except TimeoutError:
-            self._end(
-                ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{self._channel.address} said nothing for {timeout_s:g} s")
-            )
+            self._end(ErrorCode.REQUEST_TIMED_OUT.error(f"{self._channel.address} said nothing for {timeout_s:g} s"))
             self._check_open()
         return None if payload is None else decoded(self._method, payload, self._channel.address)
 
@@ -112,7 +110,7 @@ class H2Stream:
 
     def cancel(self) -> None:
         self._end(
-            ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self._channel.address}: the call was cancelled"),
+            ErrorCode.NETWORK_EXCEPTION.error(f"{self._channel.address}: the call was cancelled"),
         )
 
     def _end(self, failure: ReplogError) -> None:
@@ -152,7 +150,7 @@ class H2Channel:
         try:
             return decoded(method, await self._answer(method, pieces, deadline, again=True), self.address)
         except TimeoutError:
-            raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{self.address} did not answer in time") from None
+            raise ErrorCode.REQUEST_TIMED_OUT.error(f"{self.address} did not answer in time") from None
 
     async def _answer(self, method: Method, pieces: Sequence[Buffer], deadline: float, again: bool) -> Any:
         """Raises TimeoutError too."""
@@ -163,7 +161,7 @@ class H2Channel:
             wire.write()
             answer = await exchange.next(deadline - loop.time())
             if answer is None or await exchange.next(deadline - loop.time()) is not None:
-                raise ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{self.address}: one answer was to come")
+                raise ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{self.address}: one answer was to come")
             return answer
         except ReplogError:
             if again and exchange.failure is wire.untouched:
@@ -204,20 +202,19 @@ class H2Channel:
             if await wire.place():
                 return wire
             why = wire.why
-        raise ReplogError(
-            ErrorCode.NETWORK_EXCEPTION,
-            f"{self.address} cannot be reached: it takes no calls on new connections: {why}",
+        raise ErrorCode.NETWORK_EXCEPTION.error(
+            f"{self.address} cannot be reached: it takes no calls on new connections: {why}"
         )
 
     # -- the connection
 
     async def _connected(self) -> ClientWire:
         if self._closed:
-            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the channel is closed")
+            raise ErrorCode.NETWORK_EXCEPTION.error(f"{self.address}: the channel is closed")
         loop = asyncio.get_running_loop()
         if self._connecting is None:
             if self._failures and loop.time() < self._again_at:
-                raise ReplogError(ErrorCode.NETWORK_EXCEPTION, self._refused)
+                raise ErrorCode.NETWORK_EXCEPTION.error(self._refused)
             self._connecting = may_fail_unheard(self._connect(), f"connect to {self.address}")
         return await asyncio.shield(self._connecting)
 
@@ -234,7 +231,7 @@ class H2Channel:
                 words = os.strerror(error.errno) if isinstance(error, ConnectionError) and error.errno else str(error)
                 why = f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else words
                 self._refused = f"{self.address} cannot be reached: {why}"
-            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, self._refused) from None
+            raise ErrorCode.NETWORK_EXCEPTION.error(self._refused) from None
         else:
             self._failures = 0
             self._wires = {each for each in self._wires if not each.lost} | {wire}
@@ -294,4 +291,4 @@ def decoded(method: Method, payload: bytes, address: str) -> Any:
     try:
         return method.decode_response(payload)
     except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
-        raise ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{address}: its answer cannot be read: {error}") from None
+        raise ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{address}: its answer cannot be read: {error}") from None

@@ -47,8 +47,8 @@ class ClientWire(Wire):
         self._sealed = tls is not None
         self._why = _NO_WORD if tls is None else _NO_TLS  # until the server has spoken
         self.ready: asyncio.Future[None] = self._loop.create_future()  # once the server has spoken
-        self.untouched = ReplogError(  # of a call that the server did not begin to handle: it may be sent again
-            ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: it takes no more calls on this connection"
+        self.untouched = ErrorCode.NETWORK_EXCEPTION.error(
+            f"{address} cannot be reached: it takes no more calls on this connection"
         )
         self._waiting: deque[asyncio.Future[None]] = deque()  # for a place among the open streams
 

@@ -318,7 +318,7 @@ class ServerWire(Wire):
             self.connection.send_trailers(stream, refused.fields)
             return
         if self._stranger:
-            refusal = to_status(ReplogError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, self._stranger))
+            refusal = to_status(ErrorCode.CLUSTER_AUTHORIZATION_FAILED.error(self._stranger))
             self.connection.send_trailers(stream, whole_answer(refusal))
             return
         route = self._routes.get(asked.path)

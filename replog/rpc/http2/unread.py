@@ -58,8 +58,7 @@ class Unread:
 
 
 def _no_room(size: int, seconds: float) -> ReplogError:
-    return ReplogError(
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    return ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
         f"messages that are incomplete, or wait, fill the {limits.MAX_UNREAD_BYTES} bytes that this server has for "
-        f"them; this call has had {size} of them for {seconds:.1f} s, and others need them; send it again later",
+        f"them; this call has had {size} of them for {seconds:.1f} s, and others need them; send it again later"
     )

@@ -323,7 +323,7 @@ class Wire(asyncio.BufferedProtocol):
         if self._look is not None:
             self._look.cancel()
         self.deadlines.stop()
-        self.on_lost(ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer} cannot be reached: {why}"))
+        self.on_lost(ErrorCode.NETWORK_EXCEPTION.error(f"{self.peer} cannot be reached: {why}"))
 
     # -- whether the peer lives
 

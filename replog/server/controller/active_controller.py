@@ -264,7 +264,7 @@ class ActiveController:
             if isinstance(error, ReplogError) and not committed:
                 raise  # nothing was written
             self._fail(error)
-            raise ReplogError(ErrorCode.NOT_CONTROLLER, f"this controller must stop: {error}") from error
+            raise ErrorCode.NOT_CONTROLLER.error(f"this controller must stop: {error}") from error
         log.info("metadata changed", version=records[-1].version, keys=[r.key for r in records[:LOGGED_KEYS]])
         if unclean:
             self.tally.unclean_elections += len(unclean)
@@ -322,8 +322,7 @@ class ActiveController:
             raise ReplogError(self._refusal.code, self._refusal.message)
         if not self.decides:
             leader = self._office.leader if self._office is not None else ""
-            raise ReplogError(
-                ErrorCode.NOT_CONTROLLER,
+            raise ErrorCode.NOT_CONTROLLER.error(
                 f"this controller does not decide: {leader} does"
                 if leader
                 else "this controller does not decide, and knows of no other that does: it is starting or stopping, "

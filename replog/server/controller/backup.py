@@ -5,7 +5,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.errors import storage_errors
 from replog.log.files.replacing import fsync_directory
 from replog.metadata.image import MetadataImage
@@ -31,7 +31,7 @@ def back_up(records: list[MetadataRecord], target: Path) -> tuple[Path, Metadata
     with storage_errors(target), tempfile.TemporaryDirectory(prefix=".backup-", dir=_made(target)) as scratch:
         create_store(Path(scratch), records)
         if read_copy(Path(scratch) / DATABASE_NAME) != records:
-            raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} reads otherwise than it was written")
+            raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"{path} reads otherwise than it was written")
         (Path(scratch) / DATABASE_NAME).rename(path)
         fsync_directory(target)
     return path, image
@@ -41,7 +41,7 @@ def read_copy(path: Path) -> list[MetadataRecord]:
     """The records in a copy of a store, by its file. Nothing is written beside it. Raises KAFKA_STORAGE_ERROR."""
     if not path.is_file():
         what = "is a directory; name a file in it" if path.is_dir() else "is not there; name the file"
-        raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} {what}: a copy by replog controller backup")
+        raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"{path} {what}: a copy by replog controller backup")
     with storage_errors(path), tempfile.TemporaryDirectory(prefix="replog-copy-") as scratch:
         shutil.copy(path, Path(scratch) / DATABASE_NAME)
         wal = path.with_name(path.name + WAL_SUFFIX)

@@ -8,7 +8,7 @@ from random import Random, SystemRandom
 
 from replog.config import ControllerConfig
 from replog.controller.cluster_state import new_cluster_id
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.records import record_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
@@ -63,8 +63,7 @@ def first_records(cluster_id: str | None, chance: Random) -> tuple[str, list[Met
     """Of a new cluster; and its id, a random one if none is given. Raises INVALID_REQUEST."""
     cluster_id = cluster_id or new_cluster_id(chance)
     if not _LEGAL_ID.fullmatch(cluster_id):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"cluster id {cluster_id[:80]!r}: choose 1 to 64 letters, digits, '_' and '-', no '-' first",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"cluster id {cluster_id[:80]!r}: choose 1 to 64 letters, digits, '_' and '-', no '-' first"
         )
     return cluster_id, [record_of(Change("cluster", None, cluster_id, version=1))]

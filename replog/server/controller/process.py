@@ -9,7 +9,7 @@ import structlog
 
 from replog.addresses import is_every_interface
 from replog.config import ControllerConfig
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
 from replog.rpc.peer import Role
@@ -65,9 +65,8 @@ def controller_server(
     etcd = EtcdClient(to_etcd or transport_to_etcd(config), config.metadata_etcd_endpoints.split(","))
     address = config.advertised_listeners or config.listeners
     if is_every_interface(address):
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
-            f"listeners={address} is no address that brokers can connect to; set advertised.listeners too",
+        raise ErrorCode.INVALID_CONFIG.error(
+            f"listeners={address} is no address that brokers can connect to; set advertised.listeners too"
         )
     election = Election(etcd, prefix, address, config.metadata_etcd_lease_seconds, clock, chance)
     store = EtcdStore(etcd, prefix, chance, election.leads)

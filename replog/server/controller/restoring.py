@@ -151,9 +151,8 @@ def _surveyed(broker_id: int, path: Path, known: MetadataImage) -> list[Survey]:
         if told.broker_id != broker_id:
             raise _invalid(f"{path} belongs to broker {told.broker_id}, not to {broker_id}")
         if known.cluster_id and told.cluster_id != known.cluster_id:
-            raise ReplogError(
-                ErrorCode.INCONSISTENT_CLUSTER_ID,
-                f"{path} belongs to cluster {told.cluster_id!r}, and the copy is of {known.cluster_id!r}",
+            raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
+                f"{path} belongs to cluster {told.cluster_id!r}, and the copy is of {known.cluster_id!r}"
             )
         for replica in told.replicas:
             if replica.partition.partition >= MAX_CLUSTER_PARTITIONS:
@@ -162,15 +161,14 @@ def _surveyed(broker_id: int, path: Path, known: MetadataImage) -> list[Survey]:
 
 
 def _invalid(why: str) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_REQUEST, why)
+    return ErrorCode.INVALID_REQUEST.error(why)
 
 
 def _cluster_id(surveys: Sequence[Survey]) -> str:
     ids = {told.cluster_id for told in surveys}
     if len(ids) != 1:
-        raise ReplogError(
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"the directories are of {len(ids)} clusters, {sorted(ids)}; name one's",
+        raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
+            f"the directories are of {len(ids)} clusters, {sorted(ids)}; name one's"
         )
     return ids.pop()
 

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from replog.acl import Operation
 from replog.config import ControllerConfig
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.rpc import methods
 from replog.rpc.peer import Peer
 from replog.rpc.tasks import for_good
@@ -134,7 +134,7 @@ class ControllerServer:
         if self._running is not None:
             await self._running
         error = await self.controller.failure
-        raise ReplogError(ErrorCode.NOT_CONTROLLER, f"the controller stopped: {error}") from error
+        raise ErrorCode.NOT_CONTROLLER.error(f"the controller stopped: {error}") from error
 
     async def stop(self) -> None:
         """Finish the decision under way, end every watch and call, close the store."""

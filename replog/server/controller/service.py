@@ -202,10 +202,10 @@ class ControllerService:
 
     async def elect_leaders(self, request: pb.ElectLeadersRequest) -> pb.ElectLeadersResponse:
         if request.all_partitions and request.partitions:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, "all partitions, or some by name, but not both")
+            raise ErrorCode.INVALID_REQUEST.error("all partitions, or some by name, but not both")
         election = _ELECTIONS.get(request.election_type)
         if election is None:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"there is no election type {request.election_type}")
+            raise ErrorCode.INVALID_REQUEST.error(f"there is no election type {request.election_type}")
         state = self._controller.state
         wanted: Sequence[_Name] = list(state.image.partitions) if request.all_partitions else request.partitions
         if election is Election.UNCLEAN:

@@ -220,7 +220,7 @@ class SqliteStore:
             ) from error
 
     def _error(self, what: str) -> ReplogError:
-        return ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"metadata store {self.path} {what}")
+        return ErrorCode.KAFKA_STORAGE_ERROR.error(f"metadata store {self.path} {what}")
 
 
 def create_store(directory: Path, records: Iterable[pb.MetadataRecord]) -> None:
@@ -228,12 +228,11 @@ def create_store(directory: Path, records: Iterable[pb.MetadataRecord]) -> None:
     path = directory / DATABASE_NAME
     with _lock(directory):
         if path.exists():
-            raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"there is a metadata store already: {path}")
+            raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"there is a metadata store already: {path}")
         if remains := sorted(directory.glob(f"{DATABASE_NAME}-*")):
-            raise ReplogError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
+            raise ErrorCode.KAFKA_STORAGE_ERROR.error(
                 f"{remains[0]} is what is left of another store, and would count as changes of this one; move all of "
-                f"{DATABASE_NAME}* to another directory first",
+                f"{DATABASE_NAME}* to another directory first"
             )
         begun = path.with_name(path.name + ".tmp")
         try:
@@ -250,7 +249,7 @@ def create_store(directory: Path, records: Iterable[pb.MetadataRecord]) -> None:
             begun.rename(path)
             fsync_directory(directory)
         except (OSError, sqlite3.Error) as error:
-            raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot make {path}: {error}") from error
+            raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"cannot make {path}: {error}") from error
 
 
 def _row(record: pb.MetadataRecord) -> tuple[str, int, bytes, int]:
@@ -270,9 +269,8 @@ def _lock(directory: Path) -> TextIO:
         directory.mkdir(parents=True, exist_ok=True)
         file = path.open("a+", encoding="ascii")
     except OSError as error:
-        raise ReplogError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"cannot use {directory} for metadata: {error}; set metadata.log.dir to a directory this user may write",
+        raise ErrorCode.KAFKA_STORAGE_ERROR.error(
+            f"cannot use {directory} for metadata: {error}; set metadata.log.dir to a directory this user may write"
         ) from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -280,9 +278,8 @@ def _lock(directory: Path) -> TextIO:
         file.seek(0)
         owner = file.read(20).strip() or "unknown"
         file.close()
-        raise ReplogError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"another controller (process {owner}) holds {path}; stop it, or give this one its own metadata.log.dir",
+        raise ErrorCode.KAFKA_STORAGE_ERROR.error(
+            f"another controller (process {owner}) holds {path}; stop it, or give this one its own metadata.log.dir"
         ) from None
     file.truncate(0)
     file.write(f"{os.getpid()}\n")

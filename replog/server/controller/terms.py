@@ -101,7 +101,7 @@ class Terms:
             await self._election.resign()
         failure = controller.failure.result() if controller.failure.done() else None
         if failure is not None and not isinstance(failure, LeadershipLostError):
-            raise ReplogError(ErrorCode.NOT_CONTROLLER, f"the controller stopped: {failure}") from failure
+            raise ErrorCode.NOT_CONTROLLER.error(f"the controller stopped: {failure}") from failure
 
     async def _next_term(self) -> None:
         await self.controller.stop()

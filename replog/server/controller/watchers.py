@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 
 from replog.controller.cluster_state import ClusterState
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.metadata.incarnation import INCARNATION_ID_SIZE, is_same
 from replog.metadata.values import BrokerRegistration
 from replog.rpc.v1 import controller_pb2 as pb
@@ -55,18 +55,15 @@ class Watchers:
         """
         after = request.after_version
         if after < 0:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"after_version {after} < 0; 0 is the beginning")
+            raise ErrorCode.INVALID_REQUEST.error(f"after_version {after} < 0; 0 is the beginning")
         if request.incarnation_id and len(request.incarnation_id) != INCARNATION_ID_SIZE:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
-                f"an incarnation id of {len(request.incarnation_id)} bytes; it has {INCARNATION_ID_SIZE}, or none",
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"an incarnation id of {len(request.incarnation_id)} bytes; it has {INCARNATION_ID_SIZE}, or none"
             )
         self._state.check_version_known(after)
         is_other = self._broker(request) is None
         if is_other and self._others >= MAX_WATCHERS:
-            raise ReplogError(
-                ErrorCode.BROKER_NOT_AVAILABLE, f"{MAX_WATCHERS} watch already, and that is the most; try again"
-            )
+            raise ErrorCode.BROKER_NOT_AVAILABLE.error(f"{MAX_WATCHERS} watch already, and that is the most; try again")
         token = object()
         who = request.incarnation_id or token
         self._newest[who] = token

@@ -54,7 +54,7 @@ class MetricsEndpoint:
         return f"{host}:{self._server.server_address[1]}"
 
     def _wrong(self, why: str) -> ReplogError:
-        return ReplogError(ErrorCode.INVALID_CONFIG, f"metrics.listener={self._address}: {why}")
+        return ErrorCode.INVALID_CONFIG.error(f"metrics.listener={self._address}: {why}")
 
     async def stop(self) -> None:
         if self._server is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
@@ -89,11 +89,11 @@ def path_kind(path: Path) -> str:
         elif path.is_file() and (SEGMENT_FILE.fullmatch(path.name) or path.name in known):
             return "file"
     except OSError as error:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"cannot read {path}: {error}") from None
+        raise ErrorCode.INVALID_REQUEST.error(f"cannot read {path}: {error}") from None
     if not path.exists():
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"no such file or directory: {path}")
-    raise ReplogError(
-        ErrorCode.INVALID_REQUEST, f"{path} is neither a log directory, nor a partition's directory, nor a file of one"
+        raise ErrorCode.INVALID_REQUEST.error(f"no such file or directory: {path}")
+    raise ErrorCode.INVALID_REQUEST.error(
+        f"{path} is neither a log directory, nor a partition's directory, nor a file of one"
     )
 
 

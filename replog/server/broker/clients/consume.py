@@ -3,7 +3,7 @@
 import asyncio
 
 from leader.consumer_session import ConsumerSession
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.fetch import SessionRequest, SessionResponse
 from replog.server.authorizer import Permits
 from replog.server.broker.replicas.budget import Share
@@ -80,9 +80,8 @@ class ConsumerStream:
     async def _room(self, share: Share, most: int) -> int:
         room = await share.take(most) if self._session.due else 0
         if self._cold_wait_ms and self._session.due and not room:  # no later answer of the session says more
-            raise ReplogError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-                f"broker {self._manager.config.node_id} has no room for an answer; try again, or fetch on a stream",
+            raise ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
+                f"broker {self._manager.config.node_id} has no room for an answer; try again, or fetch on a stream"
             )
         return room
 

@@ -64,10 +64,9 @@ class LogService:
             raise throttle.exceeded()
         throttle.record(sum(map(len, request.records)))
         if not self._manager.waiting_produces.has_room:
-            raise ReplogError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+            raise ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
                 f"produces that wait for their replicas hold {self._manager.waiting_produces.capacity} bytes "
-                "(queued.max.request.bytes); try again",
+                "(queued.max.request.bytes); try again"
             )
         answered: asyncio.Future[pb.ProduceAnswer] = asyncio.get_running_loop().create_future()
 
@@ -213,9 +212,8 @@ class LogService:
 
     async def get_metadata(self, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
         if not self._manager.started:
-            raise ReplogError(
-                ErrorCode.BROKER_NOT_AVAILABLE,
-                f"broker {self._manager.config.node_id} is starting and does not know the cluster yet; ask another one",
+            raise ErrorCode.BROKER_NOT_AVAILABLE.error(
+                f"broker {self._manager.config.node_id} is starting and does not know the cluster yet; ask another one"
             )
         image = self._manager.image
         version = image.version  # what is gathered later, in slices, may be newer
@@ -295,7 +293,7 @@ def _check_named_once(partitions: Sequence[Any]) -> None:
 
 
 def _named_twice() -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_REQUEST, "a request names each partition once")
+    return ErrorCode.INVALID_REQUEST.error("a request names each partition once")
 
 
 def _topic_partition(named: Any) -> TopicPartition:
@@ -309,14 +307,14 @@ def _optional(message: Any, field: str) -> Any:
 def _isolation(level: int) -> Isolation:
     isolation = _ISOLATION.get(level)
     if isolation is None:
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"isolation level {level} is none that is known")
+        raise ErrorCode.INVALID_REQUEST.error(f"isolation level {level} is none that is known")
     return isolation
 
 
 def _fetch_partition(partition: pb.FetchPartition, max_bytes: int) -> FetchPartition:
     if partition.partition_max_bytes < 0:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST, f"partition_max_bytes {partition.partition_max_bytes} may not be negative"
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"partition_max_bytes {partition.partition_max_bytes} may not be negative"
         )
     return FetchPartition(
         fetch_offset=partition.fetch_offset,

@@ -62,15 +62,14 @@ class Produce:
         manager, clock = self._manager, self._manager.clock
         if self.acks not in VALID_ACKS:
             message = f"acks={self.acks}; it must be 0, 1 or -1 (all)"
-            raise ReplogError(ErrorCode.INVALID_REQUIRED_ACKS, message)
+            raise ErrorCode.INVALID_REQUIRED_ACKS.error(message)
         leader = manager.leader(tp)
         if isinstance(leader, ErrorCode):
             raise refusal(leader, tp, manager.config.node_id)
         now_ms, producer = clock.monotonic_ms(), producer_of(records)
         if producer >= manager.image.next_producer_id and manager.hearing.is_up_to_date(now_ms):
-            raise ReplogError(
-                ErrorCode.UNKNOWN_PRODUCER_ID,
-                f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new",
+            raise ErrorCode.UNKNOWN_PRODUCER_ID.error(
+                f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new"
             )
         wall_ms, apart_ms = manager.time.of_append(now_ms)
         appended = leader.append(records, acks=self.acks, wall_ms=wall_ms, now_ms=now_ms, apart_ms=apart_ms)

@@ -82,16 +82,14 @@ class ProduceStream:
 def batches(request: WithRecords[pb.ProduceRequest]) -> list[tuple[TopicPartition, Buffer]]:
     """Each partition's piece of the payload. Raises INVALID_REQUEST unless the sizes add up to it."""
     if len(request.head.partitions) > MAX_BATCHES_PER_REQUEST:  # by a few: the codec counts other fields, too
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"{len(request.head.partitions)} batches in one request; at most {MAX_BATCHES_PER_REQUEST}",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{len(request.head.partitions)} batches in one request; at most {MAX_BATCHES_PER_REQUEST}"
         )
     payload = memoryview(request.records[0] if request.records else b"")
     sizes = [partition.records_size for partition in request.head.partitions]
     if min(sizes, default=0) < 0 or sum(sizes) != len(payload):
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"records_size of the partitions add up to {sum(sizes)} bytes, but the message carries {len(payload)}",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"records_size of the partitions add up to {sum(sizes)} bytes, but the message carries {len(payload)}"
         )
     pieces: list[tuple[TopicPartition, Buffer]] = []
     end = 0

@@ -66,10 +66,9 @@ class Throttle:
         return not self.wait_ms()
 
     def exceeded(self) -> ReplogError:
-        return ReplogError(
-            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        return ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
             f"{self._user} has had more than its {self._kind} of {self.rate} for {MAX_THROTTLE_MS / 1000:g} s; "
-            "send less, or ask for a larger quota",
+            "send less, or ask for a larger quota"
         )
 
 

@@ -56,7 +56,7 @@ class ControllerLink:
                 return calling.result()
         finally:
             calling.cancel()
-        raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address} did not answer before it was left for another")
+        raise ErrorCode.NETWORK_EXCEPTION.error(f"{address} did not answer before it was left for another")
 
     async def watch(self, method: Method, request: Any) -> AsyncIterator[Any]:
         address = self.address

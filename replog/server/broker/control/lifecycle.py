@@ -115,10 +115,9 @@ class BrokerLifecycle:
                         last = error
                         await asyncio.sleep(min(self._backoff.next_s(), REFUSED_S))
         except TimeoutError:
-            raise ReplogError(
-                ErrorCode.REQUEST_TIMED_OUT,
+            raise ErrorCode.REQUEST_TIMED_OUT.error(
                 f"the controller at {self._channel.address} did not accept broker {self._config.node_id} "
-                f"within {timeout_s:.3g} s: {last or 'no answer'}",
+                f"within {timeout_s:.3g} s: {last or 'no answer'}"
             ) from None
 
     async def _register(self) -> int:

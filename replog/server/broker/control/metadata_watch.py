@@ -112,9 +112,8 @@ class MetadataWatch:
                 except StopAsyncIteration:
                     return
                 except TimeoutError:
-                    raise ReplogError(
-                        ErrorCode.REQUEST_TIMED_OUT,
-                        f"{self._channel.address} gave no sign of life for {SIGN_OF_LIFE_TIMEOUT_S:g} s",
+                    raise ErrorCode.REQUEST_TIMED_OUT.error(
+                        f"{self._channel.address} gave no sign of life for {SIGN_OF_LIFE_TIMEOUT_S:g} s"
                     ) from None
                 self._backoff.reset()
                 self._refusal = ""
@@ -191,10 +190,9 @@ class MetadataWatch:
             except TimeoutError:
                 if self._refusal:
                     continue
-                raise ReplogError(
-                    ErrorCode.REQUEST_TIMED_OUT,
+                raise ErrorCode.REQUEST_TIMED_OUT.error(
                     f"no metadata up to version {version} from the controller at {self._channel.address} "
-                    f"within {timeout_s:g} s; is it running?",
+                    f"within {timeout_s:g} s; is it running?"
                 ) from None
             return
 

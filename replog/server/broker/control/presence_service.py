@@ -1,6 +1,6 @@
 """The Presence service: proves to a controller which process this is (CT-21)."""
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.metadata.incarnation import NONCE_SIZE, proof
 from replog.rpc.v1 import presence_pb2 as pb
 from replog.server.broker.identity import Identity
@@ -15,8 +15,8 @@ class PresenceService:
     async def are_you(self, request: pb.AreYouRequest) -> pb.AreYouResponse:
         """Raises INVALID_REQUEST for a nonce of another size."""
         if len(request.nonce) != NONCE_SIZE:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST, f"a nonce of {len(request.nonce)} bytes; send {NONCE_SIZE} random ones"
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"a nonce of {len(request.nonce)} bytes; send {NONCE_SIZE} random ones"
             )
         me = self._identity
         return pb.AreYouResponse(proof=proof(me.incarnation_id, me.broker_id, request.nonce))

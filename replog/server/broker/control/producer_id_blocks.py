@@ -52,14 +52,13 @@ class ProducerIds:
             methods.Controller["allocate_producer_ids"], request, TIMEOUT_S
         )
         if response.first_producer_id < 0 or response.count <= 0:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST, f"{response.count} ids from {response.first_producer_id} on are no block"
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"{response.count} ids from {response.first_producer_id} on are no block"
             )
         return range(response.first_producer_id, response.first_producer_id + response.count)
 
     def _unavailable(self, why: str) -> ReplogError:
-        return ReplogError(
-            ErrorCode.BROKER_NOT_AVAILABLE,
+        return ErrorCode.BROKER_NOT_AVAILABLE.error(
             f"broker {self._identity.broker_id} gets no producer ids from the controller at "
-            f"{self._controller.address}: {why}; try again",
+            f"{self._controller.address}: {why}; try again"
         )

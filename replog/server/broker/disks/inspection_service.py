@@ -90,8 +90,8 @@ class InspectionService:
 
     async def read_file(self, request: pb.ReadFileRequest) -> AsyncIterator[WithRecords[pb.ReadFileResponse]]:
         if request.position < 0 or request.size < 0:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST, f"position {request.position}, size {request.size}: neither may be negative"
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"position {request.position}, size {request.size}: neither may be negative"
             )
         path = self._file(request.topic, request.partition, request.segment_base_offset, request.file)
         if request.file == pb.LEADER_EPOCH_CHECKPOINT:  # which lags a moment behind the log (divergence 31)
@@ -116,10 +116,9 @@ class InspectionService:
     ) -> AsyncIterator[WithRecords[pb.ReadBatchHeadersResponse]]:
         positions = request.positions
         if min(request.position, request.max_headers, *positions) < 0:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
+            raise ErrorCode.INVALID_REQUEST.error(
                 f"position {request.position}, max_headers {request.max_headers} or one of {len(positions)} positions "
-                "is negative",
+                "is negative"
             )
         path = self._file(request.topic, request.partition, request.segment_base_offset, pb.LOG)
         throttle = self._quotas.of(peer(), CONSUMED)
@@ -143,21 +142,19 @@ class InspectionService:
         if kind == pb.LEADER_EPOCH_CHECKPOINT:
             return hosted.log.directory / LEADER_EPOCH_CHECKPOINT
         if kind not in _SUFFIX:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"file {kind}: a segment has no such file")
+            raise ErrorCode.INVALID_REQUEST.error(f"file {kind}: a segment has no such file")
         for segment in hosted.log.segments:
             if segment.base_offset == base_offset:
                 return segment.path.with_suffix(_SUFFIX[kind])
-        raise ReplogError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{hosted.topic_partition} has no segment {base_offset}; describe the replica again",
+        raise ErrorCode.OFFSET_OUT_OF_RANGE.error(
+            f"{hosted.topic_partition} has no segment {base_offset}; describe the replica again"
         )
 
     def _hosted(self, topic: str, partition: int) -> HostedPartition:
         hosted = self._manager.hosted.get(TopicPartition(topic, partition))
         if hosted is None:
-            raise ReplogError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"broker {self._manager.config.node_id} has no replica of {topic}-{partition}",
+            raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
+                f"broker {self._manager.config.node_id} has no replica of {topic}-{partition}"
             )
         return hosted
 
@@ -198,7 +195,7 @@ def _headers(walk: Iterator[tuple[int, BatchHeader]], count: int) -> list[bytes]
 
 def _whole(path: Path, headers: list[bytes]) -> list[bytes]:
     if any(len(header) < HEADER_SIZE for header in headers):
-        raise ReplogError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{path.name} is shorter now; describe the replica again")
+        raise ErrorCode.OFFSET_OUT_OF_RANGE.error(f"{path.name} is shorter now; describe the replica again")
     return headers
 
 
@@ -229,7 +226,5 @@ async def _disk(path: Path, work: Callable[[], T]) -> T:
         return await in_thread(work)
     except OSError as error:
         if error.errno == errno.ENOENT:
-            raise ReplogError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"{path.name} is gone; describe the replica again"
-            ) from None
-        raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path.name} cannot be read: {error}") from None
+            raise ErrorCode.OFFSET_OUT_OF_RANGE.error(f"{path.name} is gone; describe the replica again") from None
+        raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"{path.name} cannot be read: {error}") from None

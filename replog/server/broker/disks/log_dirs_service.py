@@ -38,7 +38,7 @@ class LogDirsService:
             result = pb.ReplicaLogDirResult(topic=replica.topic, partition=replica.partition)
             try:
                 if replica.partition < 0:
-                    raise ReplogError(ErrorCode.INVALID_REQUEST, f"partition {replica.partition} is negative")
+                    raise ErrorCode.INVALID_REQUEST.error(f"partition {replica.partition} is negative")
                 tp = TopicPartition(validate_topic_name(replica.topic), replica.partition)
                 await self._check_room(tp, replica.log_dir)
                 await self._moves.move(tp, replica.log_dir)
@@ -53,9 +53,8 @@ class LogDirsService:
         size = self._logs.bytes_to_copy(tp, directory)
         (described,) = await in_thread(partial(_file_systems, [Path(directory)]))
         if size > described.usable_bytes >= 0:
-            raise ReplogError(
-                ErrorCode.INVALID_REQUEST,
-                f"{tp} has {size:,} bytes, and {directory} has room for {described.usable_bytes:,}; make room there",
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"{tp} has {size:,} bytes, and {directory} has room for {described.usable_bytes:,}; make room there"
             )
 
     async def describe_log_dirs(self, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
@@ -82,9 +81,8 @@ class LogDirsService:
             yield pb.LogDirReplica(topic=tp.topic, partition=tp.partition, size=size, offset_lag=lag, is_future=True)
 
     def _starting(self) -> ReplogError:
-        return ReplogError(
-            ErrorCode.BROKER_NOT_AVAILABLE,
-            f"broker {self._manager.config.node_id} is starting and has not loaded its logs yet",
+        return ErrorCode.BROKER_NOT_AVAILABLE.error(
+            f"broker {self._manager.config.node_id} is starting and has not loaded its logs yet"
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import structlog
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.topic import TopicPartition
 
@@ -29,7 +29,5 @@ def check_known(directories: Sequence[Path], placed: Collection[TopicPartition],
     for directory in unknown:
         what = f"{directory} is empty, and the cluster places {missing} replicas on it; is its disk mounted?"
         if required:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG, f"{what} To begin with an empty one, set log.dirs.require.known=false"
-            )
+            raise ErrorCode.INVALID_CONFIG.error(f"{what} To begin with an empty one, set log.dirs.require.known=false")
         log.warning("log directory is new", directory=str(directory), reason=what)

@@ -66,7 +66,7 @@ class ReplicaMoves:
         async with self._turn:
             current, change = self._logs.get(tp), LogChange()
             if current is not None and tp not in self._manager.hosted:
-                raise ReplogError(ErrorCode.REPLICA_NOT_AVAILABLE, f"the cluster does not place {tp} on this broker")
+                raise ErrorCode.REPLICA_NOT_AVAILABLE.error(f"the cluster does not place {tp} on this broker")
             self._logs.plan_move(tp, directory, change)
             if not change:
                 return

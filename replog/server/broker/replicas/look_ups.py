@@ -8,7 +8,7 @@ times as long. Each request has `LOOK_UP_S` for all of its batches.
 import asyncio
 from functools import partial
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.files.cold import NOTHING, ColdRead, WaitingFor
 from replog.log.files.opening import bring
 from replog.log.log import Log
@@ -40,10 +40,9 @@ class LookUps:
                         return first
                     start_offset = batch.header.next_offset
         except TimeoutError:
-            raise ReplogError(
-                ErrorCode.REQUEST_TIMED_OUT,
+            raise ErrorCode.REQUEST_TIMED_OUT.error(
                 f"looking for time {timestamp} in {log.directory.name}: {LOOK_UP_S:g} s were not enough for this "
-                "request; name fewer partitions in one",
+                "request; name fewer partitions in one"
             ) from None
         return None
 

@@ -155,10 +155,9 @@ class ReplicaManager:
         """
         if session.is_bounded:
             if self._consumed >= MAX_CONSUMED:
-                raise ReplogError(
-                    ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                raise ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
                     f"broker {self.config.node_id} serves consumers of {MAX_CONSUMED} partitions together, no more; "
-                    "close some, or try again",
+                    "close some, or try again"
                 )
             self._consumed += 1
         self._sessions.setdefault(tp, {})[session] = None

@@ -137,8 +137,8 @@ class ReplicaFetcher:
 
     def _ask(self, stream: Stream, now_ms: int) -> None:
         if self.session.outstanding and now_ms - self._last_sent_ms > self._timeout_ms:
-            raise ReplogError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{self._channel.address} did not answer within {self._timeout_ms} ms"
+            raise ErrorCode.REQUEST_TIMED_OUT.error(
+                f"{self._channel.address} did not answer within {self._timeout_ms} ms"
             )
         request = self.session.next_request(now_ms)
         if request is not None:

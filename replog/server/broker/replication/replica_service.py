@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 import structlog
 
 from leader.follower_session import FollowerSession
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
@@ -63,15 +63,13 @@ class ReplicaStream:
 
 def _session_request(request: pb.ReplicaFetchRequest, now_ms: int) -> SessionRequest:
     if request.broker_epoch < 1:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
-            f"broker {request.replica_id} fetches with broker epoch {request.broker_epoch}; register to have one",
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"broker {request.replica_id} fetches with broker epoch {request.broker_epoch}; register to have one"
         )
     if len(request.partitions) > MAX_PARTITIONS_OF_BROKERS:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
+        raise ErrorCode.INVALID_REQUEST.error(
             f"broker {request.replica_id} names {len(request.partitions)} partitions in one fetch; at most "
-            f"{MAX_PARTITIONS_OF_BROKERS}, and others in the next",
+            f"{MAX_PARTITIONS_OF_BROKERS}, and others in the next"
         )
     return SessionRequest(
         replica_id=request.replica_id,
@@ -92,10 +90,9 @@ def _common_wait_ms(max_wait_ms: int, now_ms: int) -> int:
 def _fetch_partition(named: pb.ReplicaFetchPartition) -> FetchPartition:
     fetch_offset, max_bytes, unflushed = named.fetch_offset, named.partition_max_bytes, named.unflushed
     if max_bytes < 0 or not 0 <= unflushed <= fetch_offset:
-        raise ReplogError(
-            ErrorCode.INVALID_REQUEST,
+        raise ErrorCode.INVALID_REQUEST.error(
             f"{named.topic}-{named.partition}: fetch offset {fetch_offset}, {unflushed} before it not flushed, "
-            f"{max_bytes} bytes; none may be negative, nor more unflushed than there are",
+            f"{max_bytes} bytes; none may be negative, nor more unflushed than there are"
         )
     epoch, last_epoch = named.current_leader_epoch, named.last_fetched_epoch
     return FetchPartition(

@@ -26,11 +26,10 @@ def transport_to_etcd(config: ControllerConfig) -> Transport:
         return transport_named(config.rpc_transport, Tls(TlsFiles(keystore, truststore)))
     for endpoint in config.metadata_etcd_endpoints.split(","):
         if not is_loopback(parse_address(endpoint)[0]) and not config.allow_plaintext:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG,
+            raise ErrorCode.INVALID_CONFIG.error(
                 f"metadata.etcd.endpoints={endpoint}: all who reach it may change the metadata; set "
                 "metadata.etcd.ssl.truststore.location and …keystore.location (docs/controllers.md), or "
-                "allow.plaintext=true if the network keeps others out",
+                "allow.plaintext=true if the network keeps others out"
             )
     return transport_named(config.rpc_transport)
 
@@ -66,11 +65,11 @@ class EtcdClient:
                     await stream.send(request)
                     answer = await stream.receive(ATTEMPT_S)
             except TimeoutError:
-                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{channel.address} did not answer in time") from None
+                raise ErrorCode.REQUEST_TIMED_OUT.error(f"{channel.address} did not answer in time") from None
             finally:
                 stream.cancel()
             if answer is None:
-                raise ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{channel.address} ended the stream")
+                raise ErrorCode.NETWORK_EXCEPTION.error(f"{channel.address} ended the stream")
             return answer
 
         return await self._in_turn(call)

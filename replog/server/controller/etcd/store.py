@@ -164,9 +164,7 @@ class EtcdStore:
         if stored is None:
             raise self._error("is being made by somebody else just now; look who, then try again")
         if chunk is None or (stored.value, chunk.value) != (head.SerializeToString(), first):
-            raise ReplogError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"there is a metadata store already: {self._keys.prefix} in etcd"
-            )
+            raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"there is a metadata store already: {self._keys.prefix} in etcd")
 
     async def commit(
         self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
@@ -280,9 +278,7 @@ class EtcdStore:
 
     def _error(self, what: str) -> ReplogError:
         where = ",".join(self._etcd.endpoints)
-        return ReplogError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"metadata store {self._keys.prefix} in etcd at {where} {what}"
-        )
+        return ErrorCode.KAFKA_STORAGE_ERROR.error(f"metadata store {self._keys.prefix} in etcd at {where} {what}")
 
 
 def _history_id(records: Iterable[pb.MetadataRecord]) -> bytes:
