@@ -3,6 +3,8 @@
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SUFFIXES:
+# Where this is set, each of the thousand processes of a test run would compile replog for itself.
+unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 PYTHON := $(BIN)/python
