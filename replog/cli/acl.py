@@ -14,7 +14,7 @@ from replog.command.app import App
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode
 
-app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Say who may do what: add, list and remove ACLs.")
+app = App(help="Say who may do what: add, list and remove ACLs.")
 
 
 class PatternTypeName(StrEnum):
@@ -107,7 +107,7 @@ def list_(
     listed = ask(bootstrap, asked)
     words = ((part if isinstance(part, str) else part.name for part in acl) for acl in sorted(listed))
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in words]
-    print_rows(rows, dict(zip(COLUMNS, COLUMNS, strict=True)), output)
+    print_rows(rows, COLUMNS, output)
 
 
 @app.command()

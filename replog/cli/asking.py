@@ -1,11 +1,12 @@
 """Questions to a cluster; the client is loaded only when one is asked."""
 
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Any, TypeVar
 
 from replog.cli.options import bootstrap_server
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
+from replog.topic import TopicPartition
 
 ADMIN_TIMEOUT_MS = 10_000
 DESCRIBE_TIMEOUT_S = 10.0  # of one broker: thousands of replicas may take seconds
@@ -70,20 +71,32 @@ async def _replicas(admin: Any, topic: str, brokers: set[int]) -> Set[tuple[int,
     return (await asyncio.to_thread(replica_offsets, topic, asked, lambda _: None)).keys()
 
 
-async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[int]:
+async def topics_named(admin: Any, topic: str | None) -> Sequence[Any]:
+    """The description of the topic, or of all."""
+    return await admin.describe_topics() if topic is None else [await admin.describe_topic(topic)]
+
+
+async def named_partitions(admin: Any, topic: str | None, numbers: Sequence[int] | None) -> list[TopicPartition]:
+    """Of the topic, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST."""
+    if topic is None and numbers:
+        raise ErrorCode.INVALID_REQUEST.error("--partition needs --topic")
+    there = [TopicPartition(t.topic, p.partition) for t in await topics_named(admin, topic) for p in t.partitions]
+    if not numbers:
+        return there
+    wanted = [TopicPartition(str(topic), number) for number in dict.fromkeys(numbers)]
+    if unknown := [tp for tp in wanted if tp not in there]:
+        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
+            f"topic {topic!r} has partitions 0 to {len(there) - 1}, not {unknown[0].partition}"
+        )
+    return wanted
+
+
+async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[TopicPartition]:
     """The topic's partitions, or the one wanted. Raises UNKNOWN_TOPIC_OR_PARTITION before anything is read or sent."""
     from replog.client import Admin
 
     async with Admin(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS) as admin:
-        description = await admin.describe_topic(topic)
-    numbers = [partition.partition for partition in description.partitions]
-    if wanted is None:
-        return numbers
-    if wanted not in numbers:
-        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
-            f"topic {topic!r} has partitions 0 to {len(numbers) - 1}, not {wanted}"
-        )
-    return [wanted]
+        return await named_partitions(admin, topic, None if wanted is None else [wanted])
 
 
 def replica_offsets(

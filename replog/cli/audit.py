@@ -12,11 +12,7 @@ from replog.command.app import App
 from replog.command.packages import SPARK, require
 from replog.errors import ReplogError
 
-app = App(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Prove that replicas agree, or name the first offset where they do not and why.",
-)
+app = App(help="Prove that replicas agree, or name the first offset where they do not and why.")
 ITS_OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 

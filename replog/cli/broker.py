@@ -14,6 +14,7 @@ from replog.cli.options import (
     Overrides,
     forget_locally,
     name_values,
+    number,
     settings,
     settings_line,
 )
@@ -22,7 +23,8 @@ from replog.command.output import note
 from replog.errors import ErrorCode
 from replog.properties import MAX_INT, MAX_LONG
 
-app = App(rich_markup_mode="markdown")
+app = App(no_args_is_help=False)
+BrokerId = Annotated[int, typer.Argument(metavar="ID", min=0, max=MAX_INT, help="The broker's id.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -53,7 +55,7 @@ def broker(context: typer.Context, config: ConfigFile = None, override: Override
 
 @app.command()
 def forget(
-    broker: Annotated[int, typer.Argument(metavar="ID", min=0, max=MAX_INT, help="The broker's id.")],
+    broker: BrokerId,
     bootstrap: BootstrapServer = None,
 ) -> None:
     """Have the cluster forget a broker that will not come back: one that is stopped and has no replicas.
@@ -69,7 +71,7 @@ def forget(
 
 @app.command()
 def decommission(
-    broker: Annotated[int, typer.Argument(metavar="ID", min=0, max=MAX_INT, help="The broker's id.")],
+    broker: BrokerId,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait for the next step, such as a partition.")
     ] = 600.0,
@@ -107,7 +109,7 @@ def decommission(
 
 
 def broker_config(
-    broker: Annotated[int, typer.Option(metavar="ID", min=0, max=MAX_INT, help="The broker's id.")],
+    broker: Annotated[int, number(metavar="ID", help="The broker's id.")],
     bootstrap: BootstrapServer = None,
     controller: BootstrapController = None,
     config: Configs = None,
@@ -121,7 +123,6 @@ def broker_config(
 
     Example: `replog broker-config --broker 2 --config follower.replication.throttled.rate=1000000`
     """
-
     configs = name_values(config or [], "--config")
 
     async def alter(admin: Any) -> dict[str, str]:

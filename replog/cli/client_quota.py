@@ -49,4 +49,4 @@ def client_quota(
     rows = [
         {"user": name, "quota": settings_line(quota)} for name, quota in ask(bootstrap, described, controller).items()
     ]
-    print_rows([row for row in rows if not user or row["user"] == user], {"user": "user", "quota": "quota"}, output)
+    print_rows([row for row in rows if not user or row["user"] == user], ("user", "quota"), output)

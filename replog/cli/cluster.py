@@ -16,11 +16,7 @@ from replog.properties import MAX_INT
 if TYPE_CHECKING:
     from replog.local_cluster.local_cluster import LocalCluster
 
-app = App(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Describe any cluster; run a local one of real processes, with faults. Start with `replog cluster up`.",
-)
+app = App(help="Describe any cluster; run a local one of real processes, with faults. Start with `replog cluster up`.")
 app.command()(describe)
 
 Process = Annotated[
@@ -127,15 +123,8 @@ def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> 
 
     cluster = _cluster(directory)
     members = cluster.status()
-    columns = {
-        "name": "process",
-        "pid": "pid",
-        "address": "address",
-        "state": "state",
-        "leaders": "leads",
-        "replicas": "replicas",
-        "out_of_sync": "out of sync",
-    }
+    columns = {"name": "process", "pid": "pid", "address": "address", "state": "state", "leaders": "leads"}
+    columns |= {"replicas": "replicas", "out_of_sync": "out of sync"}
     print_rows([asdict(member) for member in members], columns, output)
     for member in cluster.state.members:
         if member.state is ProcessState.STOPPED and (why := last_words(cluster.log_file(member))):

@@ -58,7 +58,7 @@ def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TA
             (LOG_DIRS, described.log_dirs),
         ):
             print()
-            print_rows(rows, {name: name.replace("_", " ") for name in columns}, output)
+            print_rows(rows, columns, output)
     if not described.sound:
         raise typer.Exit(PROBLEM_FOUND)
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from replog.cli.asking import partitions_of
-from replog.cli.options import BootstrapServer, bootstrap_server
+from replog.cli.options import BootstrapServer, bootstrap_server, number
 from replog.cli.record_lines import parse_printed, printed, to_json
 from replog.command.output import note
 from replog.properties import MAX_INT, MAX_LONG
-from replog.topic import TopicPartition, validate_topic_name
+from replog.topic import validate_topic_name
 
 if TYPE_CHECKING:
     from replog.client import Consumer, Record
@@ -23,7 +23,7 @@ RecordFormat = Literal["lines", "key:value", "json"]
 def consume(
     topic: Annotated[str, typer.Option(help="What to read.")],
     bootstrap: BootstrapServer = None,
-    partition: Annotated[int | None, typer.Option(min=0, max=MAX_INT, help="Read only this partition.")] = None,
+    partition: Annotated[int | None, number(help="Read only this partition.")] = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Start at the first record there is.")] = (
         False
     ),
@@ -84,7 +84,7 @@ def consume(
     brokers = bootstrap_server(bootstrap)
 
     async def run() -> None:
-        partitions = [TopicPartition(topic, number) for number in await partitions_of(brokers, topic, partition)]
+        partitions = await partitions_of(brokers, topic, partition)
         async with Consumer(
             brokers,
             isolation_level=isolation_level,

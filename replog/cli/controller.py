@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from replog.config import ControllerConfig
     from replog.rpc.v1.metadata_pb2 import MetadataRecord
 
-app = App(rich_markup_mode="markdown")
+app = App(no_args_is_help=False)
 
 
 def _parsed(config: ConfigFile, override: Overrides) -> "ControllerConfig":

@@ -10,11 +10,7 @@ from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format
 
-app = App(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Show, check and repair the files of a replica, replog's or Apache Kafka's, without a broker.",
-)
+app = App(help="Show, check and repair the files of a replica, replog's or Apache Kafka's, without a broker.")
 
 Deep = Annotated[bool, typer.Option("--deep", help="Decode the records of each batch too.")]
 

@@ -40,24 +40,18 @@ def _dump(path: Path, deep: bool, as_json: bool) -> bool:
     rows = dump_file(path, records=deep)
     if not as_json:
         print(harmless(f"Dumping {path}"))
-        return _print_tables(rows) if sys.stdout.isatty() else _print_lines(rows)
+        if sys.stdout.isatty():
+            return _print_tables(rows)
     damaged = False
     for row in rows:
         damaged |= _is_damage(row)
-        print(json.dumps({"file": str(path), **_fields(row)}, ensure_ascii=False))
+        fields = _fields(row)
+        print(json.dumps({"file": str(path), **fields}, ensure_ascii=False) if as_json else harmless(_line(fields)))
     return damaged
 
 
 def _is_damage(row: DumpedRow) -> bool:
     return isinstance(row, Unreadable) or (isinstance(row, BatchRow) and not row.crc_valid)
-
-
-def _print_lines(rows: Iterator[DumpedRow]) -> bool:
-    damaged = False
-    for row in rows:
-        damaged |= _is_damage(row)
-        print(harmless(_line(_fields(row))))
-    return damaged
 
 
 def _print_tables(rows: Iterator[DumpedRow]) -> bool:

@@ -52,14 +52,7 @@ def _fields(finding: Finding) -> dict[str, str | int | None]:
 
 def _print_table(findings: Sequence[Finding]) -> None:
     """The meaning of each kind is printed once, below the table."""
-    columns = {
-        "severity": "",
-        "kind": "KIND",
-        "file": "FILE",
-        "position": "POSITION",
-        "offset": "OFFSET",
-        "found": "FOUND",
-    }
+    columns = {"severity": ""} | {name: name.upper() for name in ("kind", "file", "position", "offset", "found")}
     print_rows([_fields(finding) for finding in _folded(findings)], columns, Format.TABLE, _line)
     for kind in dict.fromkeys(finding.kind for finding in findings):
         print(f"{kind.name}: {kind.meaning}")

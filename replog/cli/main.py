@@ -31,8 +31,6 @@ from replog.release import VERSION
 
 app = App(
     name="replog",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="""A Kafka-faithful replicated log: brokers, clients, offline tools and audits.

@@ -1,33 +1,27 @@
 """`replog offsets get` and `replog records delete`: where partitions begin and end, and moving their beginning."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from replog.cli.asking import ask
-from replog.cli.options import BootstrapServer, OutputFormat
+from replog.cli.asking import ask, named_partitions
+from replog.cli.options import BootstrapServer, OutputFormat, number
 from replog.cli.reassignment_plan import is_number
 from replog.command.app import App
 from replog.command.output import Format, print_rows
 from replog.errors import ErrorCode
-from replog.properties import MAX_INT, MAX_LONG
+from replog.properties import MAX_LONG
 from replog.topic import TopicPartition
 
-if TYPE_CHECKING:
-    from replog.client import Admin
-
-offsets_app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Look up offsets.")
-records_app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Delete the oldest records.")
+offsets_app = App(help="Look up offsets.")
+records_app = App(help="Delete the oldest records.")
 TIMES = {"latest": -1, "earliest": -2, "-1": -1, "-2": -2}
 END = -1
 
-Partitions = Annotated[
-    list[int] | None,
-    typer.Option("--partition", metavar="N", min=0, max=MAX_INT, help="Only this one; may be repeated."),
-]
+Partitions = Annotated[list[int] | None, number("--partition", metavar="N", help="Only this one; may be repeated.")]
 
 
 @offsets_app.command()
@@ -59,7 +53,7 @@ def get(
 
     offsets = ask(bootstrap, looked_up)
     rows = [{**tp._asdict(), "offset": each.offset if each else None} for tp, each in sorted(offsets.items())]
-    print_rows(rows, {name: name for name in ("topic", "partition", "offset")}, output)
+    print_rows(rows, ("topic", "partition", "offset"), output)
 
 
 @records_app.command()
@@ -102,28 +96,12 @@ def delete(
         return await admin.delete_records(wanted)  # type: ignore[no-any-return]
 
     rows = [{**tp._asdict(), "log_start": start} for tp, start in sorted(ask(bootstrap, deleted).items())]
-    print_rows(rows, {"topic": "topic", "partition": "partition", "log_start": "log start"}, output)
+    print_rows(rows, ("topic", "partition", "log_start"), output)
 
 
 def _is_offset(text: str) -> bool:
     """A number that is computed wrongly, such as -1, deletes nothing."""
     return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MAX_LONG
-
-
-async def named_partitions(admin: "Admin", topic: str | None, numbers: Sequence[int] | None) -> list[TopicPartition]:
-    """Of the topic, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST."""
-    if topic is None and numbers:
-        raise ErrorCode.INVALID_REQUEST.error("--partition needs --topic")
-    topics = await admin.describe_topics() if topic is None else [await admin.describe_topic(topic)]
-    there = [TopicPartition(each.topic, p.partition) for each in topics for p in each.partitions]
-    if not numbers:
-        return there
-    wanted = [TopicPartition(str(topic), number) for number in dict.fromkeys(numbers)]
-    if unknown := [tp for tp in wanted if tp not in there]:
-        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
-            f"topic {topic!r} has partitions 0 to {len(there) - 1}, not {unknown[0].partition}"
-        )
-    return wanted
 
 
 def offsets_of(text: str, source: str) -> dict[TopicPartition, int]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from replog.command.home import user_directory
 from replog.command.output import Format, note
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import load_properties
+from replog.properties import MAX_INT, load_properties
 
 
 def default_directory() -> Path:
@@ -108,6 +109,8 @@ def settings_line(configs: Mapping[str, str]) -> str:
     """Settings as they are given, by name."""
     return " ".join(f"{name}={value}" for name, value in sorted(configs.items())) or "no settings of its own"
 
+
+number = partial(typer.Option, min=0, max=MAX_INT)  # of an option that takes an id, a partition or a count
 
 BootstrapServer = Annotated[
     str | None,

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from replog.cli.asking import ask
+from replog.cli.asking import ask, topics_named
 from replog.cli.cluster_description import LOG_DIRS, log_dir_row
-from replog.cli.options import BootstrapServer, OutputFormat
+from replog.cli.options import BootstrapServer, OutputFormat, number
 from replog.cli.reassign import reassign
 from replog.cli.throttles import by_hand
 from replog.cli.vacancies import at_stake, log_ends_of
@@ -17,12 +17,9 @@ from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
 from replog.errors import ErrorCode
-from replog.properties import MAX_INT
 from replog.topic import TopicPartition
 
-app = App(
-    no_args_is_help=True, rich_markup_mode="markdown", help="Elect leaders, and move partitions to other brokers."
-)
+app = App(help="Elect leaders, and move partitions to other brokers.")
 
 TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="The partition's topic.")]
 SomeTopic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Only partitions of this topic.")]
@@ -36,8 +33,7 @@ def elect(
     ],
     topic: SomeTopic = None,
     partition: Annotated[
-        list[int] | None,
-        typer.Option(metavar="N", min=0, max=MAX_INT, help="One partition of it; may be repeated. Default: all."),
+        list[int] | None, number(metavar="N", help="One partition of it; may be repeated. Default: all.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all-topic-partitions", help="All partitions of all topics.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before an unclean election.")] = False,
@@ -72,14 +68,10 @@ def elect(
             chosen = _confirmed(bootstrap, described, chosen, yes)
     results = ask(bootstrap, lambda admin: admin.elect_leaders(ElectionType(kind), chosen))
     rows = [
-        {
-            **tp._asdict(),
-            "leader": result.leader,
-            "result": result.error.code.name if result.error else "elected",
-        }
+        {**tp._asdict(), "leader": result.leader, "result": result.error.code.name if result.error else "elected"}
         for tp, result in results.items()
     ]
-    print_rows(rows, {name: name for name in ("topic", "partition", "leader", "result")}, output)
+    print_rows(rows, ("topic", "partition", "leader", "result"), output)
     refused = [r.error for r in results.values() if r.error and r.error.code is not ErrorCode.ELECTION_NOT_NEEDED]
     for error in refused:
         note(f"error: {error}")
@@ -91,9 +83,8 @@ def _described(bootstrap: str | None, topic: str | None) -> dict[Any, Any]:
     """Every partition of `topic`, or of all topics, with its description."""
 
     async def described(admin: Any) -> dict[Any, Any]:
-        topics = [topic] if topic is not None else await admin.list_topics()
-        descriptions = [await admin.describe_topic(name) for name in topics]
-        return {TopicPartition(d.topic, p.partition): p for d in descriptions for p in d.partitions}
+        topics = await topics_named(admin, topic)
+        return {TopicPartition(t.topic, p.partition): p for t in topics for p in t.partitions}
 
     return ask(bootstrap, described)
 
@@ -134,7 +125,7 @@ def list_reassignments(
     throttle, in bytes a second."""
 
     async def under_way(admin: Any) -> dict[Any, Any]:
-        topics = [await admin.describe_topic(topic)] if topic is not None else await admin.describe_topics()
+        topics = await topics_named(admin, topic)
         if throttled := by_hand(topics, (await admin.describe_cluster()).brokers):
             note(throttled)
         return await admin.list_partition_reassignments()  # type: ignore[no-any-return]
@@ -150,15 +141,14 @@ def list_reassignments(
         for tp, moving in ask(bootstrap, under_way).items()
         if topic is None or tp.topic == topic
     ]
-    columns = "topic", "partition", "replicas", "adding", "removing", "throttle"
-    print_rows(rows, {name: name for name in columns}, output)
+    print_rows(rows, ("topic", "partition", "replicas", "adding", "removing", "throttle"), output)
 
 
 @app.command()
 def move(
     topic: TopicName,
-    partition: Annotated[int, typer.Option(metavar="N", min=0, max=MAX_INT, help="Which of its partitions.")],
-    broker: Annotated[int, typer.Option(metavar="ID", min=0, max=MAX_INT, help="The broker whose replica moves.")],
+    partition: Annotated[int, number(metavar="N", help="Which of its partitions.")],
+    broker: Annotated[int, number(metavar="ID", help="The broker whose replica moves.")],
     log_dir: Annotated[str, typer.Option(metavar="PATH", help="The target: one of that broker's log.dirs.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is there.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait.")] = 600.0,
@@ -173,7 +163,6 @@ def move(
 
     Example: `replog partition move --topic flights --partition 0 --broker 1 --log-dir /disk2/replog --wait`
     """
-
     if not os.path.isabs(log_dir):
         raise ErrorCode.INVALID_REQUEST.error(
             f"--log-dir {log_dir!r} is relative; give the path as `partition log-dirs` shows it"
@@ -199,9 +188,7 @@ def move(
 
 @app.command()
 def log_dirs(
-    broker: Annotated[
-        list[int] | None, typer.Option(metavar="ID", min=0, max=MAX_INT, help="Only this broker; may be repeated.")
-    ] = None,
+    broker: Annotated[list[int] | None, number(metavar="ID", help="Only this broker; may be repeated.")] = None,
     topic: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Show each replica of this topic; may be repeated."),
@@ -233,4 +220,4 @@ def log_dirs(
         columns: tuple[str, ...] = ("broker", "log_dir", "topic", "partition", "size", "offset_lag", "is_future")
     else:
         rows, columns = [log_dir_row(*each) for each in directories], LOG_DIRS
-    print_rows(rows, {name: name.replace("_", " ") for name in columns}, output)
+    print_rows(rows, columns, output)

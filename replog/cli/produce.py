@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from replog.cli.asking import partitions_of
-from replog.cli.options import BootstrapServer, bootstrap_server
+from replog.cli.options import BootstrapServer, bootstrap_server, number
 from replog.cli.record_lines import Fields, from_json
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_BATCH_BYTES, MAX_INT
+from replog.properties import MAX_BATCH_BYTES
 from replog.topic import validate_topic_name
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ def produce(
         str | None,
         typer.Option(metavar="TEXT", help="A value TEXT means no value: it deletes its key when compacted."),
     ] = None,
-    partition: Annotated[
-        int | None, typer.Option(min=0, max=MAX_INT, help="Send everything to this partition.")
-    ] = None,
+    partition: Annotated[int | None, number(help="Send everything to this partition.")] = None,
     acks: Annotated[
         Literal["all", "1", "0"],
         typer.Option(help="Which replicas must have a record: all in sync, the leader, or none."),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from replog.cli.asking import ask
-from replog.cli.options import BootstrapServer
+from replog.cli.options import BootstrapServer, number
 from replog.cli.reassignment_plan import Assignment, Planner, assignment_of, from_json, to_json
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
@@ -20,16 +20,12 @@ if TYPE_CHECKING:
 
 def reassign(
     topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="One partition: its topic.")] = None,
-    partition: Annotated[
-        int | None, typer.Option(metavar="N", min=0, max=MAX_INT, help="Which of its partitions.")
-    ] = None,
+    partition: Annotated[int | None, number(metavar="N", help="Which of its partitions.")] = None,
     replicas: Annotated[
         str | None,
         typer.Option(metavar="ID,ID,…", help="The brokers it moves to; the first one is preferred leader."),
     ] = None,
-    from_broker: Annotated[
-        int | None, typer.Option(metavar="ID", min=0, max=MAX_INT, help="Move every replica away from this broker.")
-    ] = None,
+    from_broker: Annotated[int | None, number(metavar="ID", help="Move every replica away from this broker.")] = None,
     plan: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Move what the plan names: JSON, as Kafka's tools write it.")
     ] = None,
@@ -140,7 +136,7 @@ def _move(wanted: Assignment, wait: bool, timeout: float, throttle: int | None, 
 
 def _verify(wanted: Assignment, bootstrap: str | None) -> None:
     rows = ask(bootstrap, lambda admin: progress_of(admin, wanted))
-    print_rows(rows, {name: name for name in ("topic", "partition", "wanted", "replicas", "progress")}, Format.TABLE)
+    print_rows(rows, ("topic", "partition", "wanted", "replicas", "progress"), Format.TABLE)
     if any(row["progress"] != "done" for row in rows):
         raise typer.Exit(PROBLEM_FOUND)
 
@@ -187,7 +183,6 @@ def _reassign_one(
 
 def _brokers(text: str) -> list[int]:
     """`2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
-
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not (part.isascii() and part.isdigit() and len(part) <= len(str(MAX_INT)) and int(part) <= MAX_INT):

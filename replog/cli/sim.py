@@ -29,9 +29,7 @@ VACUOUS = 3  # exit status
 LINE_EVERY_S = 30.0
 
 app = App(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Run clusters of the shipped broker, controller and clients under virtual time, with faults from a seed.",
+    help="Run clusters of the shipped broker, controller and clients under virtual time, with faults from a seed."
 )
 
 ProfileName = StrEnum("ProfileName", {name: name for name in PROFILES})  # type: ignore[misc]

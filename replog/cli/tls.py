@@ -8,11 +8,7 @@ import typer
 from replog.command.app import App
 from replog.command.output import note
 
-app = App(
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    help="Certificates of a cluster. Start with `replog tls init DIR`; docs/security.md has the whole way.",
-)
+app = App(help="Certificates of a cluster. Start with `replog tls init DIR`; docs/security.md has the whole way.")
 
 Authority = Annotated[
     Path, typer.Option("--authority", "-a", metavar="DIR", help="Where `replog tls init` made the authority.")

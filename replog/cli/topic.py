@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replica_offsets
+from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replica_offsets, topics_named
 from replog.cli.options import (
     BootstrapController,
     BootstrapServer,
@@ -15,6 +15,7 @@ from replog.cli.options import (
     DeleteConfigs,
     OutputFormat,
     name_values,
+    number,
     settings_line,
 )
 from replog.cli.throttles import by_hand, throttles
@@ -28,7 +29,7 @@ from replog.topic import TopicPartition
 if TYPE_CHECKING:
     from replog.client import PartitionDescription, TopicDescription
 
-app = App(no_args_is_help=True, rich_markup_mode="markdown", help="Create, list, describe, alter and delete topics.")
+app = App(help="Create, list, describe, alter and delete topics.")
 
 MAX_WAITING_SHOWN = 20  # partitions that wait to hear how far replicas go
 PASSING = ("adding", "removing", "throttle")  # columns that are shown while they say something
@@ -40,8 +41,8 @@ TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters
 def create(
     topic: TopicName,
     bootstrap: BootstrapServer = None,
-    partitions: Annotated[int, typer.Option(min=0, max=MAX_INT, help="0: the controller's default.")] = 0,
-    replication_factor: Annotated[int, typer.Option(min=0, max=MAX_INT, help="0: the controller's default.")] = 0,
+    partitions: Annotated[int, number(help="0: the controller's default.")] = 0,
+    replication_factor: Annotated[int, number(help="0: the controller's default.")] = 0,
     config: Configs = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Leave a topic of this name as it is, and exit with 0.")
@@ -129,7 +130,7 @@ def describe(
     conditions = [condition for condition, is_chosen in zip(CONDITIONS, chosen, strict=True) if is_chosen]
 
     async def described(admin: Any) -> tuple[Any, Any, Any]:
-        topics = [await admin.describe_topic(topic)] if topic is not None else await admin.describe_topics()
+        topics = await topics_named(admin, topic)
         waiting = [TopicPartition(t.topic, p.partition) for t in topics for p in t.partitions if p.is_uncertain]
         log_ends = await log_ends_of(admin, waiting)
         return topics, (await admin.describe_cluster()).brokers, log_ends
@@ -144,7 +145,7 @@ def describe(
         rows = [row | offsets.get((row["partition"], row["leader"]), UNKNOWN_OFFSETS) for row in rows]
     if rows or output is Format.JSON:
         usual = [name for name in rows[0] if name not in PASSING or any(row[name] for row in rows)] if rows else []
-        print_rows(rows, {name: name.replace("_", " ") for name in usual}, output)
+        print_rows(rows, usual, output)
     for tp, known in islice(log_ends.items(), MAX_WAITING_SHOWN):
         note(f"{tp} waits until it is known how far its replicas go (unclean.recovery.strategy={known.strategy}):")
         note("\n".join(map(how_far, known.replicas)))
@@ -169,12 +170,8 @@ def partition_rows(topics: Iterable["TopicDescription"], conditions: Sequence[Co
     return [
         {
             "topic": topic.topic,
-            "partition": partition.partition,
-            "leader": partition.leader,
-            "leader_epoch": partition.leader_epoch,
-            "replicas": list(partition.replicas),
-            "isr": list(partition.isr),
-            "elr": list(partition.elr),
+            **{name: getattr(partition, name) for name in ("partition", "leader", "leader_epoch")},
+            **{name: list(getattr(partition, name)) for name in ("replicas", "isr", "elr")},
             "adding": list(partition.adding_replicas),
             "removing": list(partition.removing_replicas),
             "throttle": partition.throttle or None,

@@ -3,7 +3,7 @@
 import base64
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -29,11 +29,12 @@ def harmless(text: str) -> str:
 
 def print_rows(
     rows: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, str],
+    columns: Mapping[str, str] | Iterable[str],
     output: Format,
     line: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:
-    """`rows` as a table of `columns` (key to heading), a table for each thousand, or as one JSON array of whole rows.
+    """`rows` as a table of `columns`, keys to headings, or keys that are headings as well; a table for each thousand;
+    or as one JSON array of whole rows.
 
     A pipe has no edge to wrap at. On a terminal that is too narrow for the table each row is one `line`, if that is
     given; else cells are folded.
@@ -41,6 +42,8 @@ def print_rows(
     if output is Format.JSON:
         print(json.dumps(list(rows), indent=2))
         return
+    if not isinstance(columns, Mapping):
+        columns = {name: name.replace("_", " ") for name in columns}
     for first in range(0, len(rows) or 1, PAGE):
         _print_table(rows[first : first + PAGE], columns, line)
 
@@ -52,7 +55,7 @@ def _print_table(
 
     from replog.command.terminal import TerminalWriter, table_of
 
-    numbers = [heading for key, heading in columns.items() if any(_is_number(row[key]) for row in rows)]
+    numbers = [heading for key, heading in columns.items() if any(type(row[key]) is int for row in rows)]
     table = table_of(*columns.values(), right=numbers)
     for row in rows:
         table.add_row(*(Text(_text(key, row[key]), style=_style(key, row[key])) for key in columns))
@@ -77,10 +80,6 @@ def _style(key: str, value: Any) -> str:
         return _STATES.get(value, "bold red")
     right = {"leader": value != -1, "out_of_sync": value in (0, -1), "error": value == "NONE"}
     return "" if right.get(key, True) else "bold red"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _text(key: str, value: Any) -> str:
