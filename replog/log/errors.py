@@ -27,70 +27,53 @@ OF_THE_DISK = frozenset(getattr(errno, name) for name in (_OF_THE_DISK + "ESHUTD
 class _LogError(ReplogError):
     """A `ReplogError` whose class fixes the code."""
 
-    error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+    _code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def __init_subclass__(cls, code: ErrorCode | None = None) -> None:
+        cls._code = code or cls._code
 
     def __init__(self, message: str) -> None:
-        super().__init__(self.error_code, message)
+        super().__init__(self._code, message)
 
 
-class OffsetOutOfRange(_LogError):
+class OffsetOutOfRange(_LogError, code=ErrorCode.OFFSET_OUT_OF_RANGE):
     """The offset lies outside of what this log can answer for (LG-7, LG-16)."""
 
-    error_code = ErrorCode.OFFSET_OUT_OF_RANGE
 
-
-class CorruptRecord(_LogError):
+class CorruptRecord(_LogError, code=ErrorCode.CORRUPT_MESSAGE):
     """Bytes that are no batch, or whose CRC is wrong (RB-1)."""
 
-    error_code = ErrorCode.CORRUPT_MESSAGE
 
-
-class InvalidRecord(_LogError):
+class InvalidRecord(_LogError, code=ErrorCode.INVALID_RECORD):
     """A sound batch that may not be appended here (2.7), or records that do not decode (RB-3)."""
 
-    error_code = ErrorCode.INVALID_RECORD
 
-
-class InvalidTimestamp(_LogError):
+class InvalidTimestamp(_LogError, code=ErrorCode.INVALID_TIMESTAMP):
     """A batch of the wrong timestamp type, or dated too far from now (2.7)."""
 
-    error_code = ErrorCode.INVALID_TIMESTAMP
 
-
-class InvalidTxnState(_LogError):
+class InvalidTxnState(_LogError, code=ErrorCode.INVALID_TXN_STATE):
     """A transactional batch where none may be, or another one where only such may be (PS-2)."""
 
-    error_code = ErrorCode.INVALID_TXN_STATE
 
-
-class OutOfOrderSequence(_LogError):
+class OutOfOrderSequence(_LogError, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
     """A batch that does not continue its producer's sequence (PS-2)."""
 
-    error_code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
-
-class InvalidProducerEpoch(_LogError):
+class InvalidProducerEpoch(_LogError, code=ErrorCode.INVALID_PRODUCER_EPOCH):
     """A batch of a producer that a later incarnation has replaced (PS-2, PS-4)."""
 
-    error_code = ErrorCode.INVALID_PRODUCER_EPOCH
 
-
-class TransactionCoordinatorFenced(_LogError):
+class TransactionCoordinatorFenced(_LogError, code=ErrorCode.TRANSACTION_COORDINATOR_FENCED):
     """A marker of a transaction coordinator that another one has replaced (PS-4)."""
 
-    error_code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
-
-class RecordTooLarge(_LogError):
+class RecordTooLarge(_LogError, code=ErrorCode.MESSAGE_TOO_LARGE):
     """A batch larger than `max.message.bytes` (2.6)."""
 
-    error_code = ErrorCode.MESSAGE_TOO_LARGE
 
-
-class RecordBatchTooLarge(_LogError):
+class RecordBatchTooLarge(_LogError, code=ErrorCode.RECORD_LIST_TOO_LARGE):
     """An append larger than `segment.bytes` (2.6)."""
-
-    error_code = ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 class OffsetsOutOfOrder(_LogError):
@@ -126,10 +109,8 @@ class LogUncleanable(_LogError):
     """A log that cannot be compacted within the cleaner's limits (CL-3); it stays as it is."""
 
 
-class LogStorageError(_LogError):
+class LogStorageError(_LogError, code=ErrorCode.KAFKA_STORAGE_ERROR):
     """A log's files failed: it takes nothing more until it is opened again. `path` is one of them, if it is known."""
-
-    error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
     def __init__(self, message: str, path: Path | None = None, *, of_the_disk: bool = False) -> None:
         super().__init__(message)
@@ -147,16 +128,12 @@ class Passing(_LogError):
     """Nothing was done, and a later try may succeed: the disk is sound."""
 
 
-class TooManyOpenFiles(Passing):
+class TooManyOpenFiles(Passing, code=ErrorCode.THROTTLING_QUOTA_EXCEEDED):
     """No descriptor is left, although files of logs were closed for it (`open_files`)."""
 
-    error_code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
-
-class NoRoom(Passing):
+class NoRoom(Passing, code=ErrorCode.KAFKA_STORAGE_ERROR):
     """The disk is full, or this user's part of it (LG-19)."""
-
-    error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @contextmanager

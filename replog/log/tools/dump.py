@@ -5,9 +5,10 @@ the size of a file and whatever it says of itself.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
@@ -23,14 +24,7 @@ from replog.log.files.names import (
     base_offset_of,
 )
 from replog.log.formats.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
-from replog.log.formats.checkpoint import (
-    CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    LEADER_EPOCH_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    OffsetCheckpoint,
-)
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, OFFSET_CHECKPOINTS, OffsetCheckpoint
 from replog.log.formats.compression import CODEC_NAMES
 from replog.log.formats.records import LogRecord, iterate_records
 from replog.log.formats.segment_file import open_file
@@ -43,10 +37,8 @@ from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.producers.snapshot import ProducerSnapshotEntry, read_snapshot
 from replog.topic import TopicPartition
 
-_Row = TypeVar("_Row")
-
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
-CONTROL_TYPES = (
+CONTROL_TYPES = [
     "ABORT",
     "COMMIT",
     "LEADER_CHANGE",
@@ -54,7 +46,7 @@ CONTROL_TYPES = (
     "SNAPSHOT_FOOTER",
     "KRAFT_VERSION",
     "KRAFT_VOTERS",
-)
+]
 
 
 class BatchRow(NamedTuple):
@@ -198,9 +190,7 @@ def dump_log(path: Path, *, records: bool = False) -> Iterator[BatchRow | LogRec
                 return
             position, header = step
             data = log.read(position, header.size) if header.size <= MAX_BATCH_IN_MEMORY else None
-            control = None
-            if header.attributes & CONTROL:
-                control = _control_type(header, data)
+            control = _control_type(header, data) if header.attributes & CONTROL else None
             yield BatchRow(position, header, log.crc(position, header) == header.crc, control)
             if records and data is None:
                 yield Unreadable(position, header.size, "the batch is too large for its records to be shown")
@@ -245,49 +235,36 @@ def dump_entries(path: Path) -> Iterator[IndexRow | Unused | Unreadable]:
         yield Unreadable(file.size - index.surplus, index.surplus, "part of an entry")
 
 
-def dump_snapshot(path: Path) -> Iterator[ProducerSnapshotEntry | Unreadable]:
-    """What was known of each producer (7.5)."""
-    yield from _readable(path, lambda: iter(read_snapshot(path)))
-
-
-def dump_epochs(path: Path) -> Iterator[EpochRow | Unreadable]:
-    """Leader epochs and their start offsets."""
-    yield from _readable(path, lambda: (EpochRow(*entry) for entry in LeaderEpochCache.load(path).entries))
-
-
-def dump_checkpoint(path: Path) -> Iterator[CheckpointRow | Unreadable]:
-    """An offset of every partition."""
-    yield from _readable(path, lambda: (CheckpointRow(*entry) for entry in OffsetCheckpoint(path).read().items()))
-
-
-def dump_topic_id(path: Path) -> Iterator[TopicIdRow | Unreadable]:
-    """The id of the topic (1.4)."""
-    yield from _readable(path, lambda: iter([TopicIdRow(format_topic_id(read_topic_id(path.parent) or b""))]))
-
-
-def _readable(path: Path, read: Callable[[], Iterator[_Row]]) -> Iterator[_Row | Unreadable]:
+def _whole(read: Callable[[Path], Iterable[StateRow]], path: Path) -> Iterator[StateRow | Unreadable]:
     """The rows of a file that is read as a whole, or why it does not read."""
     with storage_errors(path):
         size = path.stat().st_size
         try:
-            yield from read()
+            yield from read(path)
         except (LogStorageError, CorruptSnapshot) as damage:
             yield Unreadable(0, size, damage.message)
 
 
+def _epochs(path: Path) -> Iterator[EpochRow]:
+    return (EpochRow(*entry) for entry in LeaderEpochCache.load(path).entries)
+
+
+def _checkpoint(path: Path) -> Iterator[CheckpointRow]:
+    return (CheckpointRow(*entry) for entry in OffsetCheckpoint(path).read().items())
+
+
+def _topic_id(path: Path) -> list[TopicIdRow]:
+    return [TopicIdRow(format_topic_id(read_topic_id(path.parent) or b""))]
+
+
+_INDEXES = INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, DIGEST_SUFFIX
 _SEGMENT_FILES: dict[str, Callable[[Path], Iterator[DumpedRow]]] = {
     LOG_SUFFIX: dump_log,
-    INDEX_SUFFIX: dump_entries,
-    TIME_INDEX_SUFFIX: dump_entries,
-    TRANSACTION_INDEX_SUFFIX: dump_entries,
-    DIGEST_SUFFIX: dump_entries,
-    SNAPSHOT_SUFFIX: dump_snapshot,
+    **dict.fromkeys(_INDEXES, dump_entries),
+    SNAPSHOT_SUFFIX: partial(_whole, read_snapshot),
 }
 _NAMED_FILES: dict[str, Callable[[Path], Iterator[DumpedRow]]] = {
-    LEADER_EPOCH_CHECKPOINT: dump_epochs,
-    PARTITION_METADATA: dump_topic_id,
-    RECOVERY_POINT_CHECKPOINT: dump_checkpoint,
-    LOG_START_CHECKPOINT: dump_checkpoint,
-    HIGH_WATERMARK_CHECKPOINT: dump_checkpoint,
-    CLEANER_CHECKPOINT: dump_checkpoint,
+    LEADER_EPOCH_CHECKPOINT: partial(_whole, _epochs),
+    PARTITION_METADATA: partial(_whole, _topic_id),
+    **dict.fromkeys(OFFSET_CHECKPOINTS, partial(_whole, _checkpoint)),
 }

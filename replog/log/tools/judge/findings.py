@@ -14,6 +14,9 @@ class Severity(StrEnum):
     NOTE = "note"  # something to know
 
 
+FAULT, NOTE = Severity.FAULT, Severity.NOTE
+
+
 _RECOVER = "an unclean stop leaves this; the broker cuts it off when it starts"
 _REBUILD = "wrong lookups; run `replog log rebuild-index` on a stopped broker's files, the log itself is not concerned"
 _REPLACE = "if other replicas are in sync, stop the broker and move the directory away: it copies the partition again"
@@ -28,87 +31,63 @@ _AT_START = "the broker removes it, or puts it in its place, when it starts"
 class Kind(Enum):
     """What can be found: how grave it is, and what it means and what to do."""
 
-    UNREADABLE = Severity.FAULT, "the file cannot be read: check its permissions and the disk"
-    STRAY = Severity.NOTE, "not a file of a log; brokers ignore it"
-    STRAY_DIRECTORY = (
-        Severity.NOTE,
-        "Kafka's broker does not start with it (FN-1), replog's ignores it; move it away",
-    )
-    VANISHED = Severity.NOTE, "it was deleted or replaced while this ran"
-    LEFTOVER = Severity.NOTE, f"left by a deletion, a compaction or a replacement under way; {_AT_START}"
-    SET_ASIDE = Severity.NOTE, "a replica on its way out or in (FN-1); its files are not verified"
-    ORPHAN = Severity.NOTE, "its `.log` is not there; the broker removes it when it starts (LD-3)"
-    MISSING_INDEX = Severity.NOTE, "lookups are slower until a broker, or `replog log rebuild-index`, recreates it"
-    IN_USE = (
-        Severity.NOTE,
-        "a running broker uses this directory: its newest files change while they are verified",
-    )
-    NO_TOPIC_ID = (
-        Severity.NOTE,
-        "written by Kafka before 2.8, or its creation was interrupted; replog's broker needs it",
-    )
-    MALFORMED = Severity.FAULT, f"a broker does not start with it, or ignores it; restore it, or {_REPLACE}"
+    UNREADABLE = FAULT, "the file cannot be read: check its permissions and the disk"
+    STRAY = NOTE, "not a file of a log; brokers ignore it"
+    STRAY_DIRECTORY = NOTE, "Kafka's broker does not start with it (FN-1), replog's ignores it; move it away"
+    VANISHED = NOTE, "it was deleted or replaced while this ran"
+    LEFTOVER = NOTE, f"left by a deletion, a compaction or a replacement under way; {_AT_START}"
+    SET_ASIDE = NOTE, "a replica on its way out or in (FN-1); its files are not verified"
+    ORPHAN = NOTE, "its `.log` is not there; the broker removes it when it starts (LD-3)"
+    MISSING_INDEX = NOTE, "lookups are slower until a broker, or `replog log rebuild-index`, recreates it"
+    IN_USE = NOTE, "a running broker uses this directory: its newest files change while they are verified"
+    NO_TOPIC_ID = NOTE, "written by Kafka before 2.8, or its creation was interrupted; replog's broker needs it"
+    MALFORMED = FAULT, f"a broker does not start with it, or ignores it; restore it, or {_REPLACE}"
 
-    BATCH_HEADER = Severity.FAULT, f"no batch can be here (2.1): the bytes were damaged; {_REPLACE}"
-    BATCH_CRC = Severity.FAULT, f"the bytes have changed since they were written (RB-1); {_REPLACE}"
-    BASE_OFFSET = Severity.FAULT, f"no CRC covers the base offset (RB-2), and its neighbours say another; {_REPLACE}"
-    BATCH_COUNT = Severity.FAULT, f"records are missing from the batch; {_CLEANED}"
-    UNKNOWN_ATTRIBUTES = Severity.NOTE, "unknown attribute bits: a later version wrote the batch"
-    HOLE = Severity.FAULT, f"offsets are missing; {_CLEANED}; else {_LOST}"
-    OFFSET_BACK = Severity.FAULT, f"offsets go back or repeat; {_REPLACE}"
-    OUTSIDE_SEGMENT = Severity.FAULT, f"the batch belongs to another segment; {_REPLACE}"
-    EPOCH_BACK = Severity.FAULT, f"leader epochs never go back in a log; {_REPLACE}"
-    RECORDS = (
-        Severity.FAULT,
-        "the CRC is right, but the records are not (RB-3): a producer or a broker wrote them so",
-    )
-    TIMESTAMPS = (
-        Severity.FAULT,
-        "time lookups and retention use the batch's timestamp (RB-4), which does not match its records",
-    )
-    CONTROL = Severity.FAULT, "not a valid control record (2.3): transactions cannot be followed through it"
-    NOT_DECODED = Severity.NOTE, "too large to be decoded; its CRC was checked"
-    TORN_TAIL = Severity.FAULT, f"the end of the log is torn although the last stop was clean; {_REPLACE}"
-    UNCLEAN_TAIL = Severity.NOTE, _RECOVER
-    TORN_SEGMENT = Severity.FAULT, f"only the newest segment may end in a torn batch; {_LOST}"
+    BATCH_HEADER = FAULT, f"no batch can be here (2.1): the bytes were damaged; {_REPLACE}"
+    BATCH_CRC = FAULT, f"the bytes have changed since they were written (RB-1); {_REPLACE}"
+    BASE_OFFSET = FAULT, f"no CRC covers the base offset (RB-2), and its neighbours say another; {_REPLACE}"
+    BATCH_COUNT = FAULT, f"records are missing from the batch; {_CLEANED}"
+    UNKNOWN_ATTRIBUTES = NOTE, "unknown attribute bits: a later version wrote the batch"
+    HOLE = FAULT, f"offsets are missing; {_CLEANED}; else {_LOST}"
+    OFFSET_BACK = FAULT, f"offsets go back or repeat; {_REPLACE}"
+    OUTSIDE_SEGMENT = FAULT, f"the batch belongs to another segment; {_REPLACE}"
+    EPOCH_BACK = FAULT, f"leader epochs never go back in a log; {_REPLACE}"
+    RECORDS = FAULT, "the CRC is right, but the records are not (RB-3): a producer or a broker wrote them so"
+    TIMESTAMPS = FAULT, "time lookups and retention use the batch's timestamp (RB-4), which does not match its records"
+    CONTROL = FAULT, "not a valid control record (2.3): transactions cannot be followed through it"
+    NOT_DECODED = NOTE, "too large to be decoded; its CRC was checked"
+    TORN_TAIL = FAULT, f"the end of the log is torn although the last stop was clean; {_REPLACE}"
+    UNCLEAN_TAIL = NOTE, _RECOVER
+    TORN_SEGMENT = FAULT, f"only the newest segment may end in a torn batch; {_LOST}"
     SURPLUS = (
-        Severity.FAULT,
+        FAULT,
         f"no offset is missing, but who reads on behind the last batch, as a cleaner does, stops here; {_REPLACE}",
     )
 
-    INDEX_SHAPE = Severity.FAULT, f"part of an entry: the file was cut, or written by something else; {_REBUILD}"
-    INDEX_ORDER = Severity.FAULT, f"entries must rise (IX-10, IX-15); {_REBUILD}"
-    INDEX_ENTRY = Severity.FAULT, f"the entry does not match the batches; {_REBUILD}"
-    INDEX_BEYOND = Severity.FAULT, f"the entry is for an offset after the end of the log; {_REBUILD}"
-    INDEX_AHEAD = Severity.NOTE, f"the index is ahead of the log; {_RECOVER}"
-    PREALLOCATED = Severity.NOTE, "space for entries to come (IX-2); trimmed when the segment rolls or the broker stops"
-    NOT_TRIMMED = Severity.FAULT, f"only the newest segment's index may have space for more (IX-6); {_REBUILD}"
-    NO_TIME_ENTRY = Severity.FAULT, f"lookups by time go back further than they need to; {_REBUILD}"
-    DIGEST = Severity.FAULT, f"the digests do not match the batches, and audits use them; {_REBUILD}"
+    INDEX_SHAPE = FAULT, f"part of an entry: the file was cut, or written by something else; {_REBUILD}"
+    INDEX_ORDER = FAULT, f"entries must rise (IX-10, IX-15); {_REBUILD}"
+    INDEX_ENTRY = FAULT, f"the entry does not match the batches; {_REBUILD}"
+    INDEX_BEYOND = FAULT, f"the entry is for an offset after the end of the log; {_REBUILD}"
+    INDEX_AHEAD = NOTE, f"the index is ahead of the log; {_RECOVER}"
+    PREALLOCATED = NOTE, "space for entries to come (IX-2); trimmed when the segment rolls or the broker stops"
+    NOT_TRIMMED = FAULT, f"only the newest segment's index may have space for more (IX-6); {_REBUILD}"
+    NO_TIME_ENTRY = FAULT, f"lookups by time go back further than they need to; {_REBUILD}"
+    DIGEST = FAULT, f"the digests do not match the batches, and audits use them; {_REBUILD}"
 
-    TRANSACTION_INDEX = Severity.FAULT, f"READ_COMMITTED consumers would see or miss the wrong records; {_REBUILD}"
-    SNAPSHOT = Severity.FAULT, "the broker takes an older one, or reads the log; remove the file while it is stopped"
-    SNAPSHOT_AHEAD = Severity.NOTE, "of a state that the log no longer has; the broker removes it when it starts (PS-8)"
-    SNAPSHOT_STATE = (
-        Severity.FAULT,
-        "duplicates would get in or producers be refused; remove it while the broker is stopped",
-    )
-    EPOCHS = (
-        Severity.FAULT,
-        f"followers find divergence with it (EP-6); replog rebuilds it at a start, for Kafka {_REPLACE}",
-    )
+    TRANSACTION_INDEX = FAULT, f"READ_COMMITTED consumers would see or miss the wrong records; {_REBUILD}"
+    SNAPSHOT = FAULT, "the broker takes an older one, or reads the log; remove the file while it is stopped"
+    SNAPSHOT_AHEAD = NOTE, "of a state that the log no longer has; the broker removes it when it starts (PS-8)"
+    SNAPSHOT_STATE = FAULT, "duplicates would get in or producers be refused; remove it while the broker is stopped"
+    EPOCHS = FAULT, f"followers find divergence with it (EP-6); replog rebuilds it at a start, for Kafka {_REPLACE}"
     EPOCHS_BEHIND = (
-        Severity.NOTE,
+        NOTE,
         "the file is a moment behind the log (divergence 31); a broker that starts corrects it (LD-10)",
     )
-    EPOCHS_AHEAD = Severity.NOTE, "epochs beyond the log's end; a broker that starts cuts them (LD-10)"
+    EPOCHS_AHEAD = NOTE, "epochs beyond the log's end; a broker that starts cuts them (LD-10)"
 
-    CHECKPOINT = Severity.FAULT, f"the checkpoint is ahead of the log; {_LOST}"
-    CHECKPOINT_AHEAD = (
-        Severity.NOTE,
-        "the log lost its unflushed end in an unclean stop; a broker that starts corrects it",
-    )
-    MISSING_PARTITION = Severity.NOTE, "the checkpoint names it, but its directory is missing: deleted, or lost"
+    CHECKPOINT = FAULT, f"the checkpoint is ahead of the log; {_LOST}"
+    CHECKPOINT_AHEAD = NOTE, "the log lost its unflushed end in an unclean stop; a broker that starts corrects it"
+    MISSING_PARTITION = NOTE, "the checkpoint names it, but its directory is missing: deleted, or lost"
 
     severity: Severity
     meaning: str

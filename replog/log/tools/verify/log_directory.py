@@ -13,12 +13,13 @@ from replog.log.formats.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
+    OFFSET_CHECKPOINTS,
     RECOVERY_POINT_CHECKPOINT,
     DamagedCheckpoint,
     OffsetCheckpoint,
 )
 from replog.log.tools.judge.findings import Finding, Kind
-from replog.log.tools.verify.names import CHECKPOINTS, check_log_directory_names, is_partition_name, replica_name
+from replog.log.tools.verify.names import check_log_directory_names, is_partition_name, replica_name
 from replog.log.tools.verify.partition import Options, Surroundings, verify_partition
 from replog.log.tools.verify.segment import VerifiedTotals
 from replog.topic import TopicPartition, parse_directory_name
@@ -47,7 +48,7 @@ def read_checkpoints(directory: Path) -> tuple[Checkpoints, list[Finding]]:
     """The checkpoints, and what is wrong with them. Raises OSError, LogStorageError."""
     offsets: dict[str, dict[TopicPartition, int]] = {}
     findings: list[Finding] = []
-    for name in CHECKPOINTS:
+    for name in OFFSET_CHECKPOINTS:
         offsets[name] = {}
         try:
             offsets[name] = OffsetCheckpoint(directory / name).read()

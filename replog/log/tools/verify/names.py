@@ -10,19 +10,12 @@ from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.log.directories.metadata_position import METADATA_POSITION
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
-from replog.log.formats.checkpoint import (
-    CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    LEADER_EPOCH_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-)
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, OFFSET_CHECKPOINTS
 from replog.log.tools.judge.findings import Finding, Kind
 from replog.topic import FUTURE_SUFFIX, SET_ASIDE, parse_directory_name
 
-CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, CLEANER_CHECKPOINT)
 LOG_DIRECTORY_FILES = frozenset(
-    {*CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, METADATA_POSITION, LOCK, "bootstrap.checkpoint"}
+    {*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN, META_PROPERTIES, METADATA_POSITION, LOCK, "bootstrap.checkpoint"}
 )
 REMOTE_INDEX_CACHE = "remote-log-index-cache"  # a directory of Kafka's tiered storage
 PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state"})

@@ -7,7 +7,7 @@ from replog.errors import ErrorCode
 from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
-from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, OFFSET_CHECKPOINTS
 from replog.log.tools.judge.findings import Finding, Kind, capped
 from replog.log.tools.verify.epochs import read_epochs
 from replog.log.tools.verify.log_directory import (
@@ -17,7 +17,6 @@ from replog.log.tools.verify.log_directory import (
     verify_log_directory,
 )
 from replog.log.tools.verify.names import (
-    CHECKPOINTS,
     LOG_DIRECTORY_FILES,
     PARTITION_FILES,
     SEGMENT_FILE,
@@ -79,7 +78,7 @@ def is_log_directory(path: Path) -> bool:
 
 def path_kind(path: Path) -> str:
     """`log directory`, `partition` or `file`. Raises INVALID_REQUEST for a path that is none of them."""
-    known = {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, META_PROPERTIES, *CHECKPOINTS}
+    known = {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, META_PROPERTIES, *OFFSET_CHECKPOINTS}
     try:
         if path.is_dir():
             if is_partition_directory(path):
