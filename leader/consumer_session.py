@@ -67,7 +67,7 @@ class ConsumerSession(FetchSession[ConsumerReader]):
             self.isolation, self._rack = terms
             of_leaders = self._rack is None
             self.reader = self._permitted(self._host.leader_for_fetch if of_leaders else self._host.reader_for_fetch)
-            for tp in self._named:
+            for tp in self.named:
                 self.mark(tp)
         self._change(request)
 

@@ -12,7 +12,7 @@ was looked at: an answer without records says that nothing is there.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
@@ -96,27 +96,15 @@ class FetchSession(ABC, Generic[R]):
         self._max_bytes = max_bytes
         self._max_wait_ms = max_wait_ms
         self._cold_wait_ms = cold_wait_ms
-        self._named: dict[TopicPartition, Named] = {}
-        self._due: dict[TopicPartition, None] = {}
+        self.named: dict[TopicPartition, Named] = {}
+        self.due: dict[TopicPartition, None] = {}
         self._first: dict[TopicPartition, None] = {}  # of these, the ones that are read first
         self._unseen: dict[TopicPartition, bool] = {}  # of these, the ones to look at for the request, and `counts`
-        self._parked: Parked | None = None
+        self.parked: Parked | None = None
         self._disk_until_ms = 0  # so long the request waits for what has to be brought
         self._limit = 0  # bytes of an answer, except that a first batch comes whole
 
     # What it knows
-
-    @property
-    def named(self) -> Mapping[TopicPartition, Named]:
-        return self._named
-
-    @property
-    def due(self) -> Collection[TopicPartition]:
-        return self._due
-
-    @property
-    def parked(self) -> Parked | None:
-        return self._parked
 
     # Who reads
 
@@ -164,7 +152,7 @@ class FetchSession(ABC, Generic[R]):
         None: the request waits, and `_ready` is called as soon as there is enough to answer.
         """
         self._limit = min(request.max_bytes, self._max_bytes)
-        self._unseen = dict.fromkeys(self._due, True)
+        self._unseen = dict.fromkeys(self.due, True)
         rows = self._read(now_ms, room)
         min_bytes = max(self.least_bytes, min(request.min_bytes, self._limit))
         wait_ms = min(request.max_wait_ms, self._max_wait_ms)
@@ -176,10 +164,10 @@ class FetchSession(ABC, Generic[R]):
         looks_only = wait_ms <= 0 and self._left_out
         if looks_only:
             min_bytes, wait_ms = 1, self._max_wait_ms
-        cannot_wait = wait_ms <= 0 or not self._named or (self._due and not room)
+        cannot_wait = wait_ms <= 0 or not self.named or (self.due and not room)
         if cannot_wait or is_enough(answers, min_bytes):
             return self._response(rows, now_ms)
-        self._parked = Parked(now_ms + wait_ms, AwaitedBytes(min_bytes), looks_only)
+        self.parked = Parked(now_ms + wait_ms, AwaitedBytes(min_bytes), looks_only)
         self._park(rows, now_ms)
         return None
 
@@ -188,25 +176,25 @@ class FetchSession(ABC, Generic[R]):
 
         Raises INVALID_REQUEST if there are too many, and what `Host.watch` raises.
         """
-        known = self._named.get(tp)
+        known = self.named.get(tp)
         if known is None:
-            if len(self._named) >= MAX_SESSION_PARTITIONS:
+            if len(self.named) >= MAX_SESSION_PARTITIONS:
                 raise ErrorCode.INVALID_REQUEST.error(
                     f"a fetch session holds at most {MAX_SESSION_PARTITIONS} partitions"
                 )
             self._watching.watch(tp, self)
-            self._named[tp] = Named(fetch)
+            self.named[tp] = Named(fetch)
         else:
             if known.request.current_leader_epoch != fetch.current_leader_epoch:
                 known.told = None  # it may have dropped what was sent in another epoch
             known.request, known.place, known.fresh = fetch, None, True
-        self._due[tp] = self._first[tp] = None
+        self.due[tp] = self._first[tp] = None
 
     def forget(self, tp: TopicPartition) -> Named | None:
         """As `name`; what was known of it."""
-        named = self._named.pop(tp, None)
+        named = self.named.pop(tp, None)
         if named is not None:
-            self._due.pop(tp, None)
+            self.due.pop(tp, None)
             self._first.pop(tp, None)
             self._unseen.pop(tp, None)
             self._watching.unwatch(tp, self)
@@ -214,11 +202,11 @@ class FetchSession(ABC, Generic[R]):
 
     def close(self) -> None:
         """The stream is over. What is known of the reader's offsets stays valid."""
-        for tp in self._named:
+        for tp in self.named:
             self._watching.unwatch(tp, self)
-        self._named.clear()
-        self._due.clear()
-        self._parked = None
+        self.named.clear()
+        self.due.clear()
+        self.parked = None
 
     # Reading
 
@@ -229,13 +217,13 @@ class FetchSession(ABC, Generic[R]):
         """
         left = limit = min(self._limit, room)
         rows: list[SessionRow] = []
-        for tp in tuple(self._due) if len(self._due) <= self.most_looks else self._turn():
-            named = self._named[tp]
+        for tp in tuple(self.due) if len(self.due) <= self.most_looks else self._turn():
+            named = self.named[tp]
             if not named.fresh and (left <= 0 < limit or (not brings and named.place is None)):
                 continue
             answer = self._look(tp, named, max(0, left), now_ms, min_one=room > 0 and left == limit, brings=brings)
-            if left == limit and tp in self._due and (answer is None or not answer.records):
-                self._due[tp] = self._due.pop(tp)  # it had all the room, and gave nothing
+            if left == limit and tp in self.due and (answer is None or not answer.records):
+                self.due[tp] = self.due.pop(tp)  # it had all the room, and gave nothing
             if answer is not None:
                 left -= len(answer.records)
                 if answer.cold is not None and brings:
@@ -247,9 +235,9 @@ class FetchSession(ABC, Generic[R]):
         """The partitions that one pass looks at, of too many: first those that were named, then the others as they
         queue."""
         chosen = set(islice(self._first, self.most_looks))
-        others = (tp for tp in self._due if tp not in self._first)
+        others = (tp for tp in self.due if tp not in self._first)
         chosen.update(islice(others, self.most_looks - len(chosen)))
-        return [tp for tp in self._due if tp in chosen]
+        return [tp for tp in self.due if tp in chosen]
 
     def _look(
         self, tp: TopicPartition, named: Named, max_bytes: int, now_ms: int, *, min_one: bool, brings: bool = True
@@ -264,7 +252,7 @@ class FetchSession(ABC, Generic[R]):
             log, named.has_all = reader.log, True
             if named.told != (log.high_watermark, log.log_start_offset):
                 return answer_of(log)
-            del self._due[tp]
+            del self.due[tp]
             return None
         throttled = self._is_throttled(tp, reader, now_ms)
         if not fresh and (throttled or named.lacks is not None):
@@ -281,8 +269,8 @@ class FetchSession(ABC, Generic[R]):
 
     def _bring(self, tp: TopicPartition, named: Named, cold: ColdRead) -> None:
         named.lacks = cold
-        if self._parked is not None and self._cold_wait_ms:
-            self._parked.deadline_ms, self._parked.looks_only = self._disk_until_ms, False
+        if self.parked is not None and self._cold_wait_ms:
+            self.parked.deadline_ms, self.parked.looks_only = self._disk_until_ms, False
         self._watching.bring(tp, self, cold)
 
     # Answers
@@ -293,7 +281,7 @@ class FetchSession(ABC, Generic[R]):
         None: it lacks more from the disk than was brought, an index first and then records, and nothing else is there:
         it goes on waiting.
         """
-        parked, rows = self._parked, self._read(now_ms, room)
+        parked, rows = self.parked, self._read(now_ms, room)
         may_wait = parked is not None and not parked.looks_only and now_ms < parked.deadline_ms
         if may_wait and not is_enough((row.answer for row in rows), 1) and self._lacks_any():
             rows = self._read(now_ms, room, brings=False)  # what is brought had taken the room of the others
@@ -302,15 +290,15 @@ class FetchSession(ABC, Generic[R]):
         return self._response(rows, now_ms)
 
     def _lacks_any(self) -> bool:
-        return any(self._named[tp].lacks is not None for tp in self._due)
+        return any(self.named[tp].lacks is not None for tp in self.due)
 
     def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
         """Answer with what is new (FE-17). Partitions that give data go to the end of the queue (FE-10)."""
-        self._parked = None
+        self.parked = None
         news: list[SessionRow] = []
         for row in rows:
             tp, _, answer = row
-            named = self._named[tp]
+            named = self.named[tp]
             if answer.is_refusal or answer.preferred_read_replica is not None:
                 named.told = None  # the reader takes no high watermark from such an answer (FT-9)
                 news.append(row)
@@ -320,7 +308,7 @@ class FetchSession(ABC, Generic[R]):
                 named.told = bounds
                 news.append(row)
             if answer.records:
-                self._due[tp] = self._due.pop(tp, None)
+                self.due[tp] = self.due.pop(tp, None)
                 self._sent(tp, len(answer.records), now_ms)
             self._drop_if_done(row)
         return SessionResponse(news)
@@ -328,17 +316,17 @@ class FetchSession(ABC, Generic[R]):
     def _drop_if_done(self, row: SessionRow) -> None:
         """Not due any more: the reader has all, knows the bounds, and nothing has happened since."""
         tp, _, answer = row
-        named = self._named[tp]
+        named = self.named[tp]
         knows_bounds = named.told == (answer.high_watermark, answer.log_start_offset)
         if named.has_all and knows_bounds and tp not in self._unseen:
-            self._due.pop(tp, None)
+            self.due.pop(tp, None)
 
     # Waiting
 
     def _park(self, rows: Collection[SessionRow], now_ms: int) -> None:
         for row in rows:
             self._drop_if_done(row)
-        if self._is_complete((row.topic_partition for row in rows if row.topic_partition in self._due), now_ms):
+        if self._is_complete((row.topic_partition for row in rows if row.topic_partition in self.due), now_ms):
             self._ready(now_ms)
 
     def _is_complete(self, partitions: Iterable[TopicPartition], now_ms: int) -> bool:
@@ -356,8 +344,8 @@ class FetchSession(ABC, Generic[R]):
 
     def _completes(self, tp: TopicPartition, now_ms: int) -> bool:
         """Look at this partition again. True: the parked request is to be answered (FE-12)."""
-        assert self._parked is not None
-        named = self._named[tp]
+        assert self.parked is not None
+        named = self.named[tp]
         if named.brought is not NOTHING:
             return True
         if self._unseen.get(tp):  # a pass did not get there
@@ -375,28 +363,28 @@ class FetchSession(ABC, Generic[R]):
         except ColdRead as cold:
             self._bring(tp, named, cold)
             return False
-        return self._parked.awaited.note(tp, available)
+        return self.parked.awaited.note(tp, available)
 
     def mark(self, tp: TopicPartition) -> None:
         """Something happened to `tp`: records, a high watermark, a log start, another role, a setting."""
-        self._due[tp] = None
+        self.due[tp] = None
         self._unseen.setdefault(tp, False)
-        named = self._named[tp]
+        named = self.named[tp]
         named.fresh, named.has_all = True, False
 
     def on_brought(self, tp: TopicPartition, cold: ColdRead) -> None:
         """The bytes that a read of `tp` lacked are in memory. It is read again, even if the log has changed."""
-        named = self._named.get(tp)
+        named = self.named.get(tp)
         if named is not None and named.lacks is cold:
             named.lacks, named.brought = None, cold.stretch
             self.mark(tp)
 
     def on_moved(self, now_ms: int) -> None:
         """Look at the marked partitions: the parked request may be answered now."""
-        if self._parked is None:
+        if self.parked is None:
             return  # the next request looks at all due partitions
         is_complete = self._is_complete(tuple(islice(self._unseen, self.most_looks)), now_ms)
-        if is_complete or (self._parked.looks_only and not self._left_out):
+        if is_complete or (self.parked.looks_only and not self._left_out):
             self._ready(now_ms)
 
     @property
@@ -407,4 +395,4 @@ class FetchSession(ABC, Generic[R]):
     @property
     def deadline_ms(self) -> int | None:
         """When the parked request is answered at the latest."""
-        return self._parked.deadline_ms if self._parked is not None else None
+        return self.parked.deadline_ms if self.parked is not None else None

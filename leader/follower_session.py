@@ -78,7 +78,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
                 f"a fetch session of broker {asker.replica_id} in epoch {asker.broker_epoch} is continued by "
                 f"{request.replica_id} in {request.broker_epoch}; open a stream of its own"
             )
-        if self._parked is not None:  # a request came before the last answer, which says all that is needed
+        if self.parked is not None:  # a request came before the last answer, which says all that is needed
             self._send(self._response([], now_ms))
         self._change(request)
         response = self.ask(request, now_ms, self._max_bytes)
@@ -139,7 +139,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         return quota is not None and quota.is_exceeded(now_ms)
 
     def _sent(self, tp: TopicPartition, size: int, now_ms: int) -> None:
-        leader = self.reader(tp, self._named[tp].request)
+        leader = self.reader(tp, self.named[tp].request)
         if not isinstance(leader, ErrorCode) and (quota := self._quota(tp, leader)) is not None:
             quota.record(size, now_ms)
 
@@ -160,9 +160,9 @@ class FollowerSession(FetchSession[PartitionLeader]):
     @property
     def next_wake_ms(self) -> int | None:
         """When `on_time` is next needed."""
-        if self._parked is None:
+        if self.parked is None:
             return None
-        deadline_ms = self._parked.deadline_ms
+        deadline_ms = self.parked.deadline_ms
         return deadline_ms if self._push_ms is None else min(self._push_ms, deadline_ms)
 
     def on_time(self, now_ms: int) -> None:
@@ -179,7 +179,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         """Send these high watermarks if it has nothing to read for a while (divergence 6). All sessions do so at common
         moments, so one timer rings for all."""
         for tp in partitions:
-            if tp in self._due:
+            if tp in self.due:
                 self._unpushed[tp] = None
         if self._unpushed and self._push_ms is None:
             self._push_ms = (now_ms // PUSH_EVERY_MS + 2) * PUSH_EVERY_MS
@@ -189,7 +189,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         rows = []
         for tp in tuple(islice(self._unpushed, self.most_looks)):
             del self._unpushed[tp]
-            named = self._named[tp]
+            named = self.named[tp]
             leader = self._host.leader_for_fetch(tp, named.request)
             if isinstance(leader, ErrorCode) or named.told is None:
                 continue

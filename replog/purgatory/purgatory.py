@@ -4,7 +4,7 @@ One purgatory per kind of operation (PG-14). Single-threaded; completing an oper
 A completed operation is removed from all of its keys and its deadline (divergence 28).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Generic
 
 from replog.purgatory.operation import DelayedOperation, K
@@ -19,7 +19,7 @@ class Purgatory(Generic[K]):
 
     def __init__(self) -> None:
         self._watchers: dict[K, dict[DelayedOperation[K], None]] = {}  # none of them empty
-        self._waiting: dict[DelayedOperation[K], Waiting[K]] = {}
+        self.waiting: dict[DelayedOperation[K], Waiting[K]] = {}
         self._timer: Timer[DelayedOperation[K]] = Timer()
 
     @property
@@ -30,11 +30,7 @@ class Purgatory(Generic[K]):
     @property
     def delayed(self) -> int:
         """Operations that still wait (PG-13)."""
-        return len(self._waiting)
-
-    @property
-    def waiting(self) -> Mapping[DelayedOperation[K], Waiting[K]]:
-        return self._waiting
+        return len(self.waiting)
 
     def complete_or_watch(self, operation: DelayedOperation[K], keys: Iterable[K], now_ms: int) -> bool:
         """Park the operation under every key until `now_ms` + its timeout, unless it completes at once (PG-5).
@@ -44,7 +40,7 @@ class Purgatory(Generic[K]):
         named = tuple(dict.fromkeys(keys))
         for key in named:
             self._watchers.setdefault(key, {})[operation] = None
-        self._waiting[operation] = named, self._timer.add(now_ms + operation.timeout_ms, operation)
+        self.waiting[operation] = named, self._timer.add(now_ms + operation.timeout_ms, operation)
         operation.leave = self._forget
         operation.try_complete(named)
         return operation.completed
@@ -61,7 +57,7 @@ class Purgatory(Generic[K]):
         count = 0
         errors: list[Exception] = []
         for operation, its_keys in moved.items():
-            if operation not in self._waiting:  # completing another one has completed it, too
+            if operation not in self.waiting:  # completing another one has completed it, too
                 continue
             try:
                 count += operation.try_complete(its_keys)
@@ -95,7 +91,7 @@ class Purgatory(Generic[K]):
 
     def _forget(self, operation: DelayedOperation[K]) -> None:
         operation.leave = None
-        keys, deadline = self._waiting.pop(operation)
+        keys, deadline = self.waiting.pop(operation)
         deadline.cancel()
         for key in keys:
             watchers = self._watchers[key]

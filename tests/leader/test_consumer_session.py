@@ -322,7 +322,7 @@ def test_what_was_cut_off_deleted_or_lost_to_another_leader_meanwhile_is_not_ser
 
 
 def refusals(host: Host) -> dict[int, ErrorCode]:
-    assert not host.watched.keys() - host.session._named.keys()
+    assert not host.watched.keys() - host.session.named.keys()
     response = host.session.answer(NOW_MS, ONE_MIB)
     assert response is not None
     rows = response.rows

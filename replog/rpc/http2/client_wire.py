@@ -45,7 +45,7 @@ class ClientWire(Wire):
         self._tls = tls
         self._host = parse_address(address)[0].strip("[]")
         self._sealed = tls is not None
-        self._why = _NO_WORD if tls is None else _NO_TLS  # until the server has spoken
+        self.why = _NO_WORD if tls is None else _NO_TLS  # until the server has spoken
         self.ready: asyncio.Future[None] = self._loop.create_future()  # once the server has spoken
         self.untouched = ErrorCode.NETWORK_EXCEPTION.error(
             f"{address} cannot be reached: it takes no more calls on this connection"
@@ -78,17 +78,12 @@ class ClientWire(Wire):
             self.refuse_connection(str(error), shield.close())
 
     def on_unsafe(self, error: ssl.SSLError) -> None:
-        self._why = explained(error, self._host)
+        self.why = explained(error, self._host)
 
     @property
     def usable(self) -> bool:
         """Whether new calls may go here, now or when others have ended."""
         return not self.lost and self.connection.usable
-
-    @property
-    def why(self) -> str:
-        """It takes no more calls."""
-        return self._why
 
     async def place(self) -> bool:
         """Wait while the server has as many calls as it allows. False if this connection takes no more."""
@@ -137,7 +132,7 @@ class ClientWire(Wire):
 
     def on_opened(self, event: events.Opened) -> None:
         if not self.ready.done():
-            self._why = CLOSED
+            self.why = CLOSED
             self.ready.set_result(None)
         self._next_may_open()
 
@@ -170,7 +165,7 @@ class ClientWire(Wire):
         raise AssertionError("servers end by trailers")
 
     def on_go_away(self, event: events.GoAway) -> None:
-        self._why = f"the server is going away: {event.text or 'it stops'}"
+        self.why = f"the server is going away: {event.text or 'it stops'}"
         self._next_may_open()
 
     def on_drained(self, event: events.Drained) -> None:

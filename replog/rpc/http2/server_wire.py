@@ -191,7 +191,7 @@ class ServerWire(Wire):
         if not self.lost:
             self.connection.go_away(text=why or "", at_once=True)
             self._write()
-            self.refuse_connection(why or self._why, b"" if self._shield is None else self._shield.close())
+            self.refuse_connection(why or self.why, b"" if self._shield is None else self._shield.close())
 
     # -- TLS
 
@@ -237,13 +237,13 @@ class ServerWire(Wire):
 
     def on_unsafe(self, error: ssl.SSLError) -> None:
         self._handshake_is_over()
-        self._why = explained(error, None)
-        self._log_refusal(self._why)
+        self.why = explained(error, None)
+        self._log_refusal(self.why)
 
     def give_up_handshake(self, why: str) -> None:
         self._handshake_is_over()
         self._log_refusal(why)
-        self._why = why
+        self.why = why
         self.abort()
 
     def _handshake_is_over(self) -> None:

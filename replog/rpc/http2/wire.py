@@ -71,7 +71,7 @@ class Wire(asyncio.BufferedProtocol):
         self._full = False  # the socket takes no more
         self._wrote = -1  # after so many reads
         self._will_write = False  # at the end of this turn
-        self._why = CLOSED
+        self.why = CLOSED
         self._heard = self._look_due = self._loop.time()
         self._read_s = 0.0
         self._closed = asyncio.Event()
@@ -157,7 +157,7 @@ class Wire(asyncio.BufferedProtocol):
         self.write()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(str(exc) if exc is not None else self._why)
+        self._end(str(exc) if exc is not None else self.why)
         if self._look is not None:
             self._look.cancel()
         self._closed.set()
@@ -184,7 +184,7 @@ class Wire(asyncio.BufferedProtocol):
                 self._take_plain(shield, now_ms)
         except ssl.SSLError as error:
             self.on_unsafe(error)
-            self.refuse_connection(self._why, shield.outgoing())
+            self.refuse_connection(self.why, shield.outgoing())
             return
         self._say(shield.outgoing())
         if shield.ended:
@@ -222,7 +222,7 @@ class Wire(asyncio.BufferedProtocol):
 
     def refuse_connection(self, why: str, last_words: bytes) -> None:
         """The peer gets a second to read them: a socket that is closed with something unread loses what it sent."""
-        self._why = why
+        self.why = why
         self._say(last_words)
         self._end(why)
         with contextlib.suppress(OSError):  # the peer is gone
@@ -249,7 +249,7 @@ class Wire(asyncio.BufferedProtocol):
             exchange.on_writable()
 
     def _on_failed(self, event: events.Failed) -> None:
-        self._why = event.text
+        self.why = event.text
         self.close()
 
     # -- what leaves
@@ -285,7 +285,7 @@ class Wire(asyncio.BufferedProtocol):
             except (BlockingIOError, InterruptedError):
                 sent = 0
             except OSError as error:
-                self._why = str(error)
+                self.why = str(error)
                 self.abort()
                 break
             if sent < size:
@@ -300,12 +300,12 @@ class Wire(asyncio.BufferedProtocol):
     def close(self, why: str | None = None) -> None:
         """Write what can be written now, and close. The socket is aborted if the peer does not take what was sent."""
         if not self.lost:
-            self._why = why or self._why
+            self.why = why or self.why
             self._write()
             if self._shield is not None:
                 self._say(self._shield.close())
             self._transport.close()
-            self._end(self._why)
+            self._end(self.why)
             self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
 
     async def closed(self) -> None:
@@ -314,7 +314,7 @@ class Wire(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         self._transport.abort()
-        self._end(self._why)
+        self._end(self.why)
 
     def _end(self, why: str) -> None:
         if self.lost:
@@ -336,7 +336,7 @@ class Wire(asyncio.BufferedProtocol):
         if now - self._look_due > LATE_S:
             self._wait(LATE_S)
         elif self._asked is not None and now - self._asked >= ANSWER_S:
-            self._why = f"it said nothing for {now - self._heard:.0f} s and answered no ping"
+            self.why = f"it said nothing for {now - self._heard:.0f} s and answered no ping"
             self.abort()
         elif self._asked is not None:
             self._wait(self._asked + ANSWER_S - now)

@@ -33,24 +33,19 @@ class SegmentJudge:
         self._ticks = Ticks(indexes, segment)
         self._epochs = epochs
         self._crc = crc
-        self._expected = segment.base
+        self.next_offset = segment.base  # behind the batches so far
         self._before = (-1, 0)  # base offset and CRC of the last batch
         self._behind = 0  # slot of the entry of the offset index that was last found to be true
         self._rot_end = -1  # where the last batch with a wrong CRC ends, if its length is right
 
     def begin(self, slot: int, offset: int) -> None:
         """Begin at the batch of entry `slot` of the offset index, which begins with `offset`."""
-        self._expected = offset
+        self.next_offset = offset
         self._ticks.begin(slot, offset)
-
-    @property
-    def next_offset(self) -> int:
-        """Behind the batches so far."""
-        return self._expected
 
     def has_come_to(self, offset: int) -> bool:
         """Whether it expects `offset` next, whatever there was before it began, and has nothing left to say."""
-        return self._expected == offset and self._epochs.settled and self._ticks.known
+        return self.next_offset == offset and self._epochs.settled and self._ticks.known
 
     def own(self, following: list[int]) -> None:
         """What is said of entries before `following` (`Indexes.from_offset`), somebody else says."""
@@ -69,27 +64,27 @@ class SegmentJudge:
         """At the end of the segment."""
         yield from epoch_faults(self._epochs.finish())
         yield from self._ticks.finish()
-        if (gap := gap_behind(self._segment, log.size, self._expected)) is not None:
+        if (gap := gap_behind(self._segment, log.size, self.next_offset)) is not None:
             yield gap
 
     def _batch(self, log: LogFile, position: int, header: BatchHeader) -> Iterator[Batch | Fault]:
         passed = list(self._ticks.come_to(position))
         yield from passed
-        if header.base_offset != self._expected:
+        if header.base_offset != self.next_offset:
             repaired = self._misnumbered(log, position, header)
             if repaired is not None:
-                detail = f"the header says base offset {header.base_offset}, its neighbours {self._expected}"
+                detail = f"the header says base offset {header.base_offset}, its neighbours {self.next_offset}"
                 yield _rot(Kind.BASE_OFFSET, position, repaired, detail)
                 if repaired.last_offset_delta != header.last_offset_delta:
                     detail = "offsets are missing next to the batch"
                     yield Fault(Kind.HOLE, LOG_SUFFIX, position, repaired.base_offset, repaired.last_offset, -1, detail)
-                self._expected = repaired.next_offset
+                self.next_offset = repaired.next_offset
                 self._ticks.lost(repaired.last_offset, position + header.size)
                 return
             if (gap := self._gap_before(position, header)) is not None:
                 yield gap
                 self._ticks.lost(header.base_offset - 1)
-        self._expected, self._before = header.next_offset, (header.base_offset, header.crc)
+        self.next_offset, self._before = header.next_offset, (header.base_offset, header.crc)
         doubtful = self._crc or bool(passed) or not self._fits(self._following(log, position + header.size))
         rot = self._rot_at(log, position, header) if doubtful else None
         interval = self._ticks.interval
@@ -105,7 +100,7 @@ class SegmentJudge:
         yield position, header
 
     def _gap_before(self, position: int, header: BatchHeader) -> Fault | None:
-        expected, first = self._expected, header.base_offset
+        expected, first = self.next_offset, header.base_offset
         if (missing := missing_from(self._segment, expected, first)) < first:
             detail = f"the offset jumps from {expected} to {first}"
             return Fault(Kind.HOLE, LOG_SUFFIX, position, missing, first - 1, header.leader_epoch, detail)
@@ -116,7 +111,7 @@ class SegmentJudge:
 
     def _fits(self, following: int | None) -> bool:
         """Whether that may come next (`_following`)."""
-        return following is None or missing_from(self._segment, self._expected, following) == following
+        return following is None or missing_from(self._segment, self.next_offset, following) == following
 
     def _following(self, log: LogFile, end: int) -> int | None:
         """The offset behind a batch that ends at `end`: -1 if no batch can be read there, None if the log ends."""
@@ -135,7 +130,7 @@ class SegmentJudge:
         told_twice = header.records_count == header.last_offset_delta + 1 and header.next_offset < (following or 0)
         if following is not None and following > header.base_offset and not told_twice:
             header = header._replace(last_offset_delta=following - 1 - header.base_offset)
-        self._expected, self._rot_end = header.next_offset, end
+        self.next_offset, self._rot_end = header.next_offset, end
         self._ticks.lost(header.last_offset, end)
         return _wrong_crc(position, header, computed)
 
@@ -160,7 +155,7 @@ class SegmentJudge:
         """
         if (header.base_offset, header.crc) == self._before:
             return None  # it is there twice
-        first, count = self._expected, header.next_offset - header.base_offset
+        first, count = self.next_offset, header.next_offset - header.base_offset
         following = self._following(log, position + header.size)
         last = first + count - 1 if following is None else following - 1
         if following is None or not first <= following <= (self._segment.next_base or MAX_LONG):
@@ -189,7 +184,7 @@ class SegmentJudge:
     def _damaged(self, log: LogFile, damage: Break) -> Iterator[Fault]:
         yield from self._ticks.come_to(damage.position)
         rotten = damage.position == self._rot_end  # a wrong length leads into nowhere: that batch is the cause
-        first, next_offset = self._expected, self._segment.next_base
+        first, next_offset = self.next_offset, self._segment.next_base
         if damage.resume is not None:
             next_offset = log.header(damage.resume).base_offset
         else:
@@ -204,9 +199,9 @@ class SegmentJudge:
         last = first if next_offset is None else next_offset - 1
         if last >= first or not rotten:
             yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
-        self._expected = last + 1 if rotten else max(first, last + 1)  # the last offset of that batch may lie
+        self.next_offset = last + 1 if rotten else max(first, last + 1)  # the last offset of that batch may lie
         if damage.resume is not None:
-            self._ticks.lost(self._expected - 1, damage.resume)
+            self._ticks.lost(self.next_offset - 1, damage.resume)
 
 
 def _rotten(log: LogFile, batches: list[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader, int]]:

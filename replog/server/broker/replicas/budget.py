@@ -126,23 +126,19 @@ class Held:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._bytes = 0
+        self.used = 0
         self._waiting: dict[Callable[[], None], None] = {}
 
     @property
-    def used(self) -> int:
-        return self._bytes
-
-    @property
     def has_room(self) -> bool:
-        return self._bytes < self.capacity
+        return self.used < self.capacity
 
     def when_room(self, go_on: Callable[[], None]) -> None:
         """Call `go_on` once there is room: at the latest when the held bytes have timed out."""
         self._waiting[go_on] = None
 
     def add(self, size: int) -> None:
-        self._bytes += size
+        self.used += size
         if self._waiting and self.has_room:
             waiting, self._waiting = self._waiting, {}
             for go_on in waiting:

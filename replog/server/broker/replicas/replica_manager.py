@@ -7,7 +7,7 @@ in the middle of another event (ST-5).
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -81,7 +81,7 @@ class ReplicaManager:
         self.on_storage_error = on_storage_error
         self._submit_proposal = submit_proposal
         self._advanced: dict[TopicPartition, None] = {}  # the HW advanced since the last drain
-        self._sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}
+        self.sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}
         self._growth: dict[TopicPartition, int] = {}  # of the in-sync sets that are proposed
         self._consumed = 0  # partitions of consumers' sessions
         self._marked: dict[FetchSession[Any], None] = {}  # these will look at their partitions
@@ -93,11 +93,6 @@ class ReplicaManager:
         self.unreachable: dict[TopicPartition, bytes] = {}  # a start could not load them; topic ids
         self.gone: set[TopicPartition] = set()  # lost, and their directories are there no more
         self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
-
-    @property
-    def sessions(self) -> Mapping[TopicPartition, Collection[FetchSession[Any]]]:
-        """The sessions that fetch each partition."""
-        return self._sessions
 
     def leader(self, tp: TopicPartition) -> PartitionLeader | ErrorCode:
         """The leader role of `tp`, or why this broker does not have it (§1.4)."""
@@ -160,15 +155,15 @@ class ReplicaManager:
                     "close some, or try again"
                 )
             self._consumed += 1
-        self._sessions.setdefault(tp, {})[session] = None
+        self.sessions.setdefault(tp, {})[session] = None
 
     def unwatch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
-        sessions = self._sessions[tp]
+        sessions = self.sessions[tp]
         del sessions[session]
         self.cold_reads.forget(tp, session)
         self._consumed -= session.is_bounded
         if not sessions:
-            del self._sessions[tp]
+            del self.sessions[tp]
 
     def bring(self, tp: TopicPartition, session: FetchSession[Any], cold: ColdRead) -> None:
         self.cold_reads.ask(tp, session, cold)
@@ -196,7 +191,7 @@ class ReplicaManager:
             self._advanced[tp] = None
             self._wake()
         self._not_level[tp] = self.stirred[tp] = None
-        for session in self._sessions.get(tp, ()):
+        for session in self.sessions.get(tp, ()):
             session.mark(tp)
             self.go_on(session)
 
@@ -327,7 +322,7 @@ class ReplicaManager:
         """The partition is gone: answer all requests that wait on it, before a new topic of that name reuses its
         offsets and epochs."""
         self._check((tp,))
-        sessions = tuple(self._sessions.get(tp, ()))
+        sessions = tuple(self.sessions.get(tp, ()))
         for session in sessions:
             session.mark(tp)
         self._tell(sessions)

@@ -346,7 +346,7 @@ async def test_a_stream_that_had_nothing_to_fetch_begins_its_session_anew(cluste
         consumer.seek(other, 0)
         assert [record.offset for record in await read(consumer, 5)] == list(range(5))
         assert list(consumer._fetcher._streams.values()) == [stream], "which was not lost"
-        assert list(cluster.brokers[1].manager._sessions) == [other]
+        assert list(cluster.brokers[1].manager.sessions) == [other]
 
 
 async def test_a_topic_that_was_asked_for_in_vain_is_read_once_it_is_there(cluster):

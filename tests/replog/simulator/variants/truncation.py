@@ -126,7 +126,7 @@ def _push_at_once(self: leader.fetch_session.FetchSession[Any], tp: TopicPartiti
     _mark(self, tp)
     if not isinstance(self, FollowerSession):
         return
-    request = self._named[tp].request
+    request = self.named[tp].request
     leader_or_error = self._host.leader_for_fetch(tp, request)
     if not isinstance(leader_or_error, ErrorCode):
         self._send(SessionResponse([SessionRow(tp, request, answer_of(leader_or_error.log))], pushed=True))
