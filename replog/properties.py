@@ -36,10 +36,15 @@ def parse_properties(path: Path, raw: bytes) -> dict[str, str]:
         stripped = line.strip()
         if not stripped or stripped[0] in "#!":
             continue
-        name, equals, value = stripped.partition("=")
-        if not equals or not name.strip():
-            raise ErrorCode.INVALID_CONFIG.error(f"{path}:{number}: {line!r} is not name=value")
-        if name.strip() in properties:
-            raise ErrorCode.INVALID_CONFIG.error(f"{path}:{number}: {name.strip()} is set twice")
-        properties[name.strip()] = value.strip()
+        put_setting(properties, line, f"{path}:{number}:")
     return properties
+
+
+def put_setting(properties: dict[str, str], text: str, place: str) -> None:
+    """`name=value`, from that place. Raises INVALID_CONFIG."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ErrorCode.INVALID_CONFIG.error(f"{place} {text!r} is not name=value")
+    if name.strip() in properties:
+        raise ErrorCode.INVALID_CONFIG.error(f"{place} {name.strip()} is set twice")
+    properties[name.strip()] = value.strip()

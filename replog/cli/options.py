@@ -12,7 +12,7 @@ import typer
 from replog.command.home import user_directory
 from replog.command.output import Format, note
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT, load_properties
+from replog.properties import MAX_INT, load_properties, put_setting
 
 
 def default_directory() -> Path:
@@ -91,12 +91,7 @@ def name_values(settings: list[str], option: str) -> dict[str, str]:
     """`NAME=VALUE` arguments as a dictionary. Raises INVALID_CONFIG."""
     parsed: dict[str, str] = {}
     for setting in settings:
-        name, equals, value = setting.partition("=")
-        if not equals or not name.strip():
-            raise ErrorCode.INVALID_CONFIG.error(f"{option} {setting!r} is not name=value")
-        if name.strip() in parsed:
-            raise ErrorCode.INVALID_CONFIG.error(f"{option} sets {name.strip()} twice")
-        parsed[name.strip()] = value.strip()
+        put_setting(parsed, setting, option)
     return parsed
 
 

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from replog.errors import ReplogError
+from replog.log.formats.varint import unsigned
 from replog.log.offsets import Buffer
 from replog.rpc.lists import OTHER_FIELDS, Lists, NamesTooMuch, read_varint
 
@@ -51,7 +52,7 @@ def pieces_of(encode: Callable[[Any], bytes], message: Any) -> Sequence[Buffer]:
 def _pieces(message: "WithRecords[Message]") -> Sequence[Buffer]:
     size = sum(map(len, message.records))
     head = message.head.SerializeToString()
-    return (head + _RECORDS_TAG + _varint(size), *message.records) if size else (head,)
+    return (head + _RECORDS_TAG + unsigned(size), *message.records) if size else (head,)
 
 
 class RecordsDecoder(Generic[M]):
@@ -141,12 +142,3 @@ class LimitedDecoder(Generic[M]):
         if len(data) > self._uncounted:
             self._lists.check(data)
         return self._message_type.FromString(data)
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)

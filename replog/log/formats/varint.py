@@ -1,4 +1,4 @@
-"""The numbers inside of records (2.2)."""
+"""Numbers of any size, seven bits a byte: those inside of records (2.2), of protobuf, and of HPACK."""
 
 from functools import lru_cache
 
@@ -6,10 +6,14 @@ from functools import lru_cache
 @lru_cache(1 << 14)  # sizes and offset deltas come again and again
 def varint(value: int) -> bytes:
     """A number of 64 bits, in zigzag."""
-    rest = (value << 1) ^ (value >> 63)
+    return unsigned((value << 1) ^ (value >> 63))
+
+
+def unsigned(value: int) -> bytes:
+    """The lowest bits first."""
     encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    encoded.append(rest)
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
     return bytes(encoded)

@@ -12,6 +12,7 @@ from hpack import HPACKError
 from hpack.huffman_table import decode_huffman
 from hpack.table import HeaderTable
 
+from replog.log.formats.varint import unsigned
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.fields import FieldList, Malformed, Wanted, check_field, check_fields
 from replog.rpc.http2.frames import (
@@ -70,13 +71,7 @@ def _number(number: int, pattern: int, mask: int) -> bytes:
     """RFC 7541 5.1."""
     if number < mask:
         return bytes((pattern | number,))
-    encoded = bytearray((pattern | mask,))
-    number -= mask
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    return bytes((pattern | mask,)) + unsigned(number - mask)
 
 
 class HeaderBlock(NamedTuple):

@@ -14,7 +14,7 @@ def test_a_setting_without_a_value_is_refused():
 
 
 def test_a_setting_that_is_set_twice_is_refused_as_in_a_file():
-    with pytest.raises(ReplogError, match="--config sets a twice"):
+    with pytest.raises(ReplogError, match="--config a is set twice"):
         name_values(["a=1", "b=1", " a =2"], "--config")
 
 
