@@ -9,6 +9,7 @@ import asyncio
 import io
 import random
 import selectors
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,7 @@ class Network:
         if b"too large" in records:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
         try:
-            info = self.log.append_as_leader(records, leader_epoch=self.epoch, now_ms=0)
+            info = self.log.append_as_leader(records, leader_epoch=self.epoch, now_ms=time.time_ns() // 1_000_000)
         except ReplogError as error:
             self.faults[error.code.name] = self.faults.get(error.code.name, 0) + 1
             return error.code, -1
@@ -161,10 +162,7 @@ class _Stream:
         self._arrives = 0.0  # when the last request does: they stay in order
         self._broken = False
 
-    async def send(self, request: WithRecords[log_pb2.ProduceRequest]) -> None:
-        await asyncio.sleep(0)
-        if self._broken:
-            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "broken")
+    def post(self, request: WithRecords[log_pb2.ProduceRequest]) -> None:
         loop = asyncio.get_running_loop()
         self._arrives = max(self._arrives, loop.time() + self._network.chance.uniform(0.0, 0.02))
         records = io.BytesIO(b"".join(request.records))
@@ -196,13 +194,10 @@ class _Stream:
             self._network.committed = max(self._network.committed, end)
         self._answers.put_nowait(log_pb2.ProduceResponse(answers=[answer]))
 
-    async def receive(self, timeout_s: float | None = None) -> log_pb2.ProduceResponse | None:
-        answer = await self._answers.get()
-        if answer is None:
-            raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "broken")
-        return answer
-
-    async def finish(self) -> None: ...
+    async def each(self, handle: Callable[[log_pb2.ProduceResponse], None]) -> None:
+        while (answer := await self._answers.get()) is not None:
+            handle(answer)
+        raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "broken")
 
     def cancel(self) -> None:
         self._broken = True

@@ -349,6 +349,18 @@ async def test_a_stream_that_had_nothing_to_fetch_begins_its_session_anew(cluste
         assert list(cluster.brokers[1].manager.sessions) == [other]
 
 
+async def test_a_stream_that_is_stopped_lets_go_of_its_partitions_at_once(cluster):
+    """The stream to their next leader, woken in the same turn, would leave out what another one still asks for."""
+    async with Consumer(await one_broker_with(cluster, 1, partitions=2), auto_offset_reset="earliest") as consumer:
+        consumer.assign([TP, TopicPartition("t", 1)])
+        await read(consumer, 2)
+        (stream,) = consumer._fetcher._streams.values()
+        states = consumer._fetcher.states.values()
+        assert [state.asked_by for state in states] == [stream, stream]
+        stream.stop()
+        assert [state.asked_by for state in states] == [None, None]
+
+
 async def test_a_topic_that_was_asked_for_in_vain_is_read_once_it_is_there(cluster):
     await cluster.start_broker(1)
     async with Consumer(bootstrap(cluster), auto_offset_reset="earliest") as consumer:

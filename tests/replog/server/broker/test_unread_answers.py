@@ -9,7 +9,7 @@ from replog.rpc import methods
 from replog.rpc.pump import Pump
 from replog.rpc.v1 import log_pb2, replica_pb2
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch, fetch_request
+from tests.replog.server.broker.conftest import batch, eventually, fetch_request
 
 TP = TopicPartition("t", 0)
 REQUESTS = 300
@@ -59,3 +59,5 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_from_for_long
     stream.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     assert most <= bound, f"{most} answers of 900 KB wait for a client that does not read"
+    for broker in cluster.brokers.values():
+        await eventually(lambda held=broker.manager.answers: held.used == 0)  # type: ignore[misc]

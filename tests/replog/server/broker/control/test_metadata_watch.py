@@ -5,6 +5,8 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+import pytest
+
 from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.backoff import Backoff
 from replog.controller import acls
@@ -90,6 +92,26 @@ async def test_changes_whose_second_half_comes_on_another_stream_are_applied_in_
         await watched.watch.wait_for_version(latest, 5)
     assert watched.whole == [True]
     assert len(watched.image.partitions) == 2
+
+
+@pytest.mark.parametrize("reset", [False, True])
+async def test_half_of_a_change_from_a_stream_that_broke_is_forgotten_as_another_controller_may_answer_next(
+    cluster, reset
+):
+    """Neither a record that only the first one had is taken over, nor what comes next for all that there is."""
+    await cluster.begin(1, partitions=2)
+    watched, newest = Watched(cluster), cluster.controller.state.image.version
+    async with watched.running():
+        await watched.watch.wait_for_version(newest, 5)
+    topic = metadata_pb2.TopicRecord(topic="lost", topic_id=b"l" * 16)
+    lost = metadata_pb2.MetadataRecord(key="topic/lost", version=newest + 1, topic=topic)
+    half = controller_pb2.MetadataDelta(version=newest + 1, records=[lost], latest_version=newest + 2, reset=reset)
+    watched.watch._take(half)
+    await alter_retention(cluster, "t")
+    async with watched.running():
+        await eventually(lambda: watched.image.version >= cluster.controller.state.image.version)
+    assert watched.image.topics == cluster.controller.state.image.topics
+    assert list(watched.image.brokers) == [1]
 
 
 async def test_a_broker_that_was_cut_off_takes_up_what_was_deleted_and_created_again_meanwhile(cluster, monkeypatch):
