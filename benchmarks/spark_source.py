@@ -1,7 +1,6 @@
-"""What reading through `format("replog")` costs: records a second of 100 B, decoded alone and through Spark.
+"""What reading through `format("replog")` costs: records a second of 100 B.
 
-Decoding: one fetch answer again and again, to Arrow columns, and to the client's records beside it. Through Spark: a
-query that touches every value and offset of a topic on a local cluster of one broker, in `local[2]`; the brokers run on
+A query touches every value and offset of a topic on a local cluster of one broker, in `local[2]`; the broker runs on
 the same machine. The wall clock is the figure. CPU of all processes is told beside it, for a machine that has other
 things to do, and what two cores could do of it if they had nothing else to do: an estimate. Run it with
 `make bench-spark`.
@@ -10,12 +9,10 @@ things to do, and what two cores could do of it if they had nothing else to do: 
 import argparse
 import asyncio
 import os
-import random
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,40 +20,12 @@ from rich.console import Console
 
 from benchmarks.measure import cpu_seconds, descendants, environment
 from replog.client import Admin, Producer
-from replog.client.records import decode_fetched, encode_batch
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.log.formats.batch import HEADER, HEADER_SIZE, parse_header
-from replog.rpc.allocator import tune_allocator
 from spark_jobs.java import find_java_home, shim_java_home
-from spark_jobs.records.bad_records import BadRecords
-from spark_jobs.records.decoding import arrow_batches, checked_batches
 
 RECORD_BYTES = 100
 TOPIC = "benchmark"
 PARTITIONS = 4
-RECORDS_A_BATCH = 1000
-BATCHES = 10  # of one fetch answer of about a MiB
-
-
-def fetch_answer(sizes: Sequence[int]) -> bytes:
-    batch = encode_batch([(1_700_000_000_000 + n, None, os.urandom(size), ()) for n, size in enumerate(sizes)])
-    headers = (parse_header(batch)._replace(base_offset=number * RECORDS_A_BATCH) for number in range(BATCHES))
-    return b"".join(HEADER.pack(*header) + bytes(batch[HEADER_SIZE:]) for header in headers)
-
-
-def to_arrow(answer: bytes) -> None:
-    for _ in arrow_batches(checked_batches(answer, "t", 0, 0), 2**62, BadRecords("t-0", fail=True), headers=False):
-        pass
-
-
-def decoding(name: str, decode: Callable[[], object], times: int) -> str:
-    decode()
-    used, started = time.process_time(), time.perf_counter()
-    for _ in range(times):
-        decode()
-    used, seconds = time.process_time() - used, time.perf_counter() - started
-    records = times * BATCHES * RECORDS_A_BATCH
-    return f"{name}: {records / seconds:,.0f} records/s, {used / records * 1e9:,.0f} ns of CPU a record"
 
 
 async def fill(bootstrap: str, records: int) -> None:
@@ -109,14 +78,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=4, help="through Spark; the first one starts its workers")
     options = parser.parse_args()
     console = Console(stderr=True)
-    tune_allocator()  # as a task does
-    answer = fetch_answer([RECORD_BYTES] * RECORDS_A_BATCH)
-    varied = fetch_answer([random.Random(n).randint(50, 150) for n in range(RECORDS_A_BATCH)])
-    decoded = [
-        decoding("to Arrow", lambda: to_arrow(answer), 50),
-        decoding("to Arrow, of 50 to 150 B", lambda: to_arrow(varied), 50),
-        decoding("to records", lambda: decode_fetched(answer, "t", 0, 0), 20),
-    ]
     directory = Path(tempfile.mkdtemp(prefix="replog-bench-"))
     cluster = LocalCluster(directory, brokers=1)
     try:
@@ -127,7 +88,7 @@ def main() -> None:
     finally:
         cluster.down()
         shutil.rmtree(directory, ignore_errors=True)
-    print("\n".join([*decoded, *spark, environment()]))
+    print("\n".join([*spark, environment()]))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@ Append: producers' batches as a leader takes them one by one, and as a follower 
 `writev` of the same bytes in the same pieces to a new file. Reads: of the newest batches, and of batches anywhere after
 the page cache was dropped, beside `pread`. Look-ups: in a full offset index, beside `bisect` over the same offsets in
 memory. Recovery of a log after an unclean stop: beside reading the file and computing its CRC. Cleaning a compacted log
-of which a fourth stays: beside the same, both in seconds of CPU. Opening a log of many clean segments: CPU, and what is
-held open afterwards. Nothing is fsynced but where the log does so to be right. The two sides take turns, and each
-figure is the median of all rounds: the machine may change its mind. Run it with `make bench-storage`.
+of which a fourth stays: beside the same, both in seconds of CPU. Nothing is fsynced but where the log does so to be
+right. The two sides take turns, and each figure is the median of all rounds: the machine may change its mind. Run it
+with `make bench-storage`.
 """
 
 import bisect
@@ -44,8 +44,6 @@ CLEANED = ((KIB, 16), (100, 150))  # bytes of a record, records of a batch
 CLEANED_MB = 25.0  # a second of CPU: five times what the first cleaner did
 COLD_READS = 200
 MIN_MEBIBYTES = 8  # enough batches to read at the tail and elsewhere
-SEGMENTS = 5000
-SEGMENT_BATCHES = 4
 
 Seconds = float
 Note = Callable[[str], None]
@@ -227,35 +225,6 @@ class Bench:
         self._drop(log)
         return figure
 
-    def opening(self) -> dict[str, Any]:
-        """CPU seconds, and descriptors and mappings held, of a log of many segments after a clean stop."""
-        size = BATCH_SIZES[0]
-        config = TopicConfig.model_construct(**{**TopicConfig().model_dump(), "segment_bytes": SEGMENT_BATCHES * size})
-        log = Log.open(self._directory / "many", config, clean=True)
-        for batch in batches(size, SEGMENTS * SEGMENT_BATCHES * size):
-            log.append_as_leader(batch, leader_epoch=0, now_ms=0)
-        assert len(log.segments) == SEGMENTS
-        log.close()
-        runs = []
-        for number in range(self._rounds):
-            self._note(f"opening {SEGMENTS} segments, round {number + 1} of {self._rounds}")
-            descriptors, mappings = held()
-            started = time.process_time()
-            log = Log.open(log.directory, config, clean=True)
-            seconds = time.process_time() - started
-            runs.append((seconds, held()[0] - descriptors, held()[1] - mappings))
-            log.close()
-        self._drop(log)
-        seconds, descriptors, mappings = sorted(runs)[len(runs) // 2]
-        return {
-            "segments": SEGMENTS,
-            "cpu_seconds": seconds,
-            "descriptors": descriptors,
-            "mappings": mappings,
-            "target_cpu_seconds": 1.0,
-            "met": seconds < 1.0,
-        }
-
     # -- one round each
 
     def _fresh_log(self) -> Log:
@@ -337,22 +306,12 @@ class Bench:
         return pairs
 
 
-def held() -> tuple[int, int]:
-    """Descriptors and mappings of this process."""
-    return len(os.listdir("/proc/self/fd")), len(Path("/proc/self/maps").read_text().splitlines())
-
-
-def shown(figures: Iterable[Figure], opening: dict[str, Any]) -> str:
+def shown(figures: Iterable[Figure]) -> str:
     mark = {None: "", True: " ✓", False: " ✗"}
     rows = [
         [f.name, f.unit, f"{f.plain:,.4g}", f"{f.ours:,.4g}", f"{f.ratio:.2f}", f.target + mark[f.met]] for f in figures
     ]
-    return (
-        f"{table(['', 'unit', 'plain', 'replog', 'plain / replog time', 'wanted'], rows)}\n\n"
-        f"Opening {opening['segments']:,} clean segments: {opening['cpu_seconds']:.2f} s of CPU "
-        f"(wanted: below {opening['target_cpu_seconds']:g}), {opening['descriptors']} descriptors and "
-        f"{opening['mappings']} mappings held afterwards"
-    )
+    return table(["", "unit", "plain", "replog", "plain / replog time", "wanted"], rows)
 
 
 def main() -> None:
@@ -368,10 +327,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="replog-bench-", dir=options.directory, ignore_cleanup_errors=True) as made:
         directory = Path(made)
         with console.status("") as status:
-            bench = Bench(directory, options.rounds, options.mebibytes, status.update)
-            figures, opening = list(bench.run()), bench.opening()
-    report = {"figures": list(map(asdict, figures)), "opening": opening}
-    publish("storage", shown(figures, opening), report, options)
+            figures = list(Bench(directory, options.rounds, options.mebibytes, status.update).run())
+    publish("storage", shown(figures), {"figures": list(map(asdict, figures))}, options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A connection that begins a gRPC message and does not end it: HTTP/2 by hand, since no client library does that."""
+"""A connection that begins a gRPC message and does not end it. `h2` makes its frames: no gRPC library does that."""
 
 import asyncio
 import contextlib
@@ -6,14 +6,15 @@ import struct
 from types import TracebackType
 from typing import Self
 
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import ConnectionTerminated, ResponseReceived, StreamReset
+from h2.exceptions import ProtocolError
+
 from replog.rpc.transports import client_tls
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
-END_HEADERS, ACK = 4, 1
-INITIAL_WINDOW_SIZE = 4  # a setting
-WINDOW = 65_535  # until the server says otherwise
-FRAME = 16_384  # a frame that every server takes
+REFUSALS = (ConnectionTerminated, ResponseReceived, StreamReset)  # a call that has not ended is answered only to refuse
+FRAME = 16_384  # bytes that every server takes at once
 STREAM = 1
 
 
@@ -24,7 +25,7 @@ class UnfinishedMessage:
         self._address = address
         self._path = path
         self._size = size
-        self._window = {0: WINDOW, STREAM: WINDOW}
+        self._h2 = H2Connection(H2Configuration(client_side=True))
         self._opened = asyncio.Event()
         self.refused = False  # or the connection has ended
 
@@ -32,9 +33,11 @@ class UnfinishedMessage:
         host, _, port = self._address.rpartition(":")
         tls = client_tls()
         self._reader, self._writer = await asyncio.open_connection(host, int(port), ssl=tls and tls.material.client)
-        self._writer.write(
-            PREFACE + _frame(SETTINGS, 0, 0, b"") + _frame(HEADERS, END_HEADERS, STREAM, self._headers())
-        )
+        self._h2.initiate_connection()
+        headers = {":method": "POST", ":scheme": "http", ":path": self._path, ":authority": self._address}
+        headers |= {"te": "trailers", "content-type": "application/grpc"}
+        self._h2.send_headers(STREAM, list(headers.items()))
+        self._writer.write(self._h2.data_to_send())
         self._listening = asyncio.create_task(self._listen())
         return self
 
@@ -58,54 +61,21 @@ class UnfinishedMessage:
                     return
 
     async def _send(self, data: bytes) -> None:
-        while not self.refused and min(self._window.values()) < len(data):
+        while not self.refused and self._h2.local_flow_control_window(STREAM) < len(data):
             self._opened.clear()
             await self._opened.wait()
-        self._window = {stream: left - len(data) for stream, left in self._window.items()}
-        self._writer.write(_frame(DATA, 0, STREAM, data))
-        await self._writer.drain()
+        if not self.refused:
+            self._h2.send_data(STREAM, data)
+            self._writer.write(self._h2.data_to_send())
+            await self._writer.drain()
 
     async def _listen(self) -> None:
-        with contextlib.suppress(OSError, EOFError):
-            while True:
-                head = await self._reader.readexactly(9)
-                kind, flags, stream = struct.unpack(">BBI", head[3:])
-                self._heard(kind, flags, stream, await self._reader.readexactly(int.from_bytes(head[:3])))
-                if self.refused:
+        with contextlib.suppress(OSError, ProtocolError):
+            while data := await self._reader.read(1 << 16):
+                events = self._h2.receive_data(data)
+                self._writer.write(self._h2.data_to_send())
+                self._opened.set()
+                if any(isinstance(event, REFUSALS) for event in events):
                     break
         self.refused = True
         self._opened.set()
-
-    def _heard(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
-        if kind == WINDOW_UPDATE:
-            self._window[stream] += int.from_bytes(payload)
-            self._opened.set()
-        elif kind == SETTINGS and not flags & ACK:
-            for setting, value in struct.iter_unpack(">HI", payload):
-                if setting == INITIAL_WINDOW_SIZE:
-                    self._window[STREAM] += value - WINDOW
-            self._writer.write(_frame(SETTINGS, ACK, 0, b""))
-            self._opened.set()
-        elif kind == PING and not flags & ACK:
-            self._writer.write(_frame(PING, ACK, 0, payload))
-        elif kind in (RESET, GOAWAY, HEADERS):  # a call that has not ended is answered only to refuse it
-            self.refused = True
-
-    def _headers(self) -> bytes:
-        """Each as a literal that nobody indexes (RFC 7541, 6.2.2): short enough for lengths of one byte."""
-        headers = {
-            ":method": "POST",
-            ":scheme": "http",
-            ":path": self._path,
-            ":authority": self._address,
-            "te": "trailers",
-            "content-type": "application/grpc",
-        }
-        return b"".join(
-            b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
-            for name, value in headers.items()
-        )
-
-
-def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    return len(payload).to_bytes(3) + struct.pack(">BBI", kind, flags, stream) + payload

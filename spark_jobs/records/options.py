@@ -46,69 +46,28 @@ _SUBSCRIPTIONS = ("assign", "subscribe", "subscribePattern")
 _STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given counts
 _ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _SOURCE = (
-    *_SUBSCRIPTIONS,
-    *_STARTING,
-    *_ENDING,
-    "startingOffsetsByTimestampStrategy",
-    "failOnDataLoss",
-    "failOnBadRecords",
-    "includeHeaders",
-    "maxOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minOffsetsPerTrigger",
-    "maxRecordsPerPartition",
-    "minPartitions",
+    *(*_SUBSCRIPTIONS, *_STARTING, *_ENDING),
+    *("startingOffsetsByTimestampStrategy", "failOnDataLoss", "failOnBadRecords", "includeHeaders", "minPartitions"),
+    *("maxOffsetsPerTrigger", "maxTriggerDelay", "minOffsetsPerTrigger", "maxRecordsPerPartition"),
     "kafkaConsumer.pollTimeoutMs",
 )
 _SINK = ("topic", "includeHeaders", "checkpointLocation", "queryName")  # the last two are Spark's own
 _PROMISED = {"kafka.acks": ("all", "-1"), "kafka.enable.idempotence": ("true",)}  # by the sink, whatever is asked for
-_IDLE = frozenset(
-    {
-        *(f"kafka.{name}" for name in (*_CONSUMER, *_PRODUCER)),  # of the other one
-        *_PROMISED,
-        "fetchoffset.numretries",
-        "fetchoffset.retryintervalms",
-        "groupidprefix",
-        "usedeprecatedoffsetfetching",
-        "kafka.allow.auto.create.topics",
-        "kafka.auto.commit.interval.ms",
-        "kafka.check.crcs",
-        "kafka.client.dns.lookup",
-        "kafka.client.id",
-        "kafka.compression.gzip.level",
-        "kafka.compression.lz4.level",
-        "kafka.compression.zstd.level",
-        "kafka.connections.max.idle.ms",
-        "kafka.default.api.timeout.ms",
-        "kafka.enable.metrics.push",
-        "kafka.group.id",
-        "kafka.group.instance.id",
-        "kafka.group.protocol",
-        "kafka.heartbeat.interval.ms",
-        "kafka.max.in.flight.requests.per.connection",
-        "kafka.max.poll.interval.ms",
-        "kafka.max.poll.records",
-        "kafka.metadata.max.age.ms",
-        "kafka.metadata.max.idle.ms",
-        "kafka.metadata.recovery.strategy",
-        "kafka.metric.reporters",
-        "kafka.metrics.num.samples",
-        "kafka.metrics.recording.level",
-        "kafka.metrics.sample.window.ms",
-        "kafka.partition.assignment.strategy",
-        "kafka.receive.buffer.bytes",
-        "kafka.reconnect.backoff.max.ms",
-        "kafka.reconnect.backoff.ms",
-        "kafka.retries",
-        "kafka.retry.backoff.max.ms",
-        "kafka.retry.backoff.ms",
-        "kafka.send.buffer.bytes",
-        "kafka.session.timeout.ms",
-        "kafka.socket.connection.setup.timeout.max.ms",
-        "kafka.socket.connection.setup.timeout.ms",
-        "kafka.transaction.timeout.ms",
-    }
-)
+_IDLE_OF_CLIENTS = """
+    allow.auto.create.topics auto.commit.interval.ms check.crcs client.dns.lookup client.id compression.gzip.level
+    compression.lz4.level compression.zstd.level connections.max.idle.ms default.api.timeout.ms enable.metrics.push
+    group.id group.instance.id group.protocol heartbeat.interval.ms max.in.flight.requests.per.connection
+    max.poll.interval.ms max.poll.records metadata.max.age.ms metadata.max.idle.ms metadata.recovery.strategy
+    metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
+    partition.assignment.strategy receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms retries
+    retry.backoff.max.ms retry.backoff.ms send.buffer.bytes session.timeout.ms
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms transaction.timeout.ms
+"""
+_IDLE = {
+    *(f"kafka.{name}" for name in (*_CONSUMER, *_PRODUCER, *_IDLE_OF_CLIENTS.split())),  # some are of the other one
+    *_PROMISED,
+    *("fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix", "usedeprecatedoffsetfetching"),
+}
 POLL_TIMEOUT_MS = 120_000
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
