@@ -5,7 +5,7 @@ Points remain where replicas are compared whatever their segments are: at the en
 either differs, `index_check` tells all entries as points.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -14,13 +14,13 @@ import numpy as np
 from replog.log.errors import CorruptRecord
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.formats.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
-from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.formats.segment_file import MAX_HEADERS, SegmentFile
 from replog.log.formats.walk import Break, LogFile
+from replog.log.tools.judge.findings import Fault
 from spark_jobs.replicas.blocks import Block, Cells
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
-from spark_jobs.replicas.index_check import BYTES, DIGEST, Point, index_points
+from spark_jobs.replicas.index_check import BYTES, DIGEST, Point, SegmentEnds, index_points
 from spark_jobs.replicas.sound import (
     HEADER_LAYOUT,
     INDEX_LAYOUTS,
@@ -76,11 +76,10 @@ def _hashed(cells: Cells, base: int, offsets: Array, values: Array) -> Iterator[
         yield Block(int(numbers[start]), int(cut[start]), first, last, end - start, 0, digest)
 
 
-class _Sound:
+class _Sound(SegmentEnds):
     """The short way. Whatever `index_check` would complain of must raise `NotSound`, or `CorruptRecord`, here."""
 
     def __init__(self, segment: ReplicaSegment, log_start: int) -> None:
-        self._segment = segment
         self._log_start = log_start
         # Read before the log, which a live broker writes first.
         indexes = {suffix: SoundIndex(segment, suffix) for suffix in INDEX_LAYOUTS}
@@ -90,7 +89,7 @@ class _Sound:
         self._has_digests = indexes[DIGEST_SUFFIX].present
         self._exact_to = indexes[DIGEST_SUFFIX].last_offset
         self._checkpoint = EpochCheckpoint()
-        self._end = segment.base  # the offset after the last batch
+        super().__init__(segment, has_entries=len(self._offsets) > 0)
 
     def rows(self, cells: Cells) -> list[Block | Point]:
         segment = self._segment
@@ -101,14 +100,14 @@ class _Sound:
             ends, firsts, timestamps = self._read_entries(file)
             self._check_times(log, firsts, timestamps)
             self._check_digests(log)
-            points = [*self._first(log), *self._tail(log)]
+            points = [*self.first(log), *self.tail(log)]
             for cut in cells.cuts:
-                if segment.base < cut <= (segment.next_base or cut):
-                    points += self._below(log, cut)
+                points += self.align(log, cut)
+            require(all(isinstance(point, Point) for point in points))
         blocks = [*_hashed(cells, segment.base, self._offsets["offset"], ends.astype(np.uint64))]
         if segment.digest_before is not None:
             blocks += _hashed(cells, segment.base, self._digests["offset"], self._digests["digest"])
-        return [*blocks, *points]
+        return [*blocks, *(point for point in points if isinstance(point, Point))]
 
     def _read_entries(self, file: SegmentFile) -> tuple[Array, Array, Array]:
         """Where the batches of the offset entries end, their first offsets and their greatest timestamps."""
@@ -142,7 +141,7 @@ class _Sound:
         strays = self._times[~beside].tolist()
         require(len(strays) <= MAX_STRAYS)
         for timestamp, offset in strays:
-            header = self._walk(log, offset + 1)[1]
+            header = self._last_below(log, offset + 1)
             require(header is not None and (header.last_offset, header.max_timestamp) == (offset, timestamp))
 
     def _check_digests(self, log: LogFile) -> None:
@@ -151,76 +150,31 @@ class _Sound:
         strays = np.setdiff1d(self._digests["offset"], self._offsets["offset"]).tolist()
         require(len(strays) <= MAX_STRAYS)
         for offset in strays:
-            header = self._walk(log, offset + 1)[1]
+            header = self._last_below(log, offset + 1)
             require(header is not None and header.last_offset == offset)
 
-    def _walk(self, log: LogFile, below: int) -> tuple[int, BatchHeader | None, int | None]:
-        """Position and header of the last batch that ends below an offset, and the segment's digest up to it."""
-        slot = int(np.searchsorted(self._offsets["offset"], below)) - 1
-        indexed, start = self._offsets[slot].tolist() if slot >= 0 else (self._segment.base - 1, 0)
-        digest = self._digest_at(indexed)
-        position, last = -1, None
-        for item in log.walk(start):
-            if isinstance(item, Break):
-                # Only at the log's end.
-                require(item.cut_short and item.position > self._offsets["position"].max(initial=-1))
+    def _last_below(self, log: LogFile, offset: int) -> BatchHeader | None:
+        """Of the last batch that ends below it."""
+        last = None
+        for item in log.walk(self.floor(offset - 1)[1]):
+            if isinstance(item, Break) or item[1].last_offset >= offset:
                 break
-            if item[1].last_offset >= below:
-                break
-            position, last = item
-            if digest is not None and last.last_offset > indexed:
-                digest = add_digests(digest, batch_digest(last))
-        return position, last, digest
+            last = item[1]
+        return last
 
-    def _digest_at(self, offset: int) -> int | None:
-        """The segment's digest up to `offset`, which an entry of the offset index has; 0 before the first batch."""
+    def floor(self, offset: int) -> tuple[int, int]:
+        slot = int(np.searchsorted(self._offsets["offset"], offset, "right")) - 1
+        return self._offsets[slot].tolist() if slot >= 0 else (self._segment.base - 1, 0)
+
+    def digest_at(self, offset: int) -> int | None:
         if not self._has_digests or offset < self._segment.base:
             return 0 if self._has_digests else None
         slot = int(np.searchsorted(self._digests["offset"], offset))
         known = slot < len(self._digests) and self._digests["offset"][slot] == offset
         return int(self._digests["digest"][slot]) if known else None
 
-    def _first(self, log: LogFile) -> list[Point]:
-        """The points before the segment, which is where its sums begin."""
-        base = self._segment.base
-        if log.size < HEADER_SIZE:
-            return []
-        header = log.header(0)
-        require(header.base_offset == base)
-        self._check_epoch(header)
-        return [
-            Point(BYTES, -1, base - 1, -1, self._segment.bytes_before),
-            Point(DIGEST, -1, base - 1, -1, self._segment.digest_before),
-        ]
-
-    def _tail(self, log: LogFile) -> list[Point]:
-        """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
-        start = int(self._offsets["position"][-1]) if len(self._offsets) else 0
-        expected = None
-        for item in log.walk(start):
-            if isinstance(item, Break):
-                require(item.cut_short and self._segment.next_base is None)
-                break
-            require(expected is None or item[1].base_offset == expected)
-            self._check_epoch(item[1])
-            expected = item[1].next_offset
-        require(self._segment.next_base in (None, self._segment.base if expected is None else expected))
-        self._end = self._end if expected is None else expected
-        return [] if expected is None else self._below(log, expected)
-
-    def _check_epoch(self, header: BatchHeader) -> None:
+    def see(self, position: int, header: BatchHeader) -> Iterable[Fault]:
         columns = [[header.leader_epoch], [header.base_offset], [header.last_offset]]
         epochs, bases, lasts = (np.array(column, np.int64) for column in columns)
         check_epochs(self._checkpoint, self._log_start, epochs, bases, lasts)
-
-    def _below(self, log: LogFile, offset: int) -> list[Point]:
-        """What ends below `offset`, as points at the offset before it, or at the log's end if that comes first."""
-        position, header, digest = self._walk(log, offset)
-        segment, last = self._segment, min(offset, self._end) - 1
-        end = 0 if header is None else position + header.size
-        points = [Point(BYTES, -1, last, position, segment.bytes_before + end)]
-        if digest is not None:
-            before = segment.digest_before
-            whole = None if before is None else add_digests(before, digest)
-            points.append(Point(DIGEST, -1, last, position, whole))
-        return points
+        return ()

@@ -5,7 +5,7 @@ batches agree on the difference between any two points that they share, whatever
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -52,12 +52,111 @@ def index_points(segment: ReplicaSegment, log_start: int, aligned: list[int]) ->
     return capped(_IndexCheck(segment, log_start).run(aligned))
 
 
-class _IndexCheck:
-    def __init__(self, segment: ReplicaSegment, log_start: int) -> None:
+class SegmentEnds:
+    """Points at a segment's ends and by aligned offsets, and what is wrong there, from sound index entries on."""
+
+    def __init__(self, segment: ReplicaSegment, *, has_entries: bool) -> None:
         self._segment = segment
+        self._has_entries = has_entries  # of its offset index
+
+    def see(self, position: int, header: BatchHeader) -> Iterable[Fault]:
+        """What is wrong with its leader epoch."""
+        raise NotImplementedError
+
+    def floor(self, offset: int) -> tuple[int, int]:
+        """Where to look for the batch that ends with `offset`: offset and position of the last sound entry up to it."""
+        raise NotImplementedError
+
+    def digest_at(self, offset: int) -> int | None:
+        """The segment's digest up to `offset`, which an entry of the offset index has; 0 before the first batch."""
+        raise NotImplementedError
+
+    def first(self, log: LogFile) -> Iterator[Point | Fault]:
+        """The point before the segment, which is where its sums begin."""
+        base = self._segment.base
+        if log.size < HEADER_SIZE:
+            return
+        try:
+            header = log.header(0)
+        except CorruptRecord as error:
+            if self._has_entries:  # if not, the tail begins here, and says so
+                yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, 0, base, base, -1, error.message)
+            return
+        first = header.base_offset
+        yield from self.see(0, header)
+        if (missing := missing_from(self._segment, base, first)) != first:
+            yield Fault(
+                Kind.HOLE, LOG_SUFFIX, 0, min(first, missing), max(first, base) - 1, -1, f"first batch is at {first}"
+            )
+        yield Point(BYTES, -1, first - 1, -1, self._segment.bytes_before)
+        yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
+
+    def tail(self, log: LogFile) -> Iterator[Point | Fault]:
+        """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
+        position = last = -1
+        header = None
+        indexed, start = self.floor(MAX_LONG)
+        digest = self.digest_at(indexed)
+        for item in log.walk(start):
+            if isinstance(item, Break):
+                first = self._segment.base if header is None else header.next_offset
+                if (fault := surplus(self._segment, first, item)) is not None:
+                    yield fault
+                elif not item.cut_short:
+                    until = first if self._segment.next_base is None else max(first, self._segment.next_base - 1)
+                    yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, item.position, first, until, -1, item.reason)
+                    last = until
+                break
+            expected = item[1].base_offset if header is None else header.next_offset
+            position, header = item
+            if (missing := missing_from(self._segment, expected, header.base_offset)) != header.base_offset:
+                first, last = sorted((missing, header.base_offset))
+                detail = f"the offset goes from {expected} to {header.base_offset}"
+                yield Fault(Kind.HOLE, LOG_SUFFIX, position, first, last - 1, header.leader_epoch, detail)
+            digest = _add(digest, header, indexed)
+            yield from self.see(position, header)
+        if header is not None:
+            yield self._point(header, -1, position)
+            if digest is not None:
+                yield Point(DIGEST, -1, header.last_offset, position, self._whole_digest(digest))
+            last = max(last, header.last_offset)
+        if (gap := gap_behind(self._segment, log.size, max(last + 1, self._segment.base))) is not None:
+            yield gap
+
+    def align(self, log: LogFile, offset: int) -> Iterator[Point]:
+        """What ends below `offset`, as a point at the offset before it, or at the log's end if that comes first."""
+        segment = self._segment
+        if offset <= segment.base or (segment.next_base is not None and offset > segment.next_base):
+            return
+        indexed, start = self.floor(offset - 1)
+        digest = self.digest_at(indexed)
+        position, end, last = -1, 0, segment.base - 1
+        for item in log.walk(start):
+            if isinstance(item, Break):
+                break
+            if item[1].last_offset >= offset:
+                last = offset - 1
+                break
+            position, end, last = item[0], item[0] + item[1].size, item[1].last_offset
+            digest = _add(digest, item[1], indexed)
+        yield Point(BYTES, -1, last, position, segment.bytes_before + end)
+        if digest is not None:
+            yield Point(DIGEST, -1, last, position, self._whole_digest(digest))
+
+    def _point(self, header: BatchHeader, slot: int, position: int) -> Point:
+        return Point(BYTES, slot, header.last_offset, position, self._segment.bytes_before + position + header.size)
+
+    def _whole_digest(self, digest: int) -> int | None:
+        before = self._segment.digest_before
+        return None if before is None else add_digests(before, digest)
+
+
+class _IndexCheck(SegmentEnds):
+    def __init__(self, segment: ReplicaSegment, log_start: int) -> None:
         self._log_start = log_start
         # Read before the log, which a live broker writes first.
         self._indexes = read_indexes(segment)
+        super().__init__(segment, has_entries=bool(self._indexes.offsets.rows))
         self._epochs = epoch_judge(EpochCheckpoint(), log_start)
         self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
         self._sound = Rows()  # entries of the offset index that tell the truth
@@ -69,37 +168,17 @@ class _IndexCheck:
         with open_log(self._segment, HEADER_SIZE) as log:
             # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
             self._epochs = epoch_judge(self._segment.epochs(), self._log_start)
-            yield from self._first(log)
+            yield from self.first(log)
             yield from self._offsets(log)
             yield from self._times(log)
             yield from self._digests(log)
-            yield from self._tail(log)
+            yield from self.tail(log)
             for offset in aligned:
-                yield from self._align(log, offset)
+                yield from self.align(log, offset)
         yield from epoch_faults(self._epochs.finish())
 
-    def _point(self, header: BatchHeader, slot: int, position: int) -> Point:
-        return Point(BYTES, slot, header.last_offset, position, self._segment.bytes_before + position + header.size)
-
-    def _first(self, log: LogFile) -> Iterator[Point | Fault]:
-        """The point before the segment, which is where its sums begin."""
-        base = self._segment.base
-        if log.size < HEADER_SIZE:
-            return
-        try:
-            header = log.header(0)
-        except CorruptRecord as error:
-            if self._indexes.offsets.rows:  # if not, the tail begins here, and says so
-                yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, 0, base, base, -1, error.message)
-            return
-        first = header.base_offset
-        yield from epoch_faults(self._epochs.see(0, header))
-        if (missing := missing_from(self._segment, base, first)) != first:
-            yield Fault(
-                Kind.HOLE, LOG_SUFFIX, 0, min(first, missing), max(first, base) - 1, -1, f"first batch is at {first}"
-            )
-        yield Point(BYTES, -1, first - 1, -1, self._segment.bytes_before)
-        yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
+    def see(self, position: int, header: BatchHeader) -> Iterable[Fault]:
+        return epoch_faults(self._epochs.see(position, header))
 
     def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
         entries, exact_to = self._indexes.offsets, self._indexes.exact_to
@@ -130,9 +209,9 @@ class _IndexCheck:
                     said,
                     f"{said} → {start}: that would run into the batch at {position}",
                 )
-            yield from epoch_faults(self._epochs.see(position, first))
+            yield from self.see(position, first)
             if at != position:
-                yield from epoch_faults(self._epochs.see(at, header))
+                yield from self.see(at, header)
             self._sound.append((slot, offset, position))
             yield self._point(header, slot, position)._replace(value=self._segment.bytes_before + at + header.size)
         yield from entries.out_of_order(lies)
@@ -159,7 +238,7 @@ class _IndexCheck:
         """
         start = self._ceiling(offset)
         if log.header(start).base_offset > offset:
-            _, start = self._floor(offset)
+            _, start = self.floor(offset)
         self._near = max(self._near, start)
         while (header := log.header(self._near)).last_offset < offset:
             self._near += header.size
@@ -217,78 +296,20 @@ class _IndexCheck:
         yield from entries.out_of_order(lies)
         yield from self._indexes.alone(self._sound, doubtful)
 
-    def _whole_digest(self, digest: int) -> int | None:
-        before = self._segment.digest_before
-        return None if before is None else add_digests(before, digest)
-
-    def _digest_at(self, offset: int) -> int | None:
-        """The segment's digest up to `offset`, which an entry of the offset index has; 0 before the first batch."""
+    def digest_at(self, offset: int) -> int | None:
         if self._digest_rows is None or offset < self._segment.base:
             return None if self._digest_rows is None else 0
         slot = bisect_right(self._digest_rows, offset, key=_offset) - 1
         return self._digest_rows[slot][2] if slot >= 0 and self._digest_rows[slot][1] == offset else None
 
-    def _floor(self, offset: int) -> tuple[int, int]:
-        """Where to look for the batch that ends with `offset`: offset and position of the last sound entry up to it."""
+    def floor(self, offset: int) -> tuple[int, int]:
         slot = bisect_right(self._sound, offset, key=_offset) - 1
         return self._sound[slot][1:] if slot >= 0 else (self._segment.base - 1, 0)
 
     def _ceiling(self, offset: int) -> int:
         """Position of the first sound entry for `offset` or more, whose batch most often has it; else of the last."""
         slot = bisect_left(self._sound, offset, key=_offset)
-        return self._sound[slot][2] if slot < len(self._sound) else self._floor(offset)[1]
-
-    def _tail(self, log: LogFile) -> Iterator[Point | Fault]:
-        """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
-        position = last = -1
-        header = None
-        indexed, start = self._floor(MAX_LONG)
-        digest = self._digest_at(indexed)
-        for item in log.walk(start):
-            if isinstance(item, Break):
-                first = self._segment.base if header is None else header.next_offset
-                if (fault := surplus(self._segment, first, item)) is not None:
-                    yield fault
-                elif not item.cut_short:
-                    until = first if self._segment.next_base is None else max(first, self._segment.next_base - 1)
-                    yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, item.position, first, until, -1, item.reason)
-                    last = until
-                break
-            expected = item[1].base_offset if header is None else header.next_offset
-            position, header = item
-            if (missing := missing_from(self._segment, expected, header.base_offset)) != header.base_offset:
-                first, last = sorted((missing, header.base_offset))
-                detail = f"the offset goes from {expected} to {header.base_offset}"
-                yield Fault(Kind.HOLE, LOG_SUFFIX, position, first, last - 1, header.leader_epoch, detail)
-            digest = _add(digest, header, indexed)
-            yield from epoch_faults(self._epochs.see(position, header))
-        if header is not None:
-            yield self._point(header, -1, position)
-            if digest is not None:
-                yield Point(DIGEST, -1, header.last_offset, position, self._whole_digest(digest))
-            last = max(last, header.last_offset)
-        if (gap := gap_behind(self._segment, log.size, max(last + 1, self._segment.base))) is not None:
-            yield gap
-
-    def _align(self, log: LogFile, offset: int) -> Iterator[Point]:
-        """What ends below `offset`, as a point at the offset before it, or at the log's end if that comes first."""
-        segment = self._segment
-        if offset <= segment.base or (segment.next_base is not None and offset > segment.next_base):
-            return
-        indexed, start = self._floor(offset - 1)
-        digest = self._digest_at(indexed)
-        position, end, last = -1, 0, segment.base - 1
-        for item in log.walk(start):
-            if isinstance(item, Break):
-                break
-            if item[1].last_offset >= offset:
-                last = offset - 1
-                break
-            position, end, last = item[0], item[0] + item[1].size, item[1].last_offset
-            digest = _add(digest, item[1], indexed)
-        yield Point(BYTES, -1, last, position, segment.bytes_before + end)
-        if digest is not None:
-            yield Point(DIGEST, -1, last, position, self._whole_digest(digest))
+        return self._sound[slot][2] if slot < len(self._sound) else self.floor(offset)[1]
 
 
 def _require(header: BatchHeader, fits: bool) -> None:
