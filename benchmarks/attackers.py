@@ -1,8 +1,7 @@
 """Clients that ask for much and take nothing: what `benchmarks/attacks.py` measures
 and tests/replog/processes/test_attacks.py bounds.
 
-An attack is a context manager: inside of it the attack is under way. Those that hold something on to it hold it until
-they are left; those that ask for something dear ask again and again.
+An attack is a context manager: inside of it the attack is under way.
 
 `python -m benchmarks.attackers NAME ADDRESS`, a process of its own (`benchmarks.beside`), begins when it is told to,
 answers once the attack is under way, and ends it when stdin ends.

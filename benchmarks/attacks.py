@@ -1,13 +1,8 @@
 """What one client can do to a cluster by asking for much and taking nothing, seen from a steady producer beside it.
 
-For each attack of `attackers.py` a fresh cluster, a controller and three brokers with their default settings, takes
-1,000 records of 1 KiB a second over six partitions with three replicas, acks=all, each timed from when it was due. Then
-the attack comes on top, from a process of its own that has only CPU time that nobody else wants. Reported are by how
-much the attacked process grew at most beside what it may grow, the producer's p99 before and meanwhile, records that it
-gave up, and how often the controller fenced a broker. The first row, a process that asks for nothing and only computes,
-shows what the machine makes of a busy process.
-
-Run it with `make bench-attacks`.
+For each attack of `attackers.py` a fresh cluster takes 1,000 records of 1 KiB a second, acks=all, each timed from when
+it was due. Then the attack comes on top, from a process that has only CPU time that nobody else wants. The first row
+only computes: what the machine itself makes of a busy process. Run it with `make bench-attacks`.
 """
 
 import asyncio

@@ -1,15 +1,10 @@
 """What an audit costs, beside other programs that read the same bytes, in one run.
 
-Three replicas that agree (`audit_logs` says how they are made). At `--gib` a replica: `deep`, which reads every byte
-and recomputes every CRC, beside `sha256sum` of the same files, several at once on as many cores, and beside Kafka's
-DumpLogSegments on one segment; then what the levels that read less cost. Once with all cores, and once with one core to
-which Spark, its Python workers and whatever is beside it are pinned. All of this is read from memory. Then each level
-at growing sizes: read from memory too if the largest size has room there, else all from disk, which is forgotten by the
-page cache before each audit.
-
-Audits run in a session that has done a small audit of each level before; what Kafka's tool takes for a small log is
-subtracted, as it is the start of a JVM. All take turns, and each figure is the median of its rounds. Kafka comes from
-Maven; without it that comparison is left out. Run it with `make bench-audit`.
+At `--gib` a replica: `deep` beside `sha256sum` of the same files and Kafka's DumpLogSegments on one segment, then what
+the other levels cost; with all cores, and pinned to one; all from memory. Then each level at growing sizes: from memory
+if the largest size has room there, else all from disk. Audits run in a session that has done a small audit of each
+level before; the start of the JVM of Kafka's tool is subtracted. Figures are medians of rounds in which all take turns.
+Run it with `make bench-audit`.
 """
 
 import os

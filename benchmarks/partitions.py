@@ -1,19 +1,8 @@
 """What thousands of partitions cost, beside Apache Kafka: three brokers, three replicas, in one run.
 
-For each number of partitions a fresh cluster, with its default settings, creates one topic beside a producer of few
-records to another one, takes 1,000 records of 1 KiB a second spread evenly over all partitions, does nothing for a
-while, loses a broker by SIGKILL under that load, gets it back, restarts another one in order, and deletes the topic,
-again beside the producer. Kafka 4.1 runs in KRaft mode with as many processes, a controller and three brokers, and the
-JVM options of its scripts; its jars come from Maven Central into `~/.cache/replog`. Systems take turns, smallest topics
-first.
-
-Both are loaded by a Python client on one event loop, replog by its own and Kafka by aiokafka, with the same closed
-schedule: acks=all, idempotent, one record a partition at a time, each timed from when it was due, so that nothing is
-left out because the client had to wait. A client costs CPU on the machine that it measures, and each its own amount:
-compare a system with itself at fewer partitions first.
-
-Every phase ends in time or is told as not within it. Run it with `make bench-partitions`. The most that was run is
-`--only replog --partitions 10000 --limit 290`.
+Systems take turns, smallest topics first; `partition_phases.py` says what each cluster goes through, and
+docs/performance.md what to make of the figures. Run it with `make bench-partitions`; Kafka's jars come from Maven
+Central into `~/.cache/replog`. The most that was run is `--only replog --partitions 10000 --limit 290`.
 """
 
 import asyncio

@@ -1,13 +1,9 @@
 """Hours of mixed load on a local cluster, with kills: whether memory stays as it is, and every record comes once.
 
-A controller and three brokers serve the clients of `benchmarks/soak_clients.py`. Brokers 2 and 3 are killed in turn and
-started again; broker 1 and the controller never are, so their memory tells. After a warm-up of a tenth of the time the
-resident memory of these two and of the clients is judged: the median of the second half of what is left may be above
-that of the first by `PER_HOUR` of it for each hour between their middles, and by `NOISE_MIB`. It exits with 1 if memory
-grew by more, a record was lost or came twice, or something broke. That ends it earlier, and so do SIGINT and SIGTERM:
-what there is by then is judged. In less than half an hour caches and arenas are still filling.
-
-Run it with `make soak`.
+Brokers 2 and 3 are killed in turn and started again; broker 1 and the controller never are, so their memory tells.
+After a warm-up of a tenth of the time the median of the second half of what is left may be above that of the first by
+`PER_HOUR` of it for each hour between their middles, and by `NOISE_MIB`. It exits with 1 if memory grew by more, a
+record was lost or came twice, or something broke; SIGINT and SIGTERM end it earlier. Run it with `make soak`.
 """
 
 import asyncio

@@ -1,12 +1,7 @@
 """What the storage engine costs, each figure beside the plain system calls that do the same, in one run.
 
-Append: producers' batches as a leader takes them one by one, and as a follower takes them in fetches of 1 MiB, beside
-`writev` of the same bytes in the same pieces to a new file. Reads: of the newest batches, and of batches anywhere after
-the page cache was dropped, beside `pread`. Look-ups: in a full offset index, beside `bisect` over the same offsets in
-memory. Recovery of a log after an unclean stop: beside reading the file and computing its CRC. Cleaning a compacted log
-of which a fourth stays: beside the same, both in seconds of CPU. Nothing is fsynced but where the log does so to be
-right. The two sides take turns, and each figure is the median of all rounds: the machine may change its mind. Run it
-with `make bench-storage`.
+Nothing is fsynced but where the log does so to be right. The two sides take turns, and each figure is the median of all
+rounds: the machine may change its mind. Run it with `make bench-storage`.
 """
 
 import bisect

@@ -3,18 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-_LANGUAGES = {
-    ".go": "go",
-    ".java": "java",
-    ".js": "javascript",
-    ".json": "json",
-    ".properties": "properties",
-    ".proto": "protobuf",
-    ".py": "python",
-    ".service": "ini",
-    ".sh": "bash",
-    ".yaml": "yaml",
-}
+_LANGUAGES = {"": "text", ".js": "javascript", ".proto": "protobuf", ".py": "python", ".service": "ini", ".txt": "text"}
 _MADE = {"go.sum", "package-lock.json"}  # by tools: nobody reads them
 
 
@@ -28,7 +17,9 @@ def source_page(root: Path, path: str) -> str:
     for file in files:
         if file != place:
             shown.append(f"## {file.relative_to(place)}")
-        shown.append(f"`````{_LANGUAGES.get(file.suffix, 'text')}\n{file.read_text().rstrip()}\n`````")
+        shown.append(
+            f"`````{_LANGUAGES.get(file.suffix, file.suffix[1:] or 'text')}\n{file.read_text().rstrip()}\n`````"
+        )
     return "\n\n".join(shown) + "\n"
 
 

@@ -22,22 +22,10 @@ INCUBATOR_MODULE = "jdk.incubator.vector"
 _VERSION = re.compile(r'version "(?P<version>[^"]*)"')
 _SHIM = """\
 #!/bin/sh
-# Runs java without the argument that asks for {module}.
-count=$#
-while [ "$count" -gt 0 ]; do
-    argument=$1
+# Runs java without the argument by which Spark asks for {module}.
+for argument; do
     shift
-    count=$((count - 1))
-    case $argument in
-        --add-modules={module}) continue ;;
-        --add-modules)
-            if [ "$count" -gt 0 ] && [ "$1" = "{module}" ]; then
-                shift
-                count=$((count - 1))
-                continue
-            fi ;;
-    esac
-    set -- "$@" "$argument"
+    [ "$argument" = --add-modules={module} ] || set -- "$@" "$argument"
 done
 exec {java} "$@"
 """

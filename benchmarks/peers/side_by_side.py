@@ -1,13 +1,8 @@
 """replog beside Apache Kafka and raw sockets: acks of all, three replicas, six partitions, in rounds.
 
-In each round every system has a turn of its own, with nothing else running: fresh data, its default settings, a client
-in a process of its own that first warms all up (JVMs need a gigabyte for it), and then each row of the table on a new
-topic. Who begins changes from round to round. Clients are replog's, and Kafka's own ProducerPerformance and
-ConsumerPerformance; each sends the same record again and again. ProducerPerformance cannot time a record from when it
-was due, and knows milliseconds only: at a fixed rate Kafka's client is a small program of ours
-(`kafka_client/Client.java`), so that one rule holds for all. "16 KiB" and "256 KiB" set the size of a batch, what else
-is not named is each system's default (Kafka lingers for 5 ms, replog not at all). None of them fsyncs its files.
-Figures are medians of the rounds, with the lowest and the highest. Run it with `make bench`.
+In each round every system has a turn of its own: fresh data, its default settings, a client in a process of its own
+that first warms all up, and then each row of the table on a new topic. Who begins changes from round to round. Figures
+are medians, with the lowest and the highest; docs/performance.md says more. Run it with `make bench`.
 """
 
 import asyncio

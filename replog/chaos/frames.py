@@ -20,18 +20,8 @@ def reset_for(frame: bytes) -> bytes | None:
     if flags & _RST:
         return None
     length = len(segment) - (offset >> 4) * 4 + bool(flags & _SYN) + bool(flags & _FIN)
-    answer = struct.pack(
-        ">HHIIBBHHH",
-        target_port,
-        source_port,
-        acknowledged if flags & _ACK else 0,
-        (sequence + length) & 0xFFFF_FFFF,
-        5 << 4,
-        _RST | _ACK,
-        0,
-        0,
-        0,
-    )
+    numbers = acknowledged if flags & _ACK else 0, (sequence + length) & 0xFFFF_FFFF
+    answer = struct.pack(">HHIIBBHHH", target_port, source_port, *numbers, 5 << 4, _RST | _ACK, 0, 0, 0)
     source, target = packet[12:16], packet[16:20]
     sums = _checksum(target + source + struct.pack(">BBH", 0, _TCP, len(answer)) + answer)
     answer = answer[:16] + struct.pack(">H", sums) + answer[18:]

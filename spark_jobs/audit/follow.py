@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep, time
@@ -79,18 +80,9 @@ class Round:
     error: str | None = None  # the round failed: the next one covers its part, too
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            "round": self.number,
-            "verdict": self.verdict,
-            "offsets": self.offsets,
-            "partitions": self.partitions,
-            "new_findings": [finding_record(finding) for finding in self.new],
-            "known_findings": self.known,
-            "compared_as_a_whole": self.whole,
-            "bytes_read": self.bytes_read,
-            "seconds": self.seconds,
-            "error": self.error,
-        }
+        called = {"number": "round", "new": "new_findings", "known": "known_findings", "whole": "compared_as_a_whole"}
+        fields = {called.get(field.name, field.name): getattr(self, field.name) for field in fields_of(self)}
+        return {**fields, "new_findings": [finding_record(finding) for finding in self.new]}
 
 
 @dataclass

@@ -15,6 +15,7 @@ from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import EXIT_CODES, AuditFinding, told_of_cleaned
 from spark_jobs.audit.overview import states
 
+_CALLED = {"kind": "class", "first": "first_offset", "last": "last_offset", "wrong": "wrong_replica"}  # in reports
 LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
 
 _OF_REPLICA = ("replica", "topic", "partition", "log_start", "high_watermark", "log_end", "size", "segments")
@@ -49,20 +50,8 @@ def write_findings(findings: Sequence[AuditFinding], directory: Path) -> None:
 
 def finding_record(finding: AuditFinding) -> dict[str, Any]:
     """A finding under the names of the reports."""
-    return {
-        "class": finding.kind,
-        "topic": finding.topic,
-        "partition": finding.partition,
-        "replicas": list(finding.replicas),
-        "first_offset": finding.first,
-        "last_offset": finding.last,
-        "epochs": list(finding.epochs),
-        "batches": finding.batches,
-        "wrong_replica": finding.wrong,
-        "why": finding.why,
-        "remedy": finding.remedy,
-        "evidence": [asdict(evidence) for evidence in finding.evidence],
-    }
+    values = asdict(finding) | {"epochs": finding.epochs}
+    return {_CALLED.get(name, name): list(of) if isinstance(of, tuple) else of for name, of in values.items()}
 
 
 def summary(result: Audit) -> dict[str, Any]:

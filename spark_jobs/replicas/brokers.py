@@ -95,7 +95,7 @@ def _metadata(addresses: Sequence[str], topics: list[str], security: Security) -
             connection = _Connection(address, security)
             try:
                 wait_s = min(FIRST_WAIT_S * 2**attempt, CALL_TIMEOUT_S)
-                response: log_pb2.GetMetadataResponse = connection.call_once(Log["get_metadata"], request, wait_s)
+                response: log_pb2.GetMetadataResponse = connection.call(Log["get_metadata"], request, wait_s, 1)
                 return response
             except OSError as error:
                 failures.append(str(error))
@@ -122,15 +122,9 @@ class _Connection:
             self._channel = blocking_channel(self._address, tls_with(self._security))
         return self._channel
 
-    def call(self, method: Method, request: Any) -> Any:
-        return self._tried(lambda: self._unary(method, request, CALL_TIMEOUT_S), TRIES)
-
-    def call_once(self, method: Method, request: Any, timeout_s: float) -> Any:
-        return self._tried(lambda: self._unary(method, request, timeout_s), 1)
-
-    def _unary(self, method: Method, request: Any, timeout_s: float) -> Any:
+    def call(self, method: Method, request: Any, timeout_s: float | None = None, tries: int = TRIES) -> Any:
         call = self._open().unary_unary(method.path, method.encode_request, method.decode_response)
-        return call(request, timeout=timeout_s)
+        return self._tried(lambda: call(request, timeout=timeout_s or CALL_TIMEOUT_S), tries)
 
     def stream(self, method: Method, request: Any, most: int) -> list[Any]:
         """All answers. Raises OSError if there are more than `most` bytes of records in them."""

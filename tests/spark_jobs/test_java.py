@@ -94,7 +94,6 @@ def test_a_java_that_fails_is_refused_with_the_reason(tmp_path):
     ("given", "passed_on"),
     [
         ([f"--add-modules={MODULE}", "-cp", "a b", "Main"], ["-cp", "a b", "Main"]),
-        (["-x", "--add-modules", MODULE, "Main"], ["-x", "Main"]),
         (["--add-modules", "java.sql", "Main", ""], ["--add-modules", "java.sql", "Main", ""]),
         (["--add-modules"], ["--add-modules"]),
         (["$HOME", "'quoted'", "*"], ["$HOME", "'quoted'", "*"]),
