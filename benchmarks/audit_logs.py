@@ -48,7 +48,9 @@ class Replicas:
             left -= len(batch)
         log.close()
         for other in others:
-            _copy(first, other)
+            shutil.rmtree(other)
+            shutil.copytree(first, other)
+        os.sync()
         for directory in self.directories.values():
             OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write({_PARTITION: log.log_end_offset})
             OffsetCheckpoint(directory / LOG_START_CHECKPOINT).write({})
@@ -83,20 +85,6 @@ class Replicas:
 
 def _bytes(paths: Iterable[Path]) -> int:
     return sum(path.stat().st_size for path in paths)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Make `target` the same, by writing the files that are not."""
-    for path in target.iterdir():
-        if not (source / path.name).exists():
-            path.unlink()
-    for path in source.iterdir():
-        copy = target / path.name
-        there, wanted = copy.stat() if copy.exists() else None, path.stat()
-        if there is None or (there.st_size, there.st_mtime_ns) != (wanted.st_size, wanted.st_mtime_ns):
-            shutil.copy2(path, copy)
-            with copy.open("rb") as file:
-                os.fsync(file.fileno())
 
 
 def read_all(paths: Iterable[Path]) -> None:

@@ -195,16 +195,8 @@ class KafkaPeer(Cluster):
     async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
         payload = self._home / f"{record_bytes}-bytes"
         payload.write_text("x" * record_bytes)  # otherwise it spends its time on making records of random letters
-        options: list[object] = [
-            "--topic",
-            topic,
-            "--num-records",
-            records,
-            "--throughput",
-            -1,
-            "--payload-file",
-            payload,
-        ]
+        options: list[object] = ["--topic", topic, "--num-records", records, "--throughput", -1]
+        options += ["--payload-file", payload]
         properties = [f"{name}={value}" for name, value in self.options(settings).items()]
         output = await self._run("ProducerPerformance", *options, "--producer-props", *properties)
         return produced(output, records)

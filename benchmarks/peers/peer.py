@@ -176,15 +176,8 @@ class Cluster(Peer, ABC):
     async def pace(
         self, topic: str, record_bytes: int, records: int, per_second: float, warm_up: int, settings: Settings
     ) -> Sequence[float]:
-        answer = await self.order(
-            "pace",
-            topic,
-            record_bytes=record_bytes,
-            records=records,
-            per_second=per_second,
-            warm_up=warm_up,
-            settings=self.options(settings),
-        )
+        pace = {"per_second": per_second, "warm_up": warm_up, "settings": self.options(settings)}
+        answer = await self.order("pace", topic, record_bytes=record_bytes, records=records, **pace)
         return [wait / 1e6 for wait in answer["waits_us"]]
 
     async def consume(self, topic: str, record_bytes: int, records: int) -> float:

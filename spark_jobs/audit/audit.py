@@ -138,34 +138,29 @@ def audit(
     return _Run(spark, where, topics, level, progress, since, save).run()
 
 
+@dataclass
 class _Run:
-    def __init__(
-        self,
-        spark: SparkSession,
-        where: Where,
-        topics: Sequence[str],
-        level: str,
-        progress: Progress,
-        since: Saved | None,
-        save: bool,
-    ) -> None:
-        self._spark = spark
-        self._level = level
-        self._progress = progress
-        self._since = since
-        self._save = save
-        self._starts: dict[TopicPartition, int] = {}  # offsets below need not be compared
-        self._options = {"topics": ",".join(topics)}
+    spark: SparkSession
+    where: Where
+    topics: Sequence[str]
+    level: str
+    progress: Progress
+    since: Saved | None
+    save: bool
+    starts: dict[TopicPartition, int] = field(default_factory=dict)  # offsets below need not be compared
+
+    def __post_init__(self) -> None:
+        self._options = {"topics": ",".join(self.topics)}
         directories = {}
-        if isinstance(where, str):
-            self._options["bootstrap.servers"] = where
+        if isinstance(self.where, str):
+            self._options["bootstrap.servers"] = self.where
         else:
-            directories = {n: (paths,) if isinstance(paths, Path) else paths for n, paths in where.items()}
+            directories = {n: (paths,) if isinstance(paths, Path) else paths for n, paths in self.where.items()}
             self._options |= {f"replica.{n}": ",".join(map(str, paths)) for n, paths in directories.items()}
-        self._result = Audit(level, directories, [], [], where=where)
+        self._result = Audit(self.level, directories, [], [], where=self.where)
         self._stage_began = time.monotonic()
-        register(spark)
-        spark.dataSource.register(ChecksSource)
+        register(self.spark)
+        self.spark.dataSource.register(ChecksSource)
 
     def run(self) -> Audit:
         result = self._result
@@ -177,7 +172,7 @@ class _Run:
             if not (moved := self._moved(seen)):
                 break
             seen = seen.without(moved)
-            self._starts = {key: start for key, start in self._starts.items() if key not in moved}
+            self.starts = {key: start for key, start in self.starts.items() if key not in moved}
             seen.add(self._passes([replica for replica in result.replicas if replica.key in moved]))
         else:
             moved = self._moved(seen)
@@ -194,36 +189,36 @@ class _Run:
             *(unsettled(*key, why) for key, why in sorted(moved.items())),
         ]
         if result.findings:
-            self._progress("reading the leader epochs of what differs")
+            self.progress("reading the leader epochs of what differs")
             result.epochs = collect_epochs(self._load("replog_epochs"), result.findings)
             self._done("epochs")
-        if self._save:
-            result.saved = saved_after(self._level, verified, _wrong(result), self._since, taken)
+        if self.save:
+            result.saved = saved_after(self.level, verified, _wrong(result), self.since, taken)
         return result
 
     def _take_over(self) -> tuple[TakenOver, dict[TopicPartition, SavedPartition]]:
         """What need not be compared again, and what can be saved if nothing is found: as it is before the reading."""
-        if self._since is None and not self._save:
+        if self.since is None and not self.save:
             return TakenOver(), {}
         source = ChecksSource(self._options)
         stores = [CountingStore(store) for store in source.stores()]
         try:
             listed = list_replicas(stores, source.topics())
-            taken = take_over(self._since, self._level, listed) if self._since is not None else TakenOver()
-            verified = landmarks(listed, bounds_of(self._result.replicas)) if self._save else {}
+            taken = take_over(self.since, self.level, listed) if self.since is not None else TakenOver()
+            verified = landmarks(listed, bounds_of(self._result.replicas)) if self.save else {}
         finally:
             for store in stores:
                 store.close()
         self._count("describe", sum(store.bytes_read for store in stores))
-        self._starts = taken.starts
-        self._result.taken = taken if self._since is not None else None
+        self.starts = taken.starts
+        self._result.taken = taken if self.since is not None else None
         return taken, verified
 
     # -- what there is, and whether it stays
 
     def _describe(self) -> list[Replica]:
         """The replicas as they are now. Later reads are compared only below these high watermarks."""
-        self._progress("describing the replicas")
+        self.progress("describing the replicas")
         rows = self._load("replog_replicas").select(*Replica.columns(), "read").collect()
         self._count("describe", sum(row["read"] for row in rows))
         self._done("describe")
@@ -263,50 +258,50 @@ class _Run:
         if not held:
             return _Seen()
         marks = [(r.replica, *r.key, r.high_watermark) for r in held if r.high_watermark is not None]
-        self._marks = marks_frame(self._spark, marks)
-        if self._level == "digest":
+        self._marks = marks_frame(self.spark, marks)
+        if self.level == "digest":
             return self._digests(held)
-        if self._level == "index":
+        if self.level == "index":
             return self._indexes(held)
-        seen = self._blocks(held, crc=self._level == "deep")
-        if self._level == "deep":
+        seen = self._blocks(held, crc=self.level == "deep")
+        if self.level == "deep":
             seen.add(self._records(held))
         return seen
 
     def _records(self, held: list[Replica]) -> _Seen:
         """Compare the remaining records where replicas were cleaned on their own."""
         ends = cleaned_ends(held)
-        cleaned = [r for r in held if ends.get(r.key, 0) > self._starts.get(r.key, 0)]
+        cleaned = [r for r in held if ends.get(r.key, 0) > self.starts.get(r.key, 0)]
         if not cleaned:
             return _Seen()
-        self._progress("comparing records where replicas were cleaned")
+        self.progress("comparing records where replicas were cleaned")
         scopes = []
         for r in cleaned:
-            first, end = max(r.log_start, self._starts.get(r.key, 0)), ends[r.key]
+            first, end = max(r.log_start, self.starts.get(r.key, 0)), ends[r.key]
             scopes.append(Scope(r.replica, *r.key, first, min(r.mark, r.log_end, end), end))
-        seen = self._by_batch("records", cleaned, compare_records(self._spark, scopes), {"pass": RECORDS}, few=True)
+        seen = self._by_batch("records", cleaned, compare_records(self.spark, scopes), {"pass": RECORDS}, few=True)
         return replace(seen, mismatches=[replace(mismatch, of_records=True) for mismatch in seen.mismatches])
 
     def _blocks(self, held: list[Replica], *, crc: bool) -> _Seen:
-        self._progress("reading every batch" if crc else "reading every header")
+        self.progress("reading every batch" if crc else "reading every header")
         option = str(crc).lower()
         rows = self._collect("batches", held, compare_blocks, {"pass": BLOCKS, "crc": option})
         seen = _Seen([own_fault(row) for row in rows if row["found"] is not None])
         ranges = [(row["topic"], row["partition"], row["first"], row["last"]) for row in rows if row["found"] is None]
         if ranges:
-            self._progress("comparing batch by batch where blocks differ")
+            self.progress("comparing batch by batch where blocks differ")
             seen.add(self._compare(held, ranges, crc=option))
         return seen
 
     def _indexes(self, held: list[Replica]) -> _Seen:
-        self._progress("comparing the indexes")
+        self.progress("comparing the indexes")
         rows = self._collect("indexes", held, _points_and_blocks, {"pass": INDEXES}, few=True)
         return self._closer(held, rows, INDEXES)
 
     def _digests(self, held: list[Replica]) -> _Seen:
         if all(r.high_watermark is None for r in held):
             return _Seen()  # nothing is known to be committed, which is reported: there is nothing to compare
-        self._progress("comparing digests")
+        self.progress("comparing digests")
         return self._closer(held, self._collect("digests", held, compare_indexes, {"pass": DIGESTS}), DIGESTS)
 
     def _closer(self, held: list[Replica], rows: list[Row], kind: str) -> _Seen:
@@ -314,7 +309,7 @@ class _Run:
         seen = _points(rows)
         ranges = [(row["topic"], row["partition"], row["first"], row["last"]) for row in rows if row["found"] is None]
         if ranges:
-            self._progress("comparing entry by entry where indexes disagree")
+            self.progress("comparing entry by entry where indexes disagree")
             options = {"pass": kind, "entries": "true", "ranges": json.dumps(ranges)}
             closer = _points(self._collect("entries", held, compare_indexes, options))
             seen = _Seen(seen.faults + closer.faults, [], closer.intervals or seen.intervals)
@@ -323,8 +318,9 @@ class _Run:
         # Next to a segment that cannot be read, replicas may share no entry.
         unread = {fault.key for fault in seen.faults if fault.kind == UNREADABLE}
         blind = [place for place in ranges if place[:2] in unread]
-        if wanted := [*_ranges(seen.intervals), *_places(faults, held), *short, *blind]:
-            self._progress("reading the headers where indexes disagree, or something is wrong")
+        apart = [(i.topic, i.partition, min(i.first, i.last), i.last) for i in seen.intervals]
+        if wanted := [*apart, *_places(faults, held), *short, *blind]:
+            self.progress("reading the headers where indexes disagree, or something is wrong")
             seen.faults = [fault for fault in seen.faults if fault not in faults]
             seen.add(self._headers(held, wanted, seen.intervals))
         return seen
@@ -366,7 +362,7 @@ class _Run:
     ) -> list[Row]:
         """Run one pass; its bytes and seconds count for `stage`. A `few` rows may be looked at twice."""
         bounds = [(*r.key, r.replica, r.high_watermark, r.log_end, r.cleaned_to) for r in held]
-        starts = json.dumps([(*key, start) for key, start in self._starts.items()])
+        starts = json.dumps([(*key, start) for key, start in self.starts.items()])
         rows = self._load("replog_checks", bounds=json.dumps(bounds), starts=starts, **options)
         counted = Observation()
         rows = rows.observe(counted, F.sum("read").alias("bytes"))
@@ -383,7 +379,7 @@ class _Run:
         self._result.bytes_read[stage] = self._result.bytes_read.get(stage, 0) + read
 
     def _load(self, source: str, **options: str) -> DataFrame:
-        return self._spark.read.format(source).options(**self._options, **options).load()
+        return self.spark.read.format(source).options(**self._options, **options).load()
 
     def _done(self, stage: str) -> None:
         now = time.monotonic()
@@ -395,10 +391,6 @@ def _wrong(result: Audit) -> set[TopicPartition]:
     """The partitions that are not known to be right."""
     concerned: list[AuditFinding | Replica] = [*result.findings, *([] if result.complete else result.replicas)]
     return {item.key for item in concerned}
-
-
-def _ranges(intervals: Iterable[Interval]) -> list[Range]:
-    return [(i.topic, i.partition, min(i.first, i.last), i.last) for i in intervals]
 
 
 def _places(faults: Iterable[ReplicaFault], held: Iterable[Replica]) -> list[Range]:

@@ -40,13 +40,14 @@ class Reporter:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._last: StandingAudit | None = None
+        self._last: StandingAudit | None = None  # without its time and offsets, which are no news
         self._at_s = 0.0
         self._trouble = ""
 
     def __call__(self, audit: StandingAudit) -> None:
         now_s = monotonic()
-        if self._last is not None and not _is_news(audit, self._last) and now_s < self._at_s + AGAIN_S:
+        news = replace(audit, at_ms=0, verified=())
+        if news == self._last and now_s < self._at_s + AGAIN_S:
             return
         try:
             with SyncAdmin(self._bootstrap, timeout_ms=TIMEOUT_MS) as admin:
@@ -56,8 +57,4 @@ class Reporter:
                 print(f"the verdict is not reported to {self._bootstrap}: {error}", file=sys.stderr)
             self._trouble = error.message
             return
-        self._last, self._at_s, self._trouble = audit, now_s, ""
-
-
-def _is_news(audit: StandingAudit, last: StandingAudit) -> bool:
-    return replace(audit, at_ms=0, verified=()) != replace(last, at_ms=0, verified=())
+        self._last, self._at_s, self._trouble = news, now_s, ""

@@ -52,7 +52,8 @@ def checked_batches(
                 if not hidden:
                     batches.append((header, view[position + HEADER_SIZE : position + header.size]))
     except CorruptRecord as error:
-        raise _corrupt(topic, partition, base, error) from None
+        what = f"{topic}-{partition}: batches from offset {base} on do not decode: {error.message}"
+        raise ReplogError(ErrorCode.CORRUPT_MESSAGE, what) from None
     return Batches(topic, partition, fetch_offset, batches, next_offset)
 
 
@@ -109,10 +110,3 @@ def _arrow_batch(
         times = pc.if_else(pa.array(none), None, batch["timestamp"])
         batch = batch.set_column(batch.schema.get_field_index("timestamp"), batch.schema.field("timestamp"), times)
     yield batch
-
-
-def _corrupt(topic: str, partition: int, offset: int, error: ReplogError) -> ReplogError:
-    return ReplogError(
-        ErrorCode.CORRUPT_MESSAGE,
-        f"{topic}-{partition}: batches from offset {offset} on do not decode: {error.message}",
-    )
