@@ -30,6 +30,7 @@ class Proposal:
     partition_epoch: int
     isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch)
     recovering: bool
+    known: int = 0  # the version of the metadata that its sender knew when it sent it; 0: it does not say
 
     @property
     def resigns(self) -> bool:
@@ -67,7 +68,7 @@ def alter_partition(
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif proposal.topic_id != topic.topic_id:  # row 1: the name was deleted and created again
             error = ErrorCode.UNKNOWN_TOPIC_ID
-        elif (error := refusal(state, proposal, image.brokers)) is ErrorCode.NONE:
+        elif (error := refusal(state, proposal, image.brokers, image.broker_versions)) is ErrorCode.NONE:
             now = situation(image, rules, tp.topic, active)
             accepted = resign(tp, state, now) if proposal.resigns else accept(state, proposal, now)
             if isinstance(accepted, ErrorCode):
@@ -85,8 +86,14 @@ def alter_partition(
     return Decision(chain(changes.made, withdraw(image, rules, sender.broker_id, unheard)), verdicts)
 
 
-def refusal(state: PartitionState, proposal: Proposal, brokers: Mapping[int, BrokerRegistration]) -> ErrorCode:
-    """The first row of §6.4 that refuses the proposal, NONE when it is good. Row 1 is the caller's.
+def refusal(
+    state: PartitionState,
+    proposal: Proposal,
+    brokers: Mapping[int, BrokerRegistration],
+    since: Mapping[int, int],
+) -> ErrorCode:
+    """The first row of §6.4 that refuses the proposal, NONE when it is good. Row 1 is the caller's. `since`: versions
+    of the brokers' records.
 
     Rows 2 to 6 come before the members are checked: they order the leader's and the controller's changes (ISR-13).
     """
@@ -110,6 +117,9 @@ def refusal(state: PartitionState, proposal: Proposal, brokers: Mapping[int, Bro
     if proposal.recovering and not state.recovering:  # row 10
         return ErrorCode.INVALID_REQUEST
     if not all(_eligible(brokers.get(broker_id), epoch) for broker_id, epoch in proposal.isr):  # row 11
+        return ErrorCode.INELIGIBLE_REPLICA
+    if proposal.known and any(since[member] > proposal.known for member in members.difference(state.isr)):
+        # row 12, ISR-21: the leader may have heard meanwhile that it was refused, and go on without that replica
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 

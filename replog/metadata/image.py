@@ -27,6 +27,7 @@ class MetadataImage:
         self.lineage: tuple[History, ...] = ()
         self.next_producer_id = 0  # the first that no broker was given
         self.brokers: dict[int, BrokerRegistration] = {}
+        self.broker_versions: dict[int, int] = {}  # of the record of each
         self.broker_configs: dict[int, dict[str, str]] = {}  # other settings than those that brokers started with
         self.topics: dict[str, Topic] = {}
         self.topic_versions: dict[str, int] = {}  # of the record of each
@@ -59,6 +60,7 @@ class MetadataImage:
                 self.lineage = change.value
             case "broker":
                 _set(self.brokers, change.name, change.value)
+                _set(self.broker_versions, change.name, change.version if change.value is not None else None)
             case "broker_config":
                 _set(self.broker_configs, change.name, change.value)
             case "topic":

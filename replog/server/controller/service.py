@@ -116,7 +116,7 @@ class ControllerService:
         self._controller.check_known(position_from_message(request.known))
         state = self._controller.state
         with self._claimed(request, "alter_partition") as sender:
-            proposed = partial(_proposal, request.broker_id)
+            proposed = partial(_proposal, request.broker_id, request.known.version)
             present = await self._controller.present_heirs(sender, map(proposed, request.partitions))
             results = await self._in_lots(
                 request.partitions,
@@ -356,7 +356,7 @@ def _report(message: pb.ReplicaLogEnd) -> Report:
     return Report(message.topic_id, message.partition, message.leader_epoch, log_end)
 
 
-def _proposal(sender: int, item: pb.AlterPartitionItem) -> Proposal:
+def _proposal(sender: int, known: int, item: pb.AlterPartitionItem) -> Proposal:
     return Proposal(
         topic_partition=TopicPartition(item.topic, item.partition),
         topic_id=item.topic_id,
@@ -365,6 +365,7 @@ def _proposal(sender: int, item: pb.AlterPartitionItem) -> Proposal:
         partition_epoch=item.partition_epoch,
         isr=tuple((member.broker_id, member.broker_epoch) for member in item.new_isr),
         recovering=item.recovery_state != metadata_pb2.RECOVERED,
+        known=known,
     )
 
 

@@ -94,8 +94,8 @@ class Running:
     async def delete(self, topic):
         return await self.service.delete_topic(pb.DeleteTopicRequest(topic=topic))
 
-    async def propose(self, isr, topic="t", partition=0, **fields):
-        """As the current leader would, except `fields` of the item."""
+    async def propose(self, isr, topic="t", partition=0, known=None, **fields):
+        """As the current leader would, except `fields` of the item. `known`: the position that it says to know."""
         state = self.partition(topic, partition)
         item = pb.AlterPartitionItem(
             topic=topic,
@@ -106,7 +106,7 @@ class Running:
             new_isr=[pb.IsrMember(broker_id=b, broker_epoch=self.epoch(b)) for b in isr],
             **fields,
         )
-        request = pb.AlterPartitionRequest(partitions=[item], **self.claim(state.leader))
+        request = pb.AlterPartitionRequest(partitions=[item], known=known, **self.claim(state.leader))
         return ErrorCode((await self.service.alter_partition(request)).partitions[0].error_code)
 
     @asynccontextmanager

@@ -27,6 +27,7 @@ def broker(broker_id, **fields):
 
 
 BROKERS = {b: broker(b) for b in ALL}
+SINCE = {11: 1, 12: 30, 13: 20}  # the versions of their records
 
 
 @pytest.mark.parametrize(
@@ -45,11 +46,14 @@ BROKERS = {b: broker(b) for b in ALL}
         (10, {"recovering": True, "isr": ((11, 110),)}, ErrorCode.INVALID_REQUEST),
         (11, {"isr": ((11, 110), (12, 119))}, ErrorCode.INELIGIBLE_REPLICA),
         (11, {"isr": ((11, 110), (12, -1))}, ErrorCode.INELIGIBLE_REPLICA),
+        (12, {"known": 19}, ErrorCode.INELIGIBLE_REPLICA),
+        ("accepted: the sender knew of the replica that it adds", {"known": 20}, ErrorCode.NONE),
+        ("accepted: nothing is added", {"known": 19, "isr": ((11, 110), (12, 120))}, ErrorCode.NONE),
         ("accepted", {}, ErrorCode.NONE),
     ],
 )
 def test_each_row_of_6_4_gives_its_error(row, change, error):
-    assert refusal(STATE, replace(GOOD, **change), BROKERS) is error, f"row {row}"
+    assert refusal(STATE, replace(GOOD, **change), BROKERS, SINCE) is error, f"row {row}"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +63,7 @@ def test_each_row_of_6_4_gives_its_error(row, change, error):
 )
 def test_row_11_refuses_a_member_that_is(other):
     brokers = {**BROKERS, 13: other} if other else {11: BROKERS[11], 12: BROKERS[12]}
-    assert refusal(STATE, GOOD, brokers) is ErrorCode.INELIGIBLE_REPLICA
+    assert refusal(STATE, GOOD, brokers, SINCE) is ErrorCode.INELIGIBLE_REPLICA
 
 
 def test_the_first_row_that_matches_wins_so_a_stale_sender_never_reaches_the_membership_rows():
@@ -72,7 +76,7 @@ def test_the_first_row_that_matches_wins_so_a_stale_sender_never_reaches_the_mem
         ({"sender": 12, "partition_epoch": 8}, ErrorCode.INVALID_REQUEST),
         ({"partition_epoch": 8}, ErrorCode.INVALID_UPDATE_VERSION),
     ]:
-        assert refusal(STATE, replace(GOOD, isr=bad_members, **change), BROKERS) is error, change
+        assert refusal(STATE, replace(GOOD, isr=bad_members, **change), BROKERS, SINCE) is error, change
 
 
 def test_an_accepted_change_raises_the_partition_epoch_and_not_the_leader_epoch():
@@ -97,9 +101,9 @@ def test_st_15_the_leader_reports_recovered_with_its_next_change():
     """ST-15."""
     recovering = PartitionState(ALL, (11,), 11, 5, 9, recovering=True)
     still = replace(GOOD, isr=((11, 110), (12, 120)), recovering=True)
-    assert refusal(recovering, still, BROKERS) is ErrorCode.INVALID_REQUEST
+    assert refusal(recovering, still, BROKERS, SINCE) is ErrorCode.INVALID_REQUEST
     done = replace(still, recovering=False)
-    assert refusal(recovering, done, BROKERS) is ErrorCode.NONE
+    assert refusal(recovering, done, BROKERS, SINCE) is ErrorCode.NONE
     after = accept(recovering, done, Situation(frozenset(ALL), 2))
     assert (after.isr, after.recovering) == ((11, 12), False)
 
@@ -146,6 +150,19 @@ def test_two_proposals_for_one_partition_in_one_request_are_taken_in_turn(three)
     results = three.alter(11, item, item)
     assert [verdict.error for verdict in results] == [ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION]
     assert three.partition().partition_epoch == 1
+
+
+def test_isr_21_a_late_copy_adds_nobody_who_was_fenced_when_the_second_copy_came(three):
+    """ISR-21: the leader has heard of the refusal, and may have committed without that replica since."""
+    three.alter(11, three.item([11, 12]))
+    first = three.item(ALL, known=three.image.version)
+    three.expire(13)
+    refused = [Verdict(ErrorCode.INELIGIBLE_REPLICA)]
+    assert three.alter(11, replace(first, known=three.image.version)) == refused
+    assert not three.heartbeat(13).is_fenced
+    assert three.alter(11, first) == refused
+    (again,) = three.alter(11, replace(first, known=three.image.version))
+    assert again.error is ErrorCode.NONE, "the leader knows that it is back, and asks again"
 
 
 def test_a_topics_own_minimum_decides_who_becomes_eligible(three):

@@ -63,6 +63,7 @@ class Deciding:
         self.config = config(eligible_leaders)
         self.state = ClusterState(self.config, random.Random(0))
         self.said: list[Any] = []
+        self.stored = {change.key: change for change in BEGINNING}
         self.state.load(BEGINNING, self.now_ms)
 
     @property
@@ -110,10 +111,16 @@ class Deciding:
         self._decide(self.state.recover(self.now_ms))
 
     def alter(
-        self, broker_id: int, broker_epoch: int, leader_epoch: int, partition_epoch: int, isr: tuple[Any, ...]
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        known: int,
+        leader_epoch: int,
+        partition_epoch: int,
+        isr: tuple[Any, ...],
     ) -> None:
         """A proposal; every broker that could take over from a leader that resigns is there."""
-        proposal = Proposal(TP, TOPIC.topic_id, broker_id, leader_epoch, partition_epoch, isr, recovering=False)
+        proposal = Proposal(TP, TOPIC.topic_id, broker_id, leader_epoch, partition_epoch, isr, False, known)
         sender = self._claim(broker_id, broker_epoch)
         try:
             (verdict,) = self._decide(self.state.alter_partition(sender, [proposal], set(BROKERS), self.now_ms))
@@ -126,12 +133,8 @@ class Deciding:
 
     def fail_over(self) -> None:
         """Another controller becomes active, and has what is stored."""
-        image = self.state.image
-        stored = [Change("topic", TOPIC.name, TOPIC, version=1)]
-        stored += [Change("broker", b, image.brokers[b], version=1 + b) for b in BROKERS]
-        stored.append(Change("partition", TP, self.partition, TOPIC.topic_id, version=max(5, image.version)))
         self.state = ClusterState(self.config, random.Random(0))
-        self.state.load(stored, self.now_ms)
+        self.state.load(sorted(self.stored.values(), key=lambda change: change.version), self.now_ms)
 
     def run(self, event: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         self.said = []
@@ -152,6 +155,7 @@ class Deciding:
     def _decide(self, decision: Decision[Any]) -> Any:
         changes = tuple(change for change in numbered(decision.changes, self.state.image.version) if change)
         if changes:
+            self.stored |= {change.key: change for change in changes}
             self.state.apply(Batch(self.state.image, changes), self.now_ms)
             self.said.append(Committed(changes, self.view()))
         return decision.answer
@@ -165,6 +169,7 @@ class Deciding:
             image.version,
             self.partition,
             tuple(image.brokers.values()),
+            tuple(image.broker_versions.values()),
             tuple(sorted(evidence.items())),
             tuple(state.sessions.left_ms(b, self.now_ms) > 0 for b in BROKERS),
             len(state.resignations._granted_ms),

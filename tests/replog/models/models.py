@@ -20,6 +20,9 @@ DROPPED = (
     ("lag", 1),
     ("decide", 1),
 )  # 2 is out of the ISR, without a record
+OVERTAKEN = (  # 2 was out of the ISR and is to join it; a first copy of that proposal is late
+    *(*FIRST, ("lag", 1), ("decide", 1), ("fetch", 2), ("repeat", 1)),
+)
 DIVERGED = (*FIRST, ("append", 1), ("fetch", 3), ("expire", (1,)), ("hear", 2), ("append", 2))  # 2 against 1 and 3
 RETURNED = (  # as DIVERGED, and 1 is in sync again; a fetch of 3 has been on its way to it since it led
     *(*DIVERGED[:4], ("ask", 3), *DIVERGED[4:]),
@@ -50,6 +53,7 @@ MODELS = {
     "passed-over": SmallModel(Bounds(appends=0, suspicions=1), PASSED_OVER),
     "slow": SmallModel(Bounds(appends=1, delays=1)),
     "proposals": SmallModel(Bounds(appends=0, suspicions=1, delays=1), (*FIRST, ("lag", 1))),
+    "overtaken": SmallModel(Bounds(appends=1, suspicions=1), OVERTAKEN),
     "one-left": SmallModel(Bounds(appends=0, crashes=1, losses=1), ONE_LEFT),
     "last-dead": SmallModel(Bounds(appends=0, losses=1), LAST_DEAD),
     "outrun": SmallModel(Bounds(appends=0), OUTRUN),
@@ -64,5 +68,6 @@ NIGHTLY = {
     "slow-proposals": SmallModel(Bounds(appends=1, lags=1, delays=1, suspicions=1), FIRST),
     "slow-restarts": SmallModel(Bounds(appends=1, crashes=1, losses=1, delays=1), FIRST),
     "fail-overs": SmallModel(Bounds(appends=1, crashes=3, losses=1, failovers=1), COMMITTED),
+    "overtaken-fail-overs": SmallModel(Bounds(appends=0, suspicions=1, failovers=1), OVERTAKEN),
     "resignations": SmallModel(Bounds(appends=1, resignations=1, suspicions=1, delays=1), FIRST),
 }

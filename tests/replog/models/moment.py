@@ -173,9 +173,10 @@ class Moment:
         self._run(b, "miss_verdict")
 
     def repeat(self, b: int) -> None:
-        """A second request of the same proposal is under way, and its answer is for nobody."""
+        """The request of a proposal is under way for some time, and it is sent again."""
         self._spend("delays")
         self.late.append(("alter", *self.altering[b - 1]))
+        self._propose(b, *self.altering[b - 1][3:])
 
     def hear_verdict(self, b: int) -> None:
         (_, verdict), self.altering[b - 1] = self.altering[b - 1], None
@@ -194,6 +195,10 @@ class Moment:
                 self.late.append(("answer", b, rest[1], rest[2], answer))
         elif not self._is_down(b) and self._view(b).seen.broker_epoch == rest[0]:
             self._run(b, "take", *rest[1:])
+
+    def _propose(self, b: int, *proposal: Any) -> None:
+        """A broker knows at most what the controller has decided: answers to other proposals tell it, too."""
+        self.altering[b - 1] = (b, self._view(b).seen.broker_epoch, self._decided.version, *proposal)
 
     # what follows
 
@@ -236,7 +241,7 @@ class Moment:
         rest = []
         for each in said:
             if isinstance(each, tuple) and each[0] == "alter":
-                self.altering[b - 1] = (b, self._view(b).seen.broker_epoch, *each[1:])
+                self._propose(b, *each[1:])
             elif isinstance(each, tuple) and each[0] == "acknowledged":
                 self._checked(each, lambda ledger, each=each: _check_acknowledged(ledger, b, *each[1:]))
             else:

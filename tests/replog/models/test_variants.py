@@ -37,6 +37,7 @@ FOUND_IN = {
     "resigns-and-goes-on-alone": "resigning",
     "any-incarnation-joins": "dropped",
     "isr-by-membership": "proposals",
+    "overtaken-proposals-count": "overtaken",
     "unclean-restart-stays-eligible": "one-left",
     "anyone-leads": "one-left",
     "leader-epoch-not-raised": "elections",

@@ -1,6 +1,6 @@
 """Wrong ways for a controller to elect leaders and to take in-sync sets, and for brokers to hear of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -33,15 +33,15 @@ _lead = RoleChanges._lead
 
 
 def _refusal_of_any_incarnation(
-    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration]
+    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration], since: Mapping[int, int]
 ) -> ErrorCode:
     unfenced = {b.broker_id: replace(b, fenced=False, in_controlled_shutdown=False) for b in brokers.values()}
     members = tuple((b, brokers[b].broker_epoch if b in brokers else epoch) for b, epoch in proposal.isr)
-    return _refusal(state, replace(proposal, isr=members), unfenced)
+    return _refusal(state, replace(proposal, isr=members), unfenced, since)
 
 
 def _refusal_by_membership(
-    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration]
+    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration], since: Mapping[int, int]
 ) -> ErrorCode:
     current = replace(
         proposal,
@@ -53,13 +53,19 @@ def _refusal_by_membership(
             *((leader, brokers[leader].broker_epoch) for leader in (state.leader,) if leader in brokers),
         ),
     )
-    return _refusal(state, current, brokers) if state.leader >= 0 else _refusal(state, proposal, brokers)
+    return _refusal(state, current if state.leader >= 0 else proposal, brokers, since)
 
 
 def _refusal_of_old_epoch(
-    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration]
+    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration], since: Mapping[int, int]
 ) -> ErrorCode:
-    return _refusal(state, replace(proposal, partition_epoch=state.partition_epoch), brokers)
+    return _refusal(state, replace(proposal, partition_epoch=state.partition_epoch), brokers, since)
+
+
+def _refusal_whenever_sent(
+    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration], since: Mapping[int, int]
+) -> ErrorCode:
+    return _refusal(state, replace(proposal, known=0), brokers, since)
 
 
 def _clean_restart(*arguments: Any, unclean: bool, missing: Any = frozenset()) -> Any:
@@ -228,6 +234,11 @@ VARIANTS = [
         "no-partition-epoch-check",
         "stragglers",
         (replog.controller.alter_partition, "refusal", _refusal_of_old_epoch),
+    ),
+    Variant(
+        "overtaken-proposals-count",
+        "stragglers",
+        (replog.controller.alter_partition, "refusal", _refusal_whenever_sent),
     ),
     Variant("unclean-restart-stays-eligible", "power", (replog.controller.registration, "restart", _clean_restart)),
     Variant("anyone-leads", "swarm", (replog.controller.elections, "_elect", _elect_anyone)),
