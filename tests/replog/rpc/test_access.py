@@ -2,6 +2,7 @@
 
 import pytest
 
+from replog.acl import Operation
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.access import ACCESS
@@ -42,6 +43,19 @@ def test_what_replicas_and_brokers_say_asks_for_a_brokers_certificate_and_names_
         for name in ("RegisterBroker", "Heartbeat", "AlterPartition", "AllocateProducerIds", "WatchMetadata")
     }
     assert not carries_records(replica_pb2.ReplicaFetchRequest), "the claim would be a field of its head"
+
+
+def test_whoever_sends_records_may_write_and_whoever_gets_bytes_of_logs_may_read_or_is_a_broker():
+    """Other tests take each operation from the table: they would not notice one that is too weak."""
+    asked = {
+        (method.name, access.operation)
+        for service in SERVED
+        for method in service.methods
+        if (access := ACCESS[f"{service.name}/{method.name}"]).role is not Role.BROKER
+        and "records" in {*method.input_type.fields_by_name, *method.output_type.fields_by_name}
+    }
+    writing, reading = ("Produce", "ProduceOnce"), ("Fetch", "FetchOnce", "ReadFile", "ReadBatchHeaders")
+    assert asked == {(name, Operation.WRITE) for name in writing} | {(name, Operation.READ) for name in reading}
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,21 @@ async def test_ct_21_a_broker_that_says_it_is_there_has_its_session(watching):
         assert not broker.fenced
 
 
+async def test_ct_21_a_broker_that_was_there_once_is_asked_for_again_when_its_next_stream_is_lost(watching):
+    """CT-21: what it said once is no answer to the next question."""
+    server = GrpcTransport().listen("127.0.0.1:0")
+    server.add(methods.PRESENCE, PresenceService(Identity(1, INCARNATION)))
+    async with watching(await server.start()) as broker:
+        await broker.stream.aclose()
+        await broker.inquired()
+        assert not broker.fenced
+        again = await broker.follow()
+        await server.stop(0)
+        await again.aclose()
+        await broker.inquired()
+        assert broker.fenced
+
+
 async def test_ct_21_silence_means_nothing(watching, monkeypatch):
     """CT-21: a process that is paused, say."""
     monkeypatch.setattr(inquiries, "PATIENCE_S", 0.1)
