@@ -3,6 +3,7 @@
 Also `python -m spark_jobs.audit_replicas`, and what `spark-submit` is given.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -187,18 +188,25 @@ def _audit(arguments: SimpleNamespace, where: Where, since: Saved | None, consol
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
+    from spark_jobs.audit.audit import audit as compare
     from spark_jobs.audit.findings import CONSISTENT, EXIT_CODES
     from spark_jobs.audit.report import write_report
     from spark_jobs.audit.results import summary
-    from spark_jobs.audit.run import run
     from spark_jobs.audit.since import write_json
     from spark_jobs.java import NoJava
-    from spark_jobs.session import reason
+    from spark_jobs.session import reason, spark_session
 
     try:
-        save = bool(arguments.save or arguments.report_dir)
-        run_on = (where, arguments.topic or [], arguments.level, arguments.master)
-        result = run(*run_on, console.stage, console.watch, since, save=save)
+        console.stage("starting Spark")
+        spark = spark_session("replog audit", arguments.master)
+        console.watch(spark.sparkContext.statusTracker())
+        try:
+            save = bool(arguments.save or arguments.report_dir)
+            result = compare(spark, where, arguments.topic or [], arguments.level, console.stage, since, save=save)
+        finally:
+            console.stage("stopping Spark")
+            with contextlib.suppress(Exception):  # the verdict stands, even if Spark ends with an error
+                spark.stop()
     except NoJava as error:
         raise BadUse(str(error)) from None
     except (PySparkException, Py4JError, OSError) as error:

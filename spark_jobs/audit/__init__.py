@@ -3,7 +3,6 @@
 | Looking for | File |
 |---|---|
 | what Spark runs, in which order | `audit.py` |
-| one audit with a Spark of its own | `run.py` |
 | the comparison as Spark SQL, and its rows | `compare.py`, `rows.py` |
 | the comparison of compacted parts, record by record | `cleaned.py` |
 | classes of faults, findings, the verdict | `findings.py` |

@@ -32,8 +32,6 @@ from spark_jobs.audit.findings import (
     AuditFinding,
     Interval,
     Mismatch,
-    Place,
-    Replica,
     ReplicaFault,
     change_of,
     cleaned_ends,
@@ -50,6 +48,7 @@ from spark_jobs.audit.rows import fault_of, interval_of, mismatch_of, own_fault
 from spark_jobs.audit.since import Saved, SavedPartition, TakenOver, bounds_of, landmarks, saved_after, take_over
 from spark_jobs.replicas.checks import BATCHES, BLOCKS, DIGESTS, INDEXES, RECORDS, ChecksSource
 from spark_jobs.replicas.counting import CountingStore
+from spark_jobs.replicas.describe import Place, Replica
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, NO_DIGESTS, UNREADABLE, VANISHED
 from spark_jobs.replicas.sources import register
 
@@ -219,10 +218,9 @@ class _Run:
     def _describe(self) -> list[Replica]:
         """The replicas as they are now. Later reads are compared only below these high watermarks."""
         self.progress("describing the replicas")
-        rows = self._load("replog_replicas").select(*Replica.columns(), "read").collect()
-        self._count("describe", sum(row["read"] for row in rows))
+        described = [Replica(**row.asDict()) for row in self._load("replog_replicas").collect()]
+        self._count("describe", sum(replica.read for replica in described))
         self._done("describe")
-        described = [Replica(*row[:-1]) for row in rows]
         held = {replica.place for replica in described if replica.segments}
         # If a replica moved, the checkpoint of its old log directory may still name it.
         return [r for r in described if r.segments or not r.readable or r.place not in held]

@@ -13,9 +13,10 @@ from rich.table import Table
 from replog.command.output import bytes_text
 from replog.command.terminal import TerminalWriter, table_of
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, AuditFinding, Replica, told_of_cleaned
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, AuditFinding, told_of_cleaned
 from spark_jobs.audit.overview import OK, STATES, is_fault, states
 from spark_jobs.audit.text import blamed, many, name_of, printable
+from spark_jobs.replicas.describe import Replica
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
 _COLUMNS = ("partition", "replica", "state", "log start", "high watermark", "log end", "size")

@@ -3,11 +3,12 @@
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from replog.log.files.names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from replog.topic import TopicPartition
+from spark_jobs.replicas.describe import Place, Replica
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
 Level = Literal["digest", "index", "batches", "deep"]
@@ -76,9 +77,6 @@ UNDECIDED = (
 )
 
 
-Place = tuple[str, int, int]  # topic, partition, replica
-
-
 class _OfPartition:
     """Belongs to one partition. Partition -1 of no topic stands for a whole log directory."""
 
@@ -88,48 +86,6 @@ class _OfPartition:
     @property
     def key(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
-
-
-@dataclass(frozen=True)
-class Replica(_OfPartition):
-    """One replica of a partition as `replog_replicas` describes it."""
-
-    replica: int
-    topic: str
-    partition: int
-    log_start: int
-    high_watermark: int | None
-    log_end: int
-    size: int
-    segments: int
-    fault: str | None = None
-    file: str | None = None
-    detail: str | None = None
-    leader_epoch: int | None = None  # None: its directory does not show it
-    cleaned_to: int = 0  # below it compaction may have taken offsets out
-    topic_id: str | None = None  # None: not known
-
-    @classmethod
-    def columns(cls) -> list[str]:
-        return [column.name for column in fields(cls)]
-
-    @property
-    def place(self) -> Place:
-        return self.topic, self.partition, self.replica
-
-    @property
-    def readable(self) -> bool:
-        return self.fault != UNREADABLE
-
-    @property
-    def suspect(self) -> bool:
-        """Whether its description alone makes a finding."""
-        return self.fault is not None or self.log_end < self.mark
-
-    @property
-    def mark(self) -> int:
-        """Up to where it knows its data to be committed; 0 if it does not know."""
-        return self.high_watermark or 0
 
 
 @dataclass(frozen=True)

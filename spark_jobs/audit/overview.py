@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import AuditFinding, Place, Replica
+from spark_jobs.audit.findings import AuditFinding
 from spark_jobs.audit.text import number
+from spark_jobs.replicas.describe import Place, Replica
 from spark_jobs.replicas.faults import UNREADABLE
 
 OK, LAGGING, FAULT, UNREAD, ABSENT = "ok", "lagging", "fault", "unreadable", "absent"

@@ -25,13 +25,13 @@ from spark_jobs.audit.findings import (
     INCONCLUSIVE,
     MEANINGS,
     AuditFinding,
-    Replica,
     told_of_cleaned,
 )
 from spark_jobs.audit.lineage import EpochHistory, Lineage, lineage
 from spark_jobs.audit.overview import ABSENT, is_fault, states
 from spark_jobs.audit.results import LISTED, counts, summary, write_findings
 from spark_jobs.audit.text import many, name_of, number, printable
+from spark_jobs.replicas.describe import Replica
 
 DRAWN = 24  # diverged partitions with a plot and a lineage
 LAGS_DRAWN = 12  # partitions in the lag plot

@@ -21,11 +21,11 @@ from spark_jobs.audit.findings import (
     Evidence,
     Interval,
     Mismatch,
-    Replica,
     ReplicaFault,
     replica_names,
 )
 from spark_jobs.audit.votes import blame
+from spark_jobs.replicas.describe import Replica
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
 PRODUCERS = (TRANSACTION_INDEX_SUFFIX, SNAPSHOT_SUFFIX)

@@ -12,8 +12,9 @@ from typing import Any
 
 from replog.log.files.replacing import write_atomically
 from replog.topic import TopicPartition
-from spark_jobs.audit.findings import LEVELS, Replica
+from spark_jobs.audit.findings import LEVELS
 from spark_jobs.audit.landmarks import FilesOfReplicas, Landmark, landmark
+from spark_jobs.replicas.describe import Replica
 from spark_jobs.replicas.files import PartitionFiles
 
 FORMAT, VERSION = "replog saved audit", 1

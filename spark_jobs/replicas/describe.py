@@ -1,9 +1,10 @@
 """What `replog_replicas` says of one replica: its bounds, and whether its epoch checkpoint can be right."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 from replog.log.formats.walk import Break
 from replog.properties import MAX_LONG
+from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE
 from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaSegment, open_log
 from spark_jobs.replicas.index_files import last_indexed
@@ -11,8 +12,12 @@ from spark_jobs.replicas.index_files import last_indexed
 _WINDOW = 4096  # bytes read at once near the log end
 
 
-class Description(NamedTuple):
-    """A row of `replog_replicas`."""
+Place = tuple[str, int, int]  # topic, partition, replica
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A row of `replog_replicas`. Partition -1 of no topic stands for a whole log directory."""
 
     replica: int
     topic: str
@@ -22,17 +27,39 @@ class Description(NamedTuple):
     log_end: int
     size: int  # bytes of all .log files
     segments: int
-    leads: bool | None  # None, for a directory: not known
-    leader_epoch: int | None
-    cleaned_to: int  # below it compaction may have taken offsets out; 0: nowhere
-    topic_id: str | None  # None: not known
     fault: str | None = None
     file: str | None = None
     detail: str | None = None
+    leads: bool | None = None  # None, for a directory: not known
+    leader_epoch: int | None = None  # the same
+    cleaned_to: int = 0  # below it compaction may have taken offsets out
+    topic_id: str | None = None  # None: not known
     read: int = 0  # bytes of segments' files that it took to tell
 
+    @property
+    def key(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
-def describe(files: PartitionFiles) -> Description:
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition, self.replica
+
+    @property
+    def readable(self) -> bool:
+        return self.fault != UNREADABLE
+
+    @property
+    def suspect(self) -> bool:
+        """Whether its description alone makes a finding."""
+        return self.fault is not None or self.log_end < self.mark
+
+    @property
+    def mark(self) -> int:
+        """Up to where it knows its data to be committed; 0 if it does not know."""
+        return self.high_watermark or 0
+
+
+def describe(files: PartitionFiles) -> Replica:
     """A replica that cannot be read is described as UNREADABLE."""
     # Read before the log: no entry begins beyond its end.
     epochs = files.epochs() if files.error is None else EpochCheckpoint()
@@ -46,21 +73,21 @@ def describe(files: PartitionFiles) -> Description:
     if epochs.fault is None and not epochs.entries and described.log_end > described.log_start:
         epochs = files.epochs()  # a live broker may have written it meanwhile
     if epochs.fault is not None:
-        return described._replace(fault=epochs.fault, file=epochs.path, detail=epochs.detail)
+        return replace(described, fault=epochs.fault, file=epochs.path, detail=epochs.detail)
     lags_from = MAX_LONG if epochs.flushed is None else epochs.flushed
     if not epochs.entries and described.log_start < min(described.log_end, lags_from):
-        return described._replace(
-            fault=EPOCH_CACHE_LIE, file=epochs.path, detail="the epoch checkpoint is missing or empty"
+        return replace(
+            described, fault=EPOCH_CACHE_LIE, file=epochs.path, detail="the epoch checkpoint is missing or empty"
         )
-    has_lost_its_tail = described.log_end < (described.high_watermark or 0)  # and with it those batches
+    has_lost_its_tail = described.log_end < described.mark  # and with it those batches
     knows_its_end = not epochs.unclean and not has_lost_its_tail
     if epochs.entries and epochs.entries[-1][1] > described.log_end and knows_its_end:
         detail = f"the epoch checkpoint's last entry {epochs.entries[-1]} begins beyond the log end {described.log_end}"
-        return described._replace(fault=EPOCH_CACHE_LIE, file=epochs.path, detail=detail)
+        return replace(described, fault=EPOCH_CACHE_LIE, file=epochs.path, detail=detail)
     return described
 
 
-def _bounds(files: PartitionFiles) -> Description:
+def _bounds(files: PartitionFiles) -> Replica:
     error, log_end = files.error, files.log_end
     if error is None and log_end is None:
         try:
@@ -68,21 +95,20 @@ def _bounds(files: PartitionFiles) -> Description:
         except OSError as failure:
             error = str(failure)
     end = files.log_start if log_end is None else log_end
-    return Description(
+    described = Replica(
         files.replica,
-        files.partition.topic,
-        files.partition.partition,
+        *files.partition,
         files.log_start,
         files.high_watermark,
         end,
         sum(segment.size for segment in files.segments),
         len(files.segments),
-        files.leads,
-        files.leader_epoch,
-        min(files.cleaned_to, end),
-        files.topic_id,
-        *((UNREADABLE, files.place, error) if error is not None else ()),
+        leads=files.leads,
+        leader_epoch=files.leader_epoch,
+        cleaned_to=min(files.cleaned_to, end),
+        topic_id=files.topic_id,
     )
+    return described if error is None else replace(described, fault=UNREADABLE, file=files.place, detail=error)
 
 
 def _log_end(segment: ReplicaSegment) -> int:

@@ -120,7 +120,7 @@ class _ReplicasReader(_StoreReader):
         counted = 0
         for files in counting.partitions(self._topics):
             described = describe(files)
-            yield described._replace(read=counting.bytes_read - counted)
+            yield self.row(**vars(described) | {"read": counting.bytes_read - counted})
             counted = counting.bytes_read
 
 

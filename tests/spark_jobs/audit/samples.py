@@ -4,8 +4,9 @@ from pathlib import Path
 
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import MEANINGS, REMEDIES, UNDECIDED, AuditFinding, Evidence, Replica
+from spark_jobs.audit.findings import MEANINGS, REMEDIES, UNDECIDED, AuditFinding, Evidence
 from spark_jobs.audit.since import TakenOver
+from spark_jobs.replicas.describe import Replica
 
 END = 1_482_310
 

@@ -7,7 +7,6 @@ from spark_jobs.audit.findings import (
     DIVERGED,
     INCONCLUSIVE,
     LEVELS,
-    Replica,
     change_of,
     compared,
     deleted_below,
@@ -16,6 +15,7 @@ from spark_jobs.audit.findings import (
     told_of_cleaned,
     verdict,
 )
+from spark_jobs.replicas.describe import Replica
 
 
 def replica(number: int, partition: int, cleaned_to: int, mark: int = 100) -> Replica:

@@ -15,11 +15,11 @@ from spark_jobs.audit.findings import (
     AuditFinding,
     Interval,
     Mismatch,
-    Replica,
     ReplicaFault,
     View,
 )
 from spark_jobs.audit.resolve import resolve
+from spark_jobs.replicas.describe import Replica
 
 DIRECTORIES = {replica: (Path(f"/data/{replica}"),) for replica in (1, 2, 3, 4)}
 

@@ -7,7 +7,6 @@ import pytest
 
 from replog.log.directories.partition_metadata import write_topic_id
 from replog.topic import TopicPartition
-from spark_jobs.audit.findings import Replica
 from spark_jobs.audit.landmarks import FilesOfReplicas, list_replicas
 from spark_jobs.audit.since import (
     BadSaved,
@@ -22,6 +21,7 @@ from spark_jobs.audit.since import (
 )
 from spark_jobs.replicas.blocks import Block, Cells, check_blocks
 from spark_jobs.replicas.counting import CountingStore
+from spark_jobs.replicas.describe import Replica
 from spark_jobs.replicas.directories import DirectoryStore
 from tests.spark_jobs.log_directories import BATCHES, Cluster, batch
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -49,7 +50,7 @@ def everything(store: ReplicaStore) -> dict[str, Any]:
     try:
         for files in store.partitions(frozenset()):
             name = f"{files.partition}"
-            contents[f"{name} bounds"] = describe(files)._replace(leads=None, leader_epoch=None, high_watermark=None)
+            contents[f"{name} bounds"] = replace(describe(files), leads=None, leader_epoch=None, high_watermark=None)
             contents[f"{name} epochs"] = files.epochs().entries
             for segment in files.segments:
                 contents[f"{name} {segment.base} sums"] = (segment.size, segment.bytes_before, segment.digest_before)
