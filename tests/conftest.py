@@ -13,6 +13,7 @@ import pytest
 import structlog
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests.cases import load_profile
 from tests.replog.log.eviction import evicted_is_cold
@@ -23,6 +24,29 @@ if TYPE_CHECKING:
 __all__ = ["evicted_is_cold"]  # for tests of any package
 
 TOGETHER = "tests/interop/"
+LONGEST = (  # begun first: at the end each would keep one worker alone
+    TOGETHER,
+    "tests/audit/test_wrong_replicas.py",
+    "tests/audit/test_compacted.py",
+    "tests/spark_jobs/test_command_line.py",
+    "tests/replog/simulator/test_runs.py",
+    "tests/replog/cli/test_bad_input.py",
+    "tests/replog/local_cluster/test_local_cluster.py",
+    "tests/replog/processes/test_chaos.py",
+    "tests/docs/test_first_cluster.py",
+    "tests/docs/test_first_hour.py",
+    "tests/docs/test_readme.py",
+    "tests/benchmarks/test_audit.py",
+    "tests/replog/chaos/test_chaos_run.py",
+    "tests/benchmarks/test_peers.py",
+    "tests/replog/processes/test_moving.py",
+    "tests/replog/processes/test_older_store.py",
+    "tests/replog/processes/test_restored_store.py",
+    "tests/benchmarks/test_partitions.py",
+    "tests/benchmarks/test_soak.py",
+    "tests/replog/processes/test_alerts.py",
+    "tests/deploy/test_dockerfile.py",
+)
 
 load_profile()
 # A shell that started us in the background ignores SIGINT, `nohup` SIGHUP; children would inherit it.
@@ -35,6 +59,11 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 class _ByFile(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return TOGETHER if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if longest := next(filter(self.workqueue.__contains__, LONGEST), None):
+            self.workqueue.move_to_end(longest, last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)

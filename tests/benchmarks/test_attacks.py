@@ -1,8 +1,9 @@
-"""The benchmark of attacks runs, small, in a process of its own, and reports what its processes did."""
+"""The benchmark of attacks runs, small, and reports what its processes did."""
 
 import pytest
 
-from benchmarks.attacks import shown
+from benchmarks.attackers import ATTACKS
+from benchmarks.attacks import measure, shown
 
 FOUND = {
     "budget_mib": 96.0,
@@ -25,11 +26,10 @@ def test_the_table_has_a_row_for_each_attack_and_says_what_failed():
 
 
 @pytest.mark.processes
-def test_an_attack_is_measured_beside_a_producer(run_benchmark):
-    report, told = run_benchmark("attacks", "--only", "parked", "--seconds", 2)
-    measured = report["attacks"]["parked"]
-    assert 0 < measured["before_p50_ms"] <= measured["before_p99_ms"], told
-    assert 0 < measured["p50_ms"] <= measured["p99_ms"] <= measured["max_ms"], told
-    assert 0 <= measured["grown_mib"] < measured["budget_mib"], told
-    assert measured["failed_records"] == 0, told
-    assert measured["fenced"] == 0, told
+async def test_an_attack_is_measured_beside_a_producer(tmp_path, monkeypatch):
+    monkeypatch.setattr("benchmarks.attackers.PACKED_PARTITIONS", 1)  # a broker unpacks 250 MiB for each
+    measured = await measure("parked", ATTACKS["parked"], tmp_path / "cluster", 2.0, secure=False)
+    assert 0 < measured["before_p50_ms"] <= measured["before_p99_ms"], measured
+    assert 0 < measured["p50_ms"] <= measured["p99_ms"] <= measured["max_ms"], measured
+    assert 0 <= measured["grown_mib"] < measured["budget_mib"], measured
+    assert measured["failed_records"] == 0, measured

@@ -1,12 +1,14 @@
-"""The benchmark of many partitions runs, small, in a process of its own, and what it reports adds up."""
+"""The benchmark of many partitions runs, small, and what it reports adds up."""
 
 import asyncio
 from collections.abc import Awaitable
 
 import pytest
 
+from benchmarks import partition_phases
 from benchmarks.load import Load
 from benchmarks.partition_table import shown
+from benchmarks.peers.replog import ReplogPeer
 from benchmarks.report import marks, write
 
 UNFINISHED = {"start": {"seconds": 1.0}, "create": {"not_within_s": 60}}
@@ -87,10 +89,11 @@ def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path
 
 
 @pytest.mark.processes
-def test_a_topic_lives_its_whole_life_beside_a_producer(run_benchmark):
-    options = ("--only", "replog", "--partitions", 6, "--seconds", 1, "--idle", 1, "--limit", 600)
-    report, told = run_benchmark("partitions", *options, timeout_s=700)
-    (phases,) = report["rounds"]["replog"]["6"]
+async def test_a_topic_lives_its_whole_life_beside_a_producer(tmp_path, monkeypatch):
+    monkeypatch.setattr(partition_phases, "LIMIT_S", 600.0)
+    monkeypatch.setattr(partition_phases, "LONG_S", {})
+    told: list[str] = []
+    phases = await partition_phases.Cell(ReplogPeer(tmp_path / "cluster"), 6, 1.0, 1.0, told.append).run(1200.0)
     for phase in ("start", "create", "first", "fail_over", "restart", "orderly", "delete"):
         assert phases[phase]["seconds"] > 0, told
     load = phases["load"]
@@ -101,4 +104,4 @@ def test_a_topic_lives_its_whole_life_beside_a_producer(run_benchmark):
     assert phases["fail_over"]["led_wait_s"] > 0, told
     for phase in ("quiet", "create", "delete", "removed"):
         assert 0 < phases[phase]["steady_p50_ms"] <= phases[phase]["steady_p99_ms"], told
-    assert "not" not in "".join(row(told, "deleted on every disk, s")), told
+    assert "not" not in "".join(row(shown({"replog": {"6": [phases]}}), "deleted on every disk, s")), told

@@ -32,7 +32,7 @@ class Running:
             return self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
             return None
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.processes
 
 OURS = ("/src", "/opt/replog", "/etc/replog", "/var/lib/replog")  # paths that are mapped below the root
 NOT_HERE = ("useradd", "apt-get")  # they would change this machine
-LIMIT_S = 500
+LIMIT_S = 1000
 
 
 def steps() -> Iterator[tuple[str, str]]:

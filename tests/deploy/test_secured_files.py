@@ -56,7 +56,7 @@ def test_the_command_line_and_the_settings_are_accepted_and_it_has_tls_and_acls(
 
 @pytest.mark.parametrize("command", ETCDS, ids=lambda command: command.source)
 def test_etcd_knows_the_flags_and_asks_everybody_for_certificates(command):
-    run = subprocess.run([etcd_or_skip(), *command.arguments, "--version"], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([etcd_or_skip(), *command.arguments, "--version"], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     assert {"--client-cert-auth", "--peer-client-cert-auth"} <= set(command.arguments)
     assert "http://" not in " ".join(command.arguments)

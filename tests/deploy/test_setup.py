@@ -35,7 +35,7 @@ def set_up(checkout: Path) -> "subprocess.CompletedProcess[str]":
         env={"PATH": str(checkout / "bin"), "HOME": str(checkout)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -81,7 +81,7 @@ def test_a_finished_set_up_is_left_alone(checkout):
 
 def test_help_lists_every_target():
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # not a sub-make
-    run = subprocess.run(["make", "help"], cwd=DEPLOY.parent, env=outside, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(["make", "help"], cwd=DEPLOY.parent, env=outside, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     makefile = (DEPLOY.parent / "Makefile").read_text()
     phony = next(line for line in makefile.splitlines() if line.startswith(".PHONY:")).split()[1:]

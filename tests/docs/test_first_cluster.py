@@ -54,7 +54,7 @@ def test_one_of_each_is_killed_and_two_disks_are_lost_and_every_record_is_there(
         start_new_session=True,
     ) as run:
         try:
-            out, errors = run.communicate(timeout=400)
+            out, errors = run.communicate(timeout=1500)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(run.pid, signal.SIGKILL)

@@ -14,7 +14,7 @@ from replog.local_cluster.ports import free_port
 from tests.docs.tree import ROOT, blocks
 
 
-def run(document: str, directory: str, own: Path, limit_s: float) -> str:
+def run(document: str, directory: str, own: Path) -> str:
     """What the commands of the document print."""
     script = "\n".join(["set -euo pipefail", *blocks(document)])
     assert script.count("replog ") >= 10
@@ -37,7 +37,7 @@ def run(document: str, directory: str, own: Path, limit_s: float) -> str:
         start_new_session=True,
     )
     try:
-        told, _ = shell.communicate(timeout=limit_s)
+        told, _ = shell.communicate(timeout=1500)
     finally:
         if shell.poll() != 0:  # it stops its processes at its end
             with contextlib.suppress(ProcessLookupError):
@@ -50,7 +50,7 @@ def run(document: str, directory: str, own: Path, limit_s: float) -> str:
 @pytest.mark.spark
 @pytest.mark.plaintext("it shows a first cluster, without certificates")
 def test_the_first_hour_works(tmp_path):
-    told = run("docs/first-hour.md", "/tmp/replog-hour", tmp_path, 600)
+    told = run("docs/first-hour.md", "/tmp/replog-hour", tmp_path)
     verdicts = [line for line in told.splitlines() if line in ("CONSISTENT", "DIVERGED")]
     assert verdicts == ["DIVERGED", "CONSISTENT"], told
     assert "BIT_ROT" in told
@@ -60,6 +60,6 @@ def test_the_first_hour_works(tmp_path):
 @pytest.mark.plaintext("it shows a cluster without certificates")
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="Debian's prometheus is not installed")
 def test_the_second_hour_works(tmp_path):
-    told = run("docs/second-hour.md", "/tmp/replog-hours", tmp_path, 600)
+    told = run("docs/second-hour.md", "/tmp/replog-hours", tmp_path)
     assert "ReplogUnderReplicatedPartitions" in told
     assert "acknowledged, 0 failed" in told

@@ -34,12 +34,12 @@ def test_the_first_five_minutes_work(tmp_path):
             env={**environment, "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=500,
+            timeout=1500,
         )
     finally:
         replog = Path(sys.executable).parent / "replog"
         for each in (directory, f"{directory}-secured"):
-            subprocess.run([replog, "cluster", "down", "--directory", each], capture_output=True, timeout=120)
+            subprocess.run([replog, "cluster", "down", "--directory", each], capture_output=True, timeout=300)
     assert run.returncode == 0, f"{run.stdout}\n{run.stderr}"
     for expected in (
         "hello\nworld\n",

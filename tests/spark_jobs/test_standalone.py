@@ -69,7 +69,7 @@ def test_the_wheel_is_all_that_a_spark_cluster_needs_of_us(spark_cluster, replog
     python = spark_cluster.environment["PYSPARK_PYTHON"]
     bare = subprocess.run(
         [python, "-c", "import pyspark, pyarrow, grpc; import replog"],
-        cwd=tmp_path, env=dict(spark_cluster.environment), capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, env=dict(spark_cluster.environment), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert "No module named 'replog'" in bare.stderr, "the workers' interpreter must not know replog by itself"
     first, last = rot(replog_cluster.directory / "broker-2" / "data" / "rotten-1")

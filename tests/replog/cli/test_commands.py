@@ -138,7 +138,7 @@ def test_consume_follows_the_log_until_interrupted(cluster, done):
             done("produce --topic follow", stdin=f"{word}\n")
             assert process.stdout.readline() == f"{word}\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert errors == "2 records\n"
 

@@ -56,7 +56,7 @@ class Commands:
         return subprocess.CompletedProcess(arguments, int(status), out, err)
 
     def close(self) -> None:
-        self._parent.communicate(timeout=10)
+        self._parent.communicate(timeout=60)
 
 
 def _next_order(orders: Iterable[str], statuses: int) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from tests.replog.server.controller.etcds import Etcds
 LEASE_S = 3
 SESSION_S = 9
 START_S = 120  # on a busy machine
+TICK_S = 0.05
+IN_TURN = 10
 TOPIC = "t"
 
 
@@ -49,7 +51,7 @@ class Process:
 
     def kill(self):
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
 
     def stop(self):
         if self._process is not None and self._process.poll() is None:
@@ -83,6 +85,7 @@ class World:
         self.led = {}  # by partition and leader epoch: the leader
         self.made = {}  # topics, and when that was answered
         self.acknowledged = []  # (when, offset, value)
+        self.overslept = []  # (when, by how much)
         self.tasks = []
 
     async def __aenter__(self):
@@ -141,7 +144,7 @@ class World:
         await all_serve(self.admin, len(self.brokers))
         await self.admin.create_topic(TOPIC, partitions=3, replication_factor=3)
         self.tasks = [asyncio.create_task(self._follow(address)) for address in self.controllers]
-        self.tasks += [asyncio.create_task(self._produce()), asyncio.create_task(self._decide())]
+        self.tasks += [asyncio.create_task(each()) for each in (self._produce, self._decide, self._oversleep)]
         await self.eventually(lambda: self.made and self.acknowledged, "a decision and an acknowledgement")
 
     async def _stop(self):
@@ -203,6 +206,13 @@ class World:
             self.made[f"made-{number}"] = time.monotonic()
             await asyncio.sleep(0.05)
 
+    async def _oversleep(self):
+        """On a busy machine."""
+        while True:
+            begun = time.monotonic()
+            await asyncio.sleep(TICK_S)
+            self.overslept.append((begun, time.monotonic() - begun - TICK_S))
+
     # -- what is asked
 
     async def eventually(self, condition, what, timeout_s=START_S):
@@ -252,6 +262,10 @@ class World:
         async with asyncio.timeout(START_S):
             while any(len(p.isr) < len(p.replicas) for p in (await self.admin.describe_topic(TOPIC)).partitions):
                 await asyncio.sleep(0.1)
+
+    def busy_s(self, since):
+        """What the machine may have added: several processes wait, one after the other, for as long as this one did."""
+        return IN_TURN * max(late for when, late in self.overslept if when >= since - 1)
 
     def longest_silence(self, since):
         """Of acknowledgements."""

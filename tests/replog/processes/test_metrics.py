@@ -116,7 +116,7 @@ def test_a_process_that_starts_can_be_told_from_one_that_is_gone(tmp_path, progr
         try:
             until(shown, "metrics of a process that starts")
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(300) == 0
         finally:
             process.kill()
 
@@ -127,7 +127,7 @@ def test_a_process_whose_port_for_metrics_is_taken_begins_nothing(tmp_path, prog
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with started(program, tmp_path, metrics_listener=address) as process:
             try:
-                out, _ = process.communicate(timeout=50)
+                out, _ = process.communicate(timeout=300)
             finally:
                 process.kill()
     assert process.returncode == 2

@@ -13,7 +13,6 @@ from tests.replog.server.controller.etcds import etcd_or_skip
 pytestmark = [
     pytest.mark.processes,
     pytest.mark.plaintext("it starts etcds, controllers and brokers itself, without certificates"),
-    pytest.mark.timeout(400),
 ]
 
 SLACK_S = 1.0  # after the lease
@@ -38,8 +37,8 @@ async def test_the_active_controller_and_each_etcd_may_be_killed_paused_and_cut_
                 f"longest silence of a leader {silence_s:.2f} s"
             )
             await mend(active)
-            assert took[what] < LEASE_S + SLACK_S + BUSY_S, what
-            assert silence_s < SILENCE_S, what
+            assert took[what] < LEASE_S + SLACK_S + BUSY_S + world.busy_s(begun), what
+            assert silence_s < SILENCE_S + world.busy_s(begun), what
             await world.check()
 
         async def kill(active):
@@ -79,7 +78,7 @@ async def test_the_active_controller_and_each_etcd_may_be_killed_paused_and_cut_
         await world.eventually(lambda: len(world.acknowledged) > acknowledged + 10, "another broker leads")
         silence_s = world.longest_silence(begun)
         print(f"controller and a leader killed: its partition is led again after {silence_s:.2f} s")
-        assert silence_s < LEASE_S + COME_AFTER_S + SLACK_S + BUSY_S, (
+        assert silence_s < LEASE_S + COME_AFTER_S + SLACK_S + BUSY_S + world.busy_s(begun), (
             "it does not wait for the session that begins then"
         )
         world.controllers[active].start()
@@ -110,8 +109,8 @@ async def test_the_active_controller_and_each_etcd_may_be_killed_paused_and_cut_
                     for links in world.links.values():
                         links[number].heal()
                 await asyncio.sleep(1)
-                assert decided_s < 2 * LEASE_S + SLACK_S + BUSY_S
-                assert silence_s < SILENCE_S
+                assert decided_s < 2 * LEASE_S + SLACK_S + BUSY_S + world.busy_s(begun)
+                assert silence_s < SILENCE_S + world.busy_s(begun)
                 await world.check()
         print(
             f"{len(world.made)} topics made, {len(world.acknowledged)} records acknowledged, "
@@ -147,6 +146,7 @@ async def test_a_host_may_be_lost_with_the_active_controller_the_leader_of_etcd_
             world.controllers[active].start()
             world.brokers[leader].start()
             await world.all_in_sync()
-            assert took_s < ETCD_S + LEASE_S + SLACK_S + BUSY_S
-            assert silence_s < ETCD_S + LEASE_S + COME_AFTER_S + SLACK_S + BUSY_S
+            allowed_s = ETCD_S + LEASE_S + SLACK_S + BUSY_S + world.busy_s(begun)
+            assert took_s < allowed_s
+            assert silence_s < allowed_s + COME_AFTER_S
         await world.check()

