@@ -15,6 +15,7 @@ from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replicas.replica_metrics import ReplicaMetrics
 from replog.server.broker.replicas.traffic import DAMAGE, TopicTraffic, Traffic
+from replog.server.metrics.families import labelled
 from replog.server.metrics.times import shown
 from replog.server.slices import in_slices
 
@@ -81,26 +82,16 @@ def directory_metrics(directories: Collection[LogDirectory], traffic: Traffic) -
         "Log directories whose disk has failed",
         value=sum(directory.offline is not None for directory in directories),
     )
-    each = GaugeMetricFamily(
-        "kafka_log_logmanager_logdirectoryoffline", "1 if its disk has failed", labels=("logDirectory",)
+    offline = {directory.path: directory.offline is not None for directory in directories}
+    uncleanable = {directory.path: traffic.uncleanable.get(directory.path, 0) for directory in directories}
+    strays = {directory.path: traffic.strays.get(directory.path, 0) for directory in directories}
+    cleaner, text = "kafka_log_logcleanermanager_uncleanable_partitions_count", "Logs that a cleaning failed on"
+    gauges = (
+        ("kafka_log_logmanager_logdirectoryoffline", "1 if its disk has failed", "logDirectory", offline),
+        (cleaner, f"{text}, to be tried again", "logDirectory", uncleanable),
+        ("replog_stray_replicas", "Replicas that were set aside, and that nobody deletes", "log_directory", strays),
     )
-    for directory in directories:
-        each.add_metric((str(directory.path),), directory.offline is not None)
-    yield each
-    uncleanable = GaugeMetricFamily(
-        "kafka_log_logcleanermanager_uncleanable_partitions_count",
-        "Logs that a cleaning failed on, to be tried again",
-        labels=("logDirectory",),
-    )
-    for directory in directories:
-        uncleanable.add_metric((str(directory.path),), traffic.uncleanable.get(directory.path, 0))
-    yield uncleanable
-    strays = GaugeMetricFamily(
-        "replog_stray_replicas", "Replicas that were set aside, and that nobody deletes", labels=("log_directory",)
-    )
-    for directory in directories:
-        strays.add_metric((str(directory.path),), traffic.strays.get(directory.path, 0))
-    yield strays
+    yield from (labelled(GaugeMetricFamily, *gauge) for gauge in gauges)
     yield GaugeMetricFamily(
         "replog_oldest_stray_seconds", "For how long the oldest of these has been there", value=traffic.oldest_stray_s
     )
@@ -125,10 +116,8 @@ def _traffic(traffic: Traffic) -> Iterator[Metric]:
     for (request, error), count in traffic.errors.items():
         errors.add_metric((request, error.name), count)
     yield errors
-    damage = CounterMetricFamily("replog_damage", "Damage of records that was met, by where", labels=("kind",))
-    for kind in DAMAGE:
-        damage.add_metric((kind,), traffic.damage[kind])
-    yield damage
+    damage = {kind: traffic.damage[kind] for kind in DAMAGE}
+    yield labelled(CounterMetricFamily, "replog_damage", "Damage of records that was met, by where", "kind", damage)
     for name, text, value in (
         ("isrshrinks", "Times that a leader here has taken a follower out of an in-sync set", traffic.isr_shrinks),
         ("isrexpands", "… has taken one in again", traffic.isr_expands),
@@ -141,17 +130,12 @@ def _count(passed: TopicTraffic, counter: str) -> int:
 
 
 def _waiting(manager: ReplicaManager, fetches: int) -> Iterator[Metric]:
-    size = GaugeMetricFamily(
-        "kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that wait", labels=("delayedOperation",)
-    )
-    size.add_metric(("Produce",), manager.produces.purgatory.delayed)
-    size.add_metric(("Fetch",), fetches)
-    size.add_metric(("DeleteRecords",), manager.record_deletions.purgatory.delayed)
-    yield size
-    used = GaugeMetricFamily("replog_budget_used_bytes", "Of a bound on memory, what is in use", labels=("budget",))
-    capacity = GaugeMetricFamily("replog_budget_capacity_bytes", "A bound on memory", labels=("budget",))
-    for name, budget in (("answers", manager.answers), ("waiting_produces", manager.waiting_produces)):
-        used.add_metric((name,), budget.used)
-        capacity.add_metric((name,), budget.capacity)
-    yield used
-    yield capacity
+    produces, deletions = manager.produces.purgatory.delayed, manager.record_deletions.purgatory.delayed
+    waiting = {"Produce": produces, "Fetch": fetches, "DeleteRecords": deletions}
+    name = "kafka_server_delayedoperationpurgatory_purgatorysize"
+    yield labelled(GaugeMetricFamily, name, "Requests that wait", "delayedOperation", waiting)
+    budgets = {"answers": manager.answers, "waiting_produces": manager.waiting_produces}
+    used, capacity = ({name: getattr(b, what) for name, b in budgets.items()} for what in ("used", "capacity"))
+    text = "Of a bound on memory, what is in use"
+    yield labelled(GaugeMetricFamily, "replog_budget_used_bytes", text, "budget", used)
+    yield labelled(GaugeMetricFamily, "replog_budget_capacity_bytes", "A bound on memory", "budget", capacity)

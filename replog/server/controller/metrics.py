@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from replog.metadata.standing_audit import VERDICTS, StandingAudit
 from replog.metadata.values import NO_LEADER
 from replog.server.controller.active_controller import ActiveController
+from replog.server.metrics.families import labelled
 from replog.server.slices import in_slices
 
 _PREFIX = "kafka_controller_kafkacontroller_"
@@ -50,13 +51,13 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
         "1 if a broker knows newer metadata than the store: nothing is decided",
         value=int(controller.is_behind.is_set()),
     )
-    clocks = GaugeMetricFamily(
+    clocks = labelled(
+        GaugeMetricFamily,
         "replog_controller_clock_behind_seconds",
         "How far the clock is behind that of each broker",
-        labels=("broker",),
+        "broker",
+        {broker: ahead / 1000 for broker, ahead in controller.clocks_ahead_ms.items() if broker in image.brokers},
     )
-    for broker_id in image.brokers.keys() & controller.clocks_ahead_ms.keys():
-        clocks.add_metric((str(broker_id),), controller.clocks_ahead_ms[broker_id] / 1000)
     waiting = GaugeMetricFamily(
         "replog_controller_partitions_without_complete_replica",
         "Partitions without a leader where no replica is known to have everything: all are asked how far they go",
@@ -69,12 +70,8 @@ def _audit(audit: StandingAudit | None) -> Iterator[Metric]:
     """Nothing as long as no audit has reported."""
     if audit is None:
         return
-    verdict = GaugeMetricFamily(
-        "replog_audit_last_verdict", "1 at the verdict that the audit gave last", labels=("verdict",)
-    )
-    for word in VERDICTS:
-        verdict.add_metric((word,), audit.verdict == word)
-    yield verdict
+    verdicts, text = {word: audit.verdict == word for word in VERDICTS}, "1 at the verdict that the audit gave last"
+    yield labelled(GaugeMetricFamily, "replog_audit_last_verdict", text, "verdict", verdicts)
     for name, text, value in (
         ("last_success_timestamp_seconds", "When replicas were last proved equal", audit.consistent_at_ms / 1000),
         ("last_timestamp_seconds", "When the audit reported last", audit.at_ms / 1000),

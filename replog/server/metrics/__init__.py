@@ -4,6 +4,7 @@
 |---|---|
 | how long something took, as quantiles of the last minutes | `times.py` |
 | what every process shows: the event loop, memory, descriptors | `process.py`, `loop_lag.py` |
+| values by label | `families.py` |
 | room on disks; when certificates end | `room.py`, `certificates.py` |
 | the HTTP server that answers `/metrics` | `endpoint.py` |
 

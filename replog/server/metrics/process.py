@@ -17,6 +17,7 @@ from replog.rpc.tls import Tls
 from replog.server.log_lines import LogLines
 from replog.server.metrics.certificates import certificate_metrics
 from replog.server.metrics.endpoint import Families, MetricsEndpoint
+from replog.server.metrics.families import labelled
 from replog.server.metrics.loop_lag import measure
 from replog.server.metrics.times import Times, shown
 from replog.server.slow_steps import SlowSteps
@@ -88,12 +89,8 @@ def process_metrics(steps: SlowSteps, lag: Times) -> Iterable[Metric]:
     yield CounterMetricFamily(
         "replog_log_lines_lost", "Lines of the log that nobody read in time, or that found no room", value=LogLines.lost
     )
-    slow = CounterMetricFamily(
-        "replog_event_loop_slow_steps", "Steps of the event loop of 0.05 s or more, by name", labels=("step",)
-    )
-    for name, count in steps.slow.items():
-        slow.add_metric((name,), count)
-    yield slow
+    text = "Steps of the event loop of 0.05 s or more, by name"
+    yield labelled(CounterMetricFamily, "replog_event_loop_slow_steps", text, "step", steps.slow)
 
 
 def _disks() -> Iterable[Metric]:

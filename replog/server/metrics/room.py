@@ -8,6 +8,8 @@ from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from replog.server.metrics.families import labelled
+
 ANSWER_S = 1.0  # for all disks together
 
 Usages = list[tuple[Path, int, int]]  # directory, its file system's bytes, those that are free
@@ -23,14 +25,13 @@ class Room:
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(asyncio.to_thread(_usages, directories), name="room on disks")
         await asyncio.wait({self._asking}, timeout=ANSWER_S)
-        free = GaugeMetricFamily(
-            "replog_directory_free_bytes", "Room for what the process keeps there", labels=("directory",)
-        )
-        size = GaugeMetricFamily("replog_directory_size_bytes", "Of the file system there", labels=("directory",))
-        for directory, total, usable in self._asking.result() if self._asking.done() else ():
-            free.add_metric((str(directory),), usable)
-            size.add_metric((str(directory),), total)
-        return [free, size]
+        told = self._asking.result() if self._asking.done() else []
+        free, size = {directory: free for directory, _, free in told}, {directory: size for directory, size, _ in told}
+        text = "Room for what the process keeps there"
+        return [
+            labelled(GaugeMetricFamily, "replog_directory_free_bytes", text, "directory", free),
+            labelled(GaugeMetricFamily, "replog_directory_size_bytes", "Of the file system there", "directory", size),
+        ]
 
 
 def _usages(directories: Sequence[Path]) -> Usages:

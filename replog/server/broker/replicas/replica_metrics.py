@@ -9,6 +9,7 @@ from leader.partition_leader import PartitionLeader
 from replog.metadata.values import PartitionState, out_of_sync
 from replog.properties import MAX_LONG
 from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.metrics.families import labelled
 
 _PER_PARTITION = {
     "kafka_log_log_size": "Bytes of a replica's segments",
@@ -106,12 +107,7 @@ class ReplicaMetrics:
             ("offlinereplicacount", "Replicas here whose disk or files have failed", self.offline),
         ):
             yield GaugeMetricFamily(f"kafka_server_replicamanager_{name}", text, value=value)
-        lag = GaugeMetricFamily(
-            "kafka_server_replicafetchermanager_maxlag",
-            "The largest lag of a follower here, records",
-            labels=("clientId",),
-        )
-        lag.add_metric(("Replica",), self.max_lag)
-        yield lag
+        name, text = "kafka_server_replicafetchermanager_maxlag", "The largest lag of a follower here, records"
+        yield labelled(GaugeMetricFamily, name, text, "clientId", {"Replica": self.max_lag})
         yield self.throttles
         yield from self.per_partition.values()
