@@ -75,18 +75,18 @@ def _twin(made: Function, name: str, returns: str, does: str) -> Iterator[str]:
     passed = [argument.arg for argument in given.args[1:]] + ([f"*{given.vararg.arg}"] if given.vararg else [])
     passed += [f"{argument.arg}={argument.arg}" for argument in given.kwonlyargs]
     yield f"    def {name}({ast.unparse(given)}) -> {returns}:"
-    yield f"        {'' if returns == 'None' else 'return '}{does.format(', '.join(passed))}\n"
+    yield f"        {'' if returns == 'None' else 'return '}{does.format(', '.join(passed))}"
 
 
 def generate() -> str:
     known = dict.fromkeys(("Blocking", "BlockingDelivery", "outcomes"), "replog.client.blocking")
     known |= {"Iterator": "collections.abc", "Record": "replog.client.records"}
-    body = "\n\n".join("\n".join(twins(client, known)) for client in SOURCES)
+    body = "\n\n\n".join("\n".join(twins(client, known)) for client in SOURCES)
     modules: dict[str, list[str]] = defaultdict(list)
     for name in sorted({*re.findall(r"\b(?:[A-Z]\w*|outcomes)\b", body)} & known.keys()):
         modules[known[name]].append(name)
     imports = [f"from {module} import {', '.join(names)}" for module, names in sorted(modules.items())]
-    return "\n".join((HEAD, *imports, "", "", body))
+    return "\n".join((HEAD, *imports, "", "", body, ""))
 
 
 def main() -> None:

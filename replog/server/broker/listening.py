@@ -12,6 +12,7 @@ from replog.rpc import methods
 from replog.rpc.health import READY
 from replog.rpc.transport import Server, Transport
 from replog.server.authorizer import Authorizer, guarded
+from replog.server.metrics.families import labelled
 
 
 class Listening:
@@ -63,13 +64,9 @@ class Listening:
 
     def connections(self) -> Metric:
         """How many each listener has, where its transport knows."""
-        family = GaugeMetricFamily(
-            "kafka_server_socket_server_metrics_connection_count", "Connections that are open", labels=("listener",)
-        )
-        for listener, server in self._servers.items():
-            if server.connections is not None:
-                family.add_metric((listener.name,), server.connections)
-        return family
+        known = {to.name: server.connections for to, server in self._servers.items() if server.connections is not None}
+        name = "kafka_server_socket_server_metrics_connection_count"
+        return labelled(GaugeMetricFamily, name, "Connections that are open", "listener", known)
 
     async def stop(self, grace_s: float) -> None:
         """All of them at once: those that never listened, too."""
