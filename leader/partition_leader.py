@@ -29,15 +29,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.fetch import FetchAnswer, FetchPartition, Reading, Shared, answer_of, check_leader_epoch, read_log
 from replog.log.formats.batch import is_transactional
 from replog.log.log import Log
-from replog.log.offsets import (
-    NO_EPOCH,
-    NO_OFFSET,
-    AppendInfo,
-    Buffer,
-    EpochEndOffset,
-    Isolation,
-    TimestampAndOffset,
-)
+from replog.log.offsets import NO_EPOCH, NO_OFFSET, AppendInfo, Buffer, EpochEndOffset, Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH, BrokerDirectory, PartitionState
 from replog.topic import TopicPartition
 
@@ -208,13 +200,7 @@ class PartitionLeader:
         return answer
 
     def fetch_as_consumer(
-        self,
-        request: FetchPartition,
-        isolation: Isolation,
-        how: Reading,
-        *,
-        client_rack: str = "",
-        alone: bool = False,
+        self, request: FetchPartition, isolation: Isolation, how: Reading, *, client_rack: str = "", alone: bool = False
     ) -> FetchAnswer:
         """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised.
 

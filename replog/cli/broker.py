@@ -54,10 +54,7 @@ def broker(context: typer.Context, config: ConfigFile = None, override: Override
 
 
 @app.command()
-def forget(
-    broker: BrokerId,
-    bootstrap: BootstrapServer = None,
-) -> None:
+def forget(broker: BrokerId, bootstrap: BootstrapServer = None) -> None:
     """Have the cluster forget a broker that will not come back: one that is stopped and has no replicas.
 
     `replog broker decommission` moves its replicas to other brokers first. Its id may be used again.

@@ -20,8 +20,7 @@ def dump(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH",
-            help="Segment files, checkpoints and `partition.metadata`, or directories of them.",
+            metavar="PATH", help="Segment files, checkpoints and `partition.metadata`, or directories of them."
         ),
     ],
     deep: Deep = False,
@@ -110,8 +109,7 @@ def rebuild_index(
         typer.Option("--index-interval-bytes", min=0, max=(1 << 31) - 1, help="`index.interval.bytes` of the topic."),
     ] = 4096,
     digest: Annotated[
-        bool,
-        typer.Option("--digest", help="Also create a missing `.digest` (segments of replog have one)."),
+        bool, typer.Option("--digest", help="Also create a missing `.digest` (segments of replog have one).")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     output: OutputFormat = Format.TABLE,
@@ -133,10 +131,7 @@ def rebuild_index(
 @app.command("set-topic-id")
 def set_topic_id(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Partition directories of one topic.")],
-    topic_id: Annotated[
-        str,
-        typer.Option("--topic-id", help="As `replog topic describe` shows it, or in base64."),
-    ],
+    topic_id: Annotated[str, typer.Option("--topic-id", help="As `replog topic describe` shows it, or in base64.")],
 ) -> None:
     """Write a lost or damaged `partition.metadata` again: which topic the replica belongs to.
 

@@ -28,8 +28,7 @@ SomeTopic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="
 @app.command()
 def elect(
     kind: Annotated[
-        Literal["preferred", "unclean"],
-        typer.Option("--election-type", help="Which kind of election; see above."),
+        Literal["preferred", "unclean"], typer.Option("--election-type", help="Which kind of election; see above.")
     ],
     topic: SomeTopic = None,
     partition: Annotated[
@@ -190,8 +189,7 @@ def move(
 def log_dirs(
     broker: Annotated[list[int] | None, number(metavar="ID", help="Only this broker; may be repeated.")] = None,
     topic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Show each replica of this topic; may be repeated."),
+        list[str] | None, typer.Option(metavar="NAME", help="Show each replica of this topic; may be repeated.")
     ] = None,
     bootstrap: BootstrapServer = None,
     output: OutputFormat = Format.TABLE,

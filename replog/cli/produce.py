@@ -44,8 +44,7 @@ def produce(
         str | None, typer.Option(metavar="TEXT", help="Each line is KEY TEXT VALUE, cut at the first TEXT.")
     ] = None,
     null_marker: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="A value TEXT means no value: it deletes its key when compacted."),
+        str | None, typer.Option(metavar="TEXT", help="A value TEXT means no value: it deletes its key when compacted.")
     ] = None,
     partition: Annotated[int | None, number(help="Send everything to this partition.")] = None,
     acks: Annotated[
@@ -59,8 +58,7 @@ def produce(
         int, typer.Option(min=1, max=1 << 20, metavar="BYTES", help="Size of a full batch.")
     ] = 262_144,
     max_request_size: Annotated[
-        int,
-        typer.Option(min=1, max=MAX_BATCH_BYTES, metavar="BYTES", help="The largest record, before compression."),
+        int, typer.Option(min=1, max=MAX_BATCH_BYTES, metavar="BYTES", help="The largest record, before compression.")
     ] = 1 << 20,
     linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for more records.")] = 5,
 ) -> None:

@@ -22,8 +22,7 @@ def reassign(
     topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="One partition: its topic.")] = None,
     partition: Annotated[int | None, number(metavar="N", help="Which of its partitions.")] = None,
     replicas: Annotated[
-        str | None,
-        typer.Option(metavar="ID,ID,…", help="The brokers it moves to; the first one is preferred leader."),
+        str | None, typer.Option(metavar="ID,ID,…", help="The brokers it moves to; the first one is preferred leader.")
     ] = None,
     from_broker: Annotated[int | None, number(metavar="ID", help="Move every replica away from this broker.")] = None,
     plan: Annotated[

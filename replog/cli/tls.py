@@ -47,8 +47,7 @@ def issue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The broker's node.id, or a name.")],
     authority: Authority = Path(),
     host: Annotated[
-        list[str] | None,
-        typer.Option("--host", metavar="NAME|ADDRESS", help="How others reach it; may be repeated."),
+        list[str] | None, typer.Option("--host", metavar="NAME|ADDRESS", help="How others reach it; may be repeated.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Put it in the place of one that is there.")] = False,
 ) -> None:

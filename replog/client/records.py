@@ -235,11 +235,7 @@ class Undecodable(ReplogError):
 
 
 def decode_fetched(
-    buffer: Buffer,
-    topic: str,
-    partition: int,
-    fetch_offset: int,
-    aborted: Iterable[AbortedTransaction] = (),
+    buffer: Buffer, topic: str, partition: int, fetch_offset: int, aborted: Iterable[AbortedTransaction] = ()
 ) -> Decoded:
     """Every record at or after `fetch_offset`; control batches are skipped, as is a cut-off batch at the end, and so
     are the batches of `aborted` transactions.

@@ -88,12 +88,7 @@ def begin_controlled_shutdown(
 
 
 def restart(
-    image: MetadataImage,
-    rules: Rules,
-    broker_id: int,
-    *,
-    unclean: bool,
-    missing: Set[TopicPartition] = frozenset(),
+    image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool, missing: Set[TopicPartition] = frozenset()
 ) -> Iterator[Change | None]:
     """The partitions' part of a new incarnation: as fencing; after an unclean stop out of every ELR too (ISR-18). The
     broker has nothing of those `missing` (CT-29)."""

@@ -46,11 +46,7 @@ class Situation:
 
 
 def change_isr(
-    state: PartitionState,
-    isr: Iterable[int],
-    situation: Situation,
-    *,
-    recovering: bool | None = None,
+    state: PartitionState, isr: Iterable[int], situation: Situation, *, recovering: bool | None = None
 ) -> PartitionState:
     """The state with this ISR, and with the recovery state `recovering` if it is given."""
     wanted = replace(state, isr=tuple(isr), recovering=state.recovering if recovering is None else recovering)
@@ -70,10 +66,7 @@ def remove_from_isr(
 
 
 def elect(
-    state: PartitionState,
-    situation: Situation,
-    election: Election = Election.ONLINE,
-    by_evidence: int = NO_LEADER,
+    state: PartitionState, situation: Situation, election: Election = Election.ONLINE, by_evidence: int = NO_LEADER
 ) -> PartitionState:
     """Hold an election with the ISR as it is. `by_evidence`: who leads if nobody can who is known to be complete."""
     return settle(state, state, situation, election, by_evidence)

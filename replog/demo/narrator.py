@@ -29,11 +29,7 @@ class Narrator:
         self._started = monotonic()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         bar = Progress(
-            *columns,
-            TimeElapsedColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
+            *columns, TimeElapsedColumn(), console=self.console, transient=True, disable=not self.console.is_terminal
         )
         with bar:
             task = bar.add_task(title, total=total)

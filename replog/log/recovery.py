@@ -59,12 +59,7 @@ def recover(
 
 
 def _add_sound_batches(
-    segment: Segment,
-    config: TopicConfig,
-    epoch: int,
-    producers: LoadingProducers,
-    limit: int,
-    check_crc: bool,
+    segment: Segment, config: TopicConfig, epoch: int, producers: LoadingProducers, limit: int, check_crc: bool
 ) -> int | None:
     """Account for batches up to the first unsound one. Returns the base offset of the last one if it is suspect.
 

@@ -16,10 +16,5 @@ def tune_allocator() -> bool:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):
         return False
-    settings = (
-        (_M_MMAP_THRESHOLD, 32 << 20),
-        (_M_TRIM_THRESHOLD, 1 << 30),
-        (_M_TOP_PAD, 16 << 20),
-        (_M_ARENA_MAX, 2),
-    )
+    settings = ((_M_MMAP_THRESHOLD, 32 << 20), (_M_TRIM_THRESHOLD, 1 << 30), (_M_TOP_PAD, 16 << 20), (_M_ARENA_MAX, 2))
     return all(mallopt(name, value) == 1 for name, value in settings)

@@ -200,12 +200,7 @@ def _read(files: TlsFiles) -> Material:
 
 def _keystore(path: Path) -> tuple[Identity, datetime, bytes, bytes]:
     from cryptography import x509  # when there is something to read: it takes its time
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        load_pem_private_key,
-    )
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
     data = _pem("ssl.keystore.location", path)
     try:
@@ -249,11 +244,8 @@ def _wrong(setting: str, path: Path, error: Exception) -> ReplogError:
 
 def _server_context(keystore: Path, roots: str, client_auth: str) -> ssl.SSLContext:
     context = _context(ssl.PROTOCOL_TLS_SERVER, keystore, roots)
-    context.verify_mode = {
-        "required": ssl.CERT_REQUIRED,
-        "requested": ssl.CERT_OPTIONAL,
-        "none": ssl.CERT_NONE,
-    }[client_auth]
+    modes = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
+    context.verify_mode = modes[client_auth]
     context.num_tickets = 0  # nobody resumes a session: connections last
     return context
 

@@ -115,10 +115,7 @@ class Partitions(Calls):
         response = await self._ask_controller(Controller["list_partition_reassignments"], request)
         return {
             partition_of(result): PartitionReassignment(
-                tuple(result.replicas),
-                tuple(result.adding_replicas),
-                tuple(result.removing_replicas),
-                result.throttle,
+                tuple(result.replicas), tuple(result.adding_replicas), tuple(result.removing_replicas), result.throttle
             )
             for result in response.partitions
         }

@@ -5,10 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from replog.client.admin.calls import Calls, replicas_of
 from replog.client.arguments import listed, texts, whole
-from replog.client.descriptions import (
-    PartitionDescription,
-    TopicDescription,
-)
+from replog.client.descriptions import PartitionDescription, TopicDescription
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Controller
 from replog.rpc.v1 import controller_pb2, log_pb2
@@ -63,11 +60,7 @@ class Topics(Calls):
         await self._until_known(visible)
 
     async def create_partitions(
-        self,
-        topic: str,
-        total: int,
-        assignment: Sequence[Sequence[int]] = (),
-        validate_only: bool = False,
+        self, topic: str, total: int, assignment: Sequence[Sequence[int]] = (), validate_only: bool = False
     ) -> None:
         """Add partitions until the topic has `total`, and wait until a broker knows them.
 

@@ -177,11 +177,7 @@ class Producer:
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def send_many(
-        self,
-        topic: str,
-        values: Iterable[bytes | None],
-        key: bytes | None = None,
-        partition: int | None = None,
+        self, topic: str, values: Iterable[bytes | None], key: bytes | None = None, partition: int | None = None
     ) -> list[Delivery]:
         """`send` each value, in order, for less CPU; once this returns all of them are in batches."""
         self.life.check()

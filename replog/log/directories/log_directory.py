@@ -32,14 +32,7 @@ from replog.log.files.replacing import fsync_directory
 from replog.log.files.together import Together
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, DamagedCheckpoint
 from replog.log.log import Log
-from replog.topic import (
-    DELETE_SUFFIX,
-    FUTURE_SUFFIX,
-    SET_ASIDE,
-    STRAY_SUFFIX,
-    TopicPartition,
-    parse_directory_name,
-)
+from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, STRAY_SUFFIX, TopicPartition, parse_directory_name
 
 MAX_FILE_NAME = 255
 MAX_STRAYS = 10_000

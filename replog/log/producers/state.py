@@ -3,12 +3,7 @@ transactions, which bound what READ_COMMITTED consumers see. In memory alone; se
 
 from typing import NamedTuple
 
-from replog.log.errors import (
-    InvalidProducerEpoch,
-    InvalidTxnState,
-    OutOfOrderSequence,
-    TransactionCoordinatorFenced,
-)
+from replog.log.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
 from replog.log.formats.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker
 from replog.log.indexes.transaction_index import AbortedTxn

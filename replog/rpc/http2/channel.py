@@ -109,9 +109,7 @@ class H2Stream:
             self._wire.write()
 
     def cancel(self) -> None:
-        self._end(
-            ErrorCode.NETWORK_EXCEPTION.error(f"{self._channel.address}: the call was cancelled"),
-        )
+        self._end(ErrorCode.NETWORK_EXCEPTION.error(f"{self._channel.address}: the call was cancelled"))
 
     def _end(self, failure: ReplogError) -> None:
         self._ended = self._ended or failure

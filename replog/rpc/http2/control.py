@@ -14,12 +14,7 @@ from replog.rpc.http2.frames import (
     frame,
 )
 from replog.rpc.http2.outgoing import MAX_SENT_FRAME
-from replog.rpc.http2.settings import (
-    INITIAL_WINDOW_SIZE,
-    MAX_CONCURRENT_STREAMS,
-    MAX_FRAME_SIZE,
-    parse_settings,
-)
+from replog.rpc.http2.settings import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE, parse_settings
 from replog.rpc.http2.streams import Streams
 
 PING_DATA, DRAIN_DATA = b"replog-p", b"replog-d"  # of the keepalive, and of the one behind a GOAWAY

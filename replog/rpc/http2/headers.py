@@ -15,13 +15,7 @@ from hpack.table import HeaderTable
 from replog.log.formats.varint import unsigned
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.fields import FieldList, Malformed, Wanted, check_field, check_fields
-from replog.rpc.http2.frames import (
-    COMPRESSION_ERROR,
-    ENHANCE_YOUR_CALM,
-    NO_ERROR,
-    PROTOCOL_ERROR,
-    ConnectionFailure,
-)
+from replog.rpc.http2.frames import COMPRESSION_ERROR, ENHANCE_YOUR_CALM, NO_ERROR, PROTOCOL_ERROR, ConnectionFailure
 
 NO_TABLE = b"\x20"  # at the start of the first block: this encoder has a dynamic table of 0 bytes (RFC 7541 4.2)
 _STATIC = 61

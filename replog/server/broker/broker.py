@@ -182,10 +182,7 @@ class Broker:
         placed = list(self._image.index.on_broker(config.node_id))
         check_known(config.log_dirs, placed, required=config.log_dirs_require_known)
         logs = LogManager(
-            config.log_dirs,
-            cluster_id=self._image.cluster_id,
-            node_id=config.node_id,
-            randbytes=self._chance.randbytes,
+            config.log_dirs, cluster_id=self._image.cluster_id, node_id=config.node_id, randbytes=self._chance.randbytes
         )
         self.logs = logs
         await in_thread(lambda: logs.load(self._topic_config, _report, self._placed))

@@ -16,8 +16,4 @@ class Identity:
 
     def claim(self) -> dict[str, Any]:
         """The fields of a request by which the controller knows the process (CT-3)."""
-        return {
-            "broker_id": self.broker_id,
-            "broker_epoch": self.broker_epoch,
-            "incarnation_id": self.incarnation_id,
-        }
+        return {"broker_id": self.broker_id, "broker_epoch": self.broker_epoch, "incarnation_id": self.incarnation_id}

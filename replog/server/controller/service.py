@@ -86,9 +86,7 @@ class ControllerService:
         )
         broker_epoch = await self._controller.register(registration)
         return pb.RegisterBrokerResponse(
-            cluster_id=state.image.cluster_id,
-            broker_epoch=broker_epoch,
-            session_timeout_ms=state.sessions.timeout_ms,
+            cluster_id=state.image.cluster_id, broker_epoch=broker_epoch, session_timeout_ms=state.sessions.timeout_ms
         )
 
     async def unregister_broker(self, request: pb.UnregisterBrokerRequest) -> pb.UnregisterBrokerResponse:

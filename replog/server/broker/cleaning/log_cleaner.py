@@ -16,13 +16,7 @@ from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaning import CleanTask, SourceSegment
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.log_manager import LogManager
-from replog.log.errors import (
-    CorruptRecord,
-    InvalidRecord,
-    LogStorageError,
-    Passing,
-    storage_error,
-)
+from replog.log.errors import CorruptRecord, InvalidRecord, LogStorageError, Passing, storage_error
 from replog.log.files.replacing import fsync_directory
 from replog.log.log import Log
 from replog.log.swap import written_swap

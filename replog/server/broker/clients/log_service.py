@@ -32,10 +32,7 @@ from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.slices import SLICE, in_slices
 from replog.topic import TopicPartition
 
-_ISOLATION = {
-    int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK,
-    int(pb.READ_COMMITTED): Isolation.TXN_COMMITTED,
-}
+_ISOLATION = {int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK, int(pb.READ_COMMITTED): Isolation.TXN_COMMITTED}
 
 UNSAID_FETCH_BYTES = DEFAULT_ANSWER_BYTES - MIB  # of records, for who does not say how many: an answer has a head, too
 

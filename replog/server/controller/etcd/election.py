@@ -65,9 +65,7 @@ class Election:
     async def _take(self, asked_ms: int, lease_ms: int) -> bool:
         mine = f"{self._address} {self._chance.randbytes(8).hex()}".encode()  # no other try's
         request = etcd_pb2.TxnRequest(
-            compare=[created_at(self._key, 0)],
-            success=[put(self._key, mine, self._lease)],
-            failure=[get(self._key)],
+            compare=[created_at(self._key, 0)], success=[put(self._key, mine, self._lease)], failure=[get(self._key)]
         )
         answer = await self._etcd.call(methods.EtcdKV["txn"], request)
         epoch = answer.header.revision
