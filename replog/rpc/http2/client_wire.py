@@ -161,9 +161,6 @@ class ClientWire(Wire):
         code = _OF_RESETS.get(event.code, code_pb2.INTERNAL)
         self._failed(event.stream, CallStatus(code, event.text or f"the server reset the stream ({event.code})", b""))
 
-    def on_ended(self, event: events.Ended) -> None:
-        raise AssertionError("servers end by trailers")
-
     def on_go_away(self, event: events.GoAway) -> None:
         self.why = f"the server is going away: {event.text or 'it stops'}"
         self._next_may_open()

@@ -355,12 +355,6 @@ class ServerWire(Wire):
         if (call := self.calls.get(event.stream)) is not None:
             self._cut_short(call, status)
 
-    def on_trailers(self, event: events.Trailers) -> None:
-        raise AssertionError("clients end without trailers")
-
-    def on_opened(self, event: events.Opened) -> None:
-        raise AssertionError("servers open nothing")
-
     def on_go_away(self, event: events.GoAway) -> None:
         """The client opens nothing more; what it has open goes on."""
 

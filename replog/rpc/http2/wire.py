@@ -30,6 +30,19 @@ CLOSED = "the connection was closed"
 FLIGHT = 16 << 10  # bytes of a handshake that are taken at a time: they may have to wait
 LATE_S = 1.0  # a look that comes so late says that this process was held up, not that the peer is silent
 
+_HANDLERS: dict[type[Any], str] = {
+    events.Headers: "on_headers",
+    events.Ended: "on_ended",
+    events.Trailers: "on_trailers",
+    events.Unreadable: "on_unreadable",
+    events.Reset: "on_reset",
+    events.Writable: "_on_writable",
+    events.Opened: "on_opened",
+    events.GoAway: "on_go_away",
+    events.Drained: "on_drained",
+    events.Failed: "_on_failed",
+}
+
 
 class Wire(asyncio.BufferedProtocol):
     """What both sides do. `peer` names the other one."""
@@ -39,19 +52,8 @@ class Wire(asyncio.BufferedProtocol):
     ]  # by the class: a wire that refers to itself lives longer
 
     def __init_subclass__(cls) -> None:
-        cls._on = {
-            events.Headers: cls.on_headers,
-            events.Ended: cls.on_ended,
-            events.Trailers: cls.on_trailers,
-            events.Unreadable: cls.on_unreadable,
-            events.Reset: cls.on_reset,
-            events.Writable: cls._on_writable,
-            events.Opened: cls.on_opened,
-            events.GoAway: cls.on_go_away,
-            events.Drained: cls.on_drained,
-            events.Pong: lambda *_: None,
-            events.Failed: cls._on_failed,
-        }
+        """Each side has a method for every event that may come to it."""
+        cls._on = {kind: getattr(cls, name) for kind, name in _HANDLERS.items() if hasattr(cls, name)}
 
     def __init__(self, connection: Connection, peer: str, silence_s: float, reads: Reads) -> None:
         """After `silence_s` the peer is asked whether it lives."""
@@ -82,33 +84,8 @@ class Wire(asyncio.BufferedProtocol):
         """Whose messages it handles, for logs."""
         return self.peer
 
-    # -- of each side
-
-    def on_headers(self, event: events.Headers) -> None:
-        raise NotImplementedError
-
-    def on_ended(self, event: events.Ended) -> None:
-        raise NotImplementedError
-
-    def on_trailers(self, event: events.Trailers) -> None:
-        raise NotImplementedError
-
-    def on_unreadable(self, event: events.Unreadable) -> None:
-        raise NotImplementedError
-
-    def on_reset(self, event: events.Reset) -> None:
-        raise NotImplementedError
-
-    def on_opened(self, event: events.Opened) -> None:
-        raise NotImplementedError
-
-    def on_go_away(self, event: events.GoAway) -> None:
-        raise NotImplementedError
-
-    def on_drained(self, event: events.Drained) -> None:
-        raise NotImplementedError
-
     def on_lost(self, failure: ReplogError) -> None:
+        """Of each side: no call can go on."""
         raise NotImplementedError
 
     # -- of the loop
@@ -234,7 +211,8 @@ class Wire(asyncio.BufferedProtocol):
     def _handle(self, came: Sequence[events.Event]) -> None:
         for event in came:
             if type(event) is not events.Message:
-                self._on[type(event)](self, event)
+                if type(event) is not events.Pong:
+                    self._on[type(event)](self, event)
                 continue
             stream, payload = event
             exchange = self.exchanges.get(stream)
