@@ -6,11 +6,16 @@ it is parsed.
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from replog.errors import ErrorCode
 from replog.log.formats.segment_file import MAX_HEADERS
 from replog.properties import MAX_BATCH_BYTES
 from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
+
+M = TypeVar("M", bound=Message)
 
 KIB, MIB = 1 << 10, 1 << 20
 MAX_REQUEST_BYTES = MAX_BATCH_BYTES + 2 * MIB  # of one message: gRPC holds it until it ends, and it may never end
@@ -104,6 +109,12 @@ LIMITS = {
 }
 
 ETCD_LIMIT = Limit(1000, 2 * MIB, 128)  # of the simulator's etcd; a real one takes 1.5 MiB and as many operations
+
+
+def fitting(answer: M, max_bytes: int) -> M:
+    """The answer, if it fits. Raises as `check_fits`."""
+    check_fits(answer.ByteSize(), max_bytes)
+    return answer
 
 
 def check_fits(size: int, max_bytes: int) -> None:

@@ -36,7 +36,7 @@ from replog.metadata.records import (
 from replog.metadata.values import NO_LEADER
 from replog.release import OLDEST_FEATURE_LEVEL, Release
 from replog.rpc import methods
-from replog.rpc.limits import check_fits
+from replog.rpc.limits import fitting
 from replog.rpc.peer import peer
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
@@ -61,11 +61,11 @@ class ControllerService:
     """Handlers for `replog.v1.Controller`."""
 
     def __init__(self, controller: ActiveController) -> None:
-        self._controller = controller
+        self._controller, self._state = controller, controller.state
 
     async def register_broker(self, request: pb.RegisterBrokerRequest) -> pb.RegisterBrokerResponse:
         self._controller.check_known(position_from_message(request.known))
-        state = self._controller.state
+        state = self._state
         release = Release(
             request.software_version,
             request.oldest_feature_level or OLDEST_FEATURE_LEVEL,  # of a release before there were levels
@@ -91,7 +91,7 @@ class ControllerService:
 
     async def unregister_broker(self, request: pb.UnregisterBrokerRequest) -> pb.UnregisterBrokerResponse:
         broker_id = request.broker_id
-        version = await self._controller.decide(lambda _: self._controller.state.unregister_broker(broker_id))
+        version = await self._controller.decide(lambda _: self._state.unregister_broker(broker_id))
         return pb.UnregisterBrokerResponse(metadata_version=version)
 
     async def heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
@@ -112,17 +112,16 @@ class ControllerService:
 
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
         self._controller.check_known(position_from_message(request.known))
-        state = self._controller.state
         with self._claimed(request, "alter_partition") as sender:
             proposed = partial(_proposal, request.broker_id, request.known.version)
             present = await self._controller.present_heirs(sender, map(proposed, request.partitions))
             results = await self._in_lots(
                 request.partitions,
-                lambda lot, now_ms: state.alter_partition(sender, map(proposed, lot), present, now_ms),
+                lambda lot, now_ms: self._state.alter_partition(sender, map(proposed, lot), present, now_ms),
                 _verdict,
                 f"broker {request.broker_id} asked",
             )
-        return pb.AlterPartitionResponse(partitions=results, position=position_to_message(state.image.position))
+        return pb.AlterPartitionResponse(partitions=results, position=position_to_message(self._state.image.position))
 
     def watch_metadata(self, request: pb.WatchMetadataRequest) -> AsyncIterator[pb.MetadataDelta]:
         return self._controller.watch(request)
@@ -137,7 +136,7 @@ class ControllerService:
             validate_only=request.validate_only,
             topic_id=request.topic_id,
         )
-        created = await self._controller.decide(lambda _: self._controller.state.create_topic(topic))
+        created = await self._controller.decide(lambda _: self._state.create_topic(topic))
         return pb.CreateTopicResponse(**created._asdict())
 
     async def create_partitions(self, request: pb.CreatePartitionsRequest) -> pb.CreatePartitionsResponse:
@@ -147,55 +146,44 @@ class ControllerService:
             assignment=[replicas.broker_ids for replicas in request.assignment],
             validate_only=request.validate_only,
         )
-        version = await self._controller.decide(lambda _: self._controller.state.create_partitions(wanted))
+        version = await self._controller.decide(lambda _: self._state.create_partitions(wanted))
         return pb.CreatePartitionsResponse(metadata_version=version)
 
     async def allocate_producer_ids(self, request: pb.AllocateProducerIdsRequest) -> pb.AllocateProducerIdsResponse:
         with self._claimed(request, "allocate_producer_ids") as sender:
-            first = await self._controller.decide(lambda _: self._controller.state.allocate_producer_ids(sender))
+            first = await self._controller.decide(lambda _: self._state.allocate_producer_ids(sender))
         return pb.AllocateProducerIdsResponse(first_producer_id=first, count=BLOCK_SIZE)
 
     async def delete_topic(self, request: pb.DeleteTopicRequest) -> pb.DeleteTopicResponse:
         topic = request.topic, request.topic_id
-        version = await self._controller.decide(lambda _: self._controller.state.delete_topic(*topic))
+        version = await self._controller.decide(lambda _: self._state.delete_topic(*topic))
         return pb.DeleteTopicResponse(metadata_version=version)
 
     async def alter_topic_configs(self, request: pb.AlterTopicConfigsRequest) -> pb.AlterConfigsResponse:
         topic, change = request.topic, _config_change(request)
-        return _altered(
-            await self._controller.decide(
-                lambda _: self._controller.state.alter_topic_configs(topic, change),
-                f"settings of the topic, {_asked()}",
-            )
-        )
+        why = f"settings of the topic, {_asked()}"
+        return _altered(await self._controller.decide(lambda _: self._state.alter_topic_configs(topic, change), why))
 
     async def alter_broker_configs(self, request: pb.AlterBrokerConfigsRequest) -> pb.AlterConfigsResponse:
         broker_id, change = request.broker_id, _config_change(request)
-        return _altered(
-            await self._controller.decide(lambda _: self._controller.state.alter_broker_configs(broker_id, change))
-        )
+        return _altered(await self._controller.decide(lambda _: self._state.alter_broker_configs(broker_id, change)))
 
     async def alter_client_quotas(self, request: pb.AlterClientQuotasRequest) -> pb.AlterConfigsResponse:
         user, change = request.user, _config_change(request)
-        return _altered(
-            await self._controller.decide(lambda _: self._controller.state.alter_client_quotas(user, change))
-        )
+        return _altered(await self._controller.decide(lambda _: self._state.alter_client_quotas(user, change)))
 
     async def describe_client_quotas(self, request: pb.DescribeClientQuotasRequest) -> pb.DescribeClientQuotasResponse:
-        quotas = self._controller.state.image.client_quotas
-        answer = pb.DescribeClientQuotasResponse(
-            quotas=[metadata_pb2.ClientQuotaRecord(user=user, configs=quotas[user]) for user in sorted(quotas)]
-        )
-        check_fits(answer.ByteSize(), request.max_bytes)
-        return answer
+        quotas = self._state.image.client_quotas
+        told = [metadata_pb2.ClientQuotaRecord(user=user, configs=quotas[user]) for user in sorted(quotas)]
+        return fitting(pb.DescribeClientQuotasResponse(quotas=told), request.max_bytes)
 
     async def report_audit(self, request: metadata_pb2.AuditRecord) -> pb.ReportAuditResponse:
         audit = audit_from_record(request)
-        await self._controller.decide(lambda _: self._controller.state.report_audit(audit))
+        await self._controller.decide(lambda _: self._state.report_audit(audit))
         return pb.ReportAuditResponse()
 
     async def describe_audit(self, _: pb.DescribeAuditRequest) -> pb.DescribeAuditResponse:
-        audit = self._controller.state.image.audit
+        audit = self._state.image.audit
         return pb.DescribeAuditResponse(audit=None if audit is None else audit_to_record(audit))
 
     async def elect_leaders(self, request: pb.ElectLeadersRequest) -> pb.ElectLeadersResponse:
@@ -204,7 +192,7 @@ class ControllerService:
         election = _ELECTIONS.get(request.election_type)
         if election is None:
             raise ErrorCode.INVALID_REQUEST.error(f"there is no election type {request.election_type}")
-        state = self._controller.state
+        state = self._state
         wanted: Sequence[_Name] = list(state.image.partitions) if request.all_partitions else request.partitions
         if election is Election.UNCLEAN:
             await self._controller.wait_for_log_ends(_names(wanted))
@@ -215,7 +203,7 @@ class ControllerService:
         return pb.ElectLeadersResponse(partitions=results)
 
     async def describe_log_ends(self, request: pb.DescribeLogEndsRequest) -> pb.DescribeLogEndsResponse:
-        state, answer = self._controller.state, pb.DescribeLogEndsResponse()
+        state, answer = self._state, pb.DescribeLogEndsResponse()
         await self._controller.wait_for_log_ends(_names(request.partitions))
         self._controller.check_active()
         async for tp in in_slices(_names(request.partitions) or list(state.image.index.led_by(NO_LEADER))):
@@ -231,15 +219,14 @@ class ControllerService:
                         is_offline=broker_id in known.offline,
                         **said,
                     )
-        check_fits(answer.ByteSize(), request.max_bytes)
-        return answer
+        return fitting(answer, request.max_bytes)
 
     async def alter_partition_reassignments(
         self, request: pb.AlterPartitionReassignmentsRequest
     ) -> pb.AlterPartitionReassignmentsResponse:
         results = await self._in_lots(
             request.partitions,
-            lambda lot, _: self._controller.state.alter_partition_reassignments(
+            lambda lot, _: self._state.alter_partition_reassignments(
                 _reassignment(item, request.throttle) for item in lot
             ),
             _reassignment_result,
@@ -250,7 +237,7 @@ class ControllerService:
     async def list_partition_reassignments(
         self, request: pb.ListPartitionReassignmentsRequest
     ) -> pb.ListPartitionReassignmentsResponse:
-        names, state = _names(request.partitions), self._controller.state
+        names, state = _names(request.partitions), self._state
         ongoing = await self._controller.decide(lambda _: Decision([], state.list_partition_reassignments(names)))
         answer = pb.ListPartitionReassignmentsResponse(
             partitions=[
@@ -265,8 +252,7 @@ class ControllerService:
                 for tp, moving in ongoing
             ]
         )
-        check_fits(answer.ByteSize(), request.max_bytes)
-        return answer
+        return fitting(answer, request.max_bytes)
 
     async def describe_partition_changes(
         self, request: pb.DescribePartitionChangesRequest
@@ -289,20 +275,18 @@ class ControllerService:
 
     async def create_acls(self, request: pb.CreateAclsRequest) -> pb.CreateAclsResponse:
         acls = [acl_of_binding(binding) for binding in request.acls]
-        created = await self._controller.decide(lambda _: self._controller.state.create_acls(acls))
+        created = await self._controller.decide(lambda _: self._state.create_acls(acls))
         return pb.CreateAclsResponse(created=created.altered, metadata_version=created.metadata_version)
 
     async def delete_acls(self, request: pb.DeleteAclsRequest) -> pb.DeleteAclsResponse:
         filters = [acl_filter_of(each) for each in request.filters]
-        deleted = await self._controller.decide(lambda _: self._controller.state.delete_acls(filters))
+        deleted = await self._controller.decide(lambda _: self._state.delete_acls(filters))
         return pb.DeleteAclsResponse(deleted=deleted.altered, metadata_version=deleted.metadata_version)
 
     async def describe_acls(self, request: pb.DescribeAclsRequest) -> pb.DescribeAclsResponse:
-        wanted, state = acl_filter_of(request.filter), self._controller.state
+        wanted, state = acl_filter_of(request.filter), self._state
         acls = await self._controller.decide(lambda _: Decision([], state.describe_acls(wanted)))
-        answer = pb.DescribeAclsResponse(acls=map(acl_to_binding, acls))
-        check_fits(answer.ByteSize(), request.max_bytes)
-        return answer
+        return fitting(pb.DescribeAclsResponse(acls=map(acl_to_binding, acls)), request.max_bytes)
 
     @contextmanager
     def _claimed(self, request: _Claims, method: str) -> Iterator[Claim]:
@@ -312,7 +296,7 @@ class ControllerService:
             yield sender
         except ReplogError as error:
             if error.code is ErrorCode.STALE_BROKER_EPOCH:
-                known = self._controller.state.image.broker(sender.broker_id)
+                known = self._state.image.broker(sender.broker_id)
                 is_it = known is not None and is_same(known.incarnation_id, sender.incarnation_id)
                 shown = f"epoch {sender.broker_epoch} and {'the' if is_it else 'another'} incarnation id"
                 broker, rule = f"BROKER:{sender.broker_id}", f"it showed {shown}; registered is {known}"
@@ -331,14 +315,10 @@ class ControllerService:
         results: list[C] = []
         for first in range(0, len(items) or 1, LOT):
             lot = items[first : first + LOT]
-            results += map(answer, lot, await self._in_one_lot(lot, decide, why))
+            decided: list[B] = await self._controller.decide(partial(decide, lot), why)
+            results += map(answer, lot, decided)
             await asyncio.sleep(0)  # a lot that changes nothing waits for nobody
         return results
-
-    async def _in_one_lot(
-        self, lot: Sequence[A], decide: Callable[[Sequence[A], int], Decision[list[B]]], why: str
-    ) -> list[B]:
-        return await self._controller.decide(lambda now_ms: decide(lot, now_ms), why)
 
 
 def _asked() -> str:

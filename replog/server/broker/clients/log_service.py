@@ -14,7 +14,7 @@ from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB, check_fits
+from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB, check_fits, fitting
 from replog.rpc.peer import peer
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
@@ -242,8 +242,7 @@ class LogService:
                 await self._describe(response.topics.add(topic=name), names_only=request.names_only)
             elif request.topics:  # whether there is one or not; a list leaves it out
                 response.topics.add(topic=name, error_code=wire_code(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        check_fits(response.ByteSize(), request.max_bytes)
-        return response
+        return fitting(response, request.max_bytes)
 
     async def _describe(self, described: pb.TopicMetadata, *, names_only: bool) -> None:
         topic = self._manager.image.topics.get(described.topic)

@@ -23,7 +23,7 @@ from replog.log.formats.segment_file import MAX_HEADERS
 from replog.log.segments import SegmentView
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.limits import check_fits
+from replog.rpc.limits import fitting
 from replog.rpc.peer import peer
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.server.authorizer import refused_topic
@@ -78,8 +78,7 @@ class InspectionService:
             replicas=replicas,
             longest_step_us=round(1e6 * self._manager.longest_step_s()),
         )
-        check_fits(answer.ByteSize(), request.max_bytes)
-        return answer
+        return fitting(answer, request.max_bytes)
 
     def _cleaned_to(self, hosted: HostedPartition) -> int:
         """A cleaning that is under way, or was called off, has put segments into place that no checkpoint tells of."""

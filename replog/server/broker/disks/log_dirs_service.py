@@ -9,7 +9,7 @@ from pathlib import Path
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
-from replog.rpc.limits import check_fits
+from replog.rpc.limits import fitting
 from replog.rpc.status import wire_code
 from replog.rpc.v1 import log_dirs_pb2 as pb
 from replog.server.broker.disks.moves import ReplicaMoves
@@ -68,8 +68,7 @@ class LogDirsService:
             replicas = self._replicas(logs, directory)
             description.replicas.extend(replica for replica in replicas if not topics or replica.topic in topics)
         answer = pb.DescribeLogDirsResponse(broker_id=self._manager.config.node_id, log_dirs=described)
-        check_fits(answer.ByteSize(), request.max_bytes)
-        return answer
+        return fitting(answer, request.max_bytes)
 
     def _replicas(self, logs: LogManager, directory: LogDirectory) -> Iterator[pb.LogDirReplica]:
         for tp, log in directory.logs.items():
