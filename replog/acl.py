@@ -77,31 +77,14 @@ class Permission(_Word):
 
 
 OPERATIONS: Mapping[ResourceType, frozenset[Operation]] = {
-    ResourceType.TOPIC: frozenset(
-        {
-            Operation.ALL,
-            Operation.READ,
-            Operation.WRITE,
-            Operation.CREATE,
-            Operation.DELETE,
-            Operation.ALTER,
-            Operation.DESCRIBE,
-            Operation.DESCRIBE_CONFIGS,
-            Operation.ALTER_CONFIGS,
-        }
-    ),
-    ResourceType.CLUSTER: frozenset(
-        {
-            Operation.ALL,
-            Operation.CREATE,
-            Operation.ALTER,
-            Operation.DESCRIBE,
-            Operation.CLUSTER_ACTION,
-            Operation.DESCRIBE_CONFIGS,
-            Operation.ALTER_CONFIGS,
-            Operation.IDEMPOTENT_WRITE,
-        }
-    ),
+    kind: frozenset(Operation[name] for name in names.split())
+    for kind, names in (
+        (ResourceType.TOPIC, "ALL READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS"),
+        (
+            ResourceType.CLUSTER,
+            "ALL CREATE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE",
+        ),
+    )
 }
 """What there is to do to each type of resource."""
 

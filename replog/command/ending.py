@@ -12,24 +12,16 @@ import traceback
 from collections.abc import Callable
 
 from replog.command.output import harmless
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ReplogError, codes
 
 PROBLEM_FOUND = 1
 BAD_USE = 2
 INTERRUPTED = 130
 READER_GONE = 141  # as the shell reports a command that SIGPIPE ended
 
-_BAD_USE_CODES = frozenset(
-    {
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ErrorCode.INVALID_REQUIRED_ACKS,
-        ErrorCode.INVALID_PARTITIONS,
-        ErrorCode.INVALID_REPLICATION_FACTOR,
-        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-        ErrorCode.INVALID_CONFIG,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.INVALID_TIMESTAMP,
-    }
+_BAD_USE_CODES = codes(
+    "INVALID_TOPIC_EXCEPTION INVALID_REQUIRED_ACKS INVALID_PARTITIONS INVALID_REPLICATION_FACTOR "
+    "INVALID_REPLICA_ASSIGNMENT INVALID_CONFIG INVALID_REQUEST INVALID_TIMESTAMP"
 )
 
 _REMEDIES = {

@@ -7,80 +7,47 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode, ReplogError, codes
 from replog.rpc.v1 import common_pb2
 
 DOMAIN = "replog"
 
 GRPC_CODES = {
     code: grpc_code
-    for grpc_code, codes in {
-        code_pb2.INVALID_ARGUMENT: (  # whatever the state of the cluster
-            ErrorCode.CORRUPT_MESSAGE,
-            ErrorCode.MESSAGE_TOO_LARGE,
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            ErrorCode.INVALID_REQUIRED_ACKS,
-            ErrorCode.INVALID_TIMESTAMP,
-            ErrorCode.INVALID_PARTITIONS,
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            ErrorCode.INVALID_CONFIG,
-            ErrorCode.INVALID_REQUEST,
-            ErrorCode.INVALID_RECORD,
+    for grpc_code, names in {
+        # whatever the state of the cluster
+        code_pb2.INVALID_ARGUMENT: (
+            "CORRUPT_MESSAGE MESSAGE_TOO_LARGE INVALID_TOPIC_EXCEPTION RECORD_LIST_TOO_LARGE INVALID_REQUIRED_ACKS "
+            "INVALID_TIMESTAMP INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT "
+            "INVALID_CONFIG INVALID_REQUEST INVALID_RECORD"
         ),
-        code_pb2.PERMISSION_DENIED: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-        code_pb2.OUT_OF_RANGE: (ErrorCode.OFFSET_OUT_OF_RANGE,),
-        code_pb2.NOT_FOUND: (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ErrorCode.LOG_DIR_NOT_FOUND,
-            ErrorCode.UNKNOWN_TOPIC_ID,
-            ErrorCode.BROKER_ID_NOT_REGISTERED,
+        code_pb2.PERMISSION_DENIED: "TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED",
+        code_pb2.OUT_OF_RANGE: "OFFSET_OUT_OF_RANGE",
+        code_pb2.NOT_FOUND: "UNKNOWN_TOPIC_OR_PARTITION LOG_DIR_NOT_FOUND UNKNOWN_TOPIC_ID BROKER_ID_NOT_REGISTERED",
+        code_pb2.ALREADY_EXISTS: "TOPIC_ALREADY_EXISTS DUPLICATE_BROKER_REGISTRATION",
+        # again only when something has been done about it
+        code_pb2.FAILED_PRECONDITION: (
+            "OUT_OF_ORDER_SEQUENCE_NUMBER INVALID_PRODUCER_EPOCH INVALID_TXN_STATE TRANSACTION_COORDINATOR_FENCED "
+            "REASSIGNMENT_IN_PROGRESS REPLICA_NOT_AVAILABLE PREFERRED_LEADER_NOT_AVAILABLE "
+            "ELIGIBLE_LEADERS_NOT_AVAILABLE STALE_BROKER_EPOCH ELECTION_NOT_NEEDED SECURITY_DISABLED "
+            "NO_REASSIGNMENT_IN_PROGRESS INCONSISTENT_CLUSTER_ID UNSUPPORTED_VERSION INELIGIBLE_REPLICA"
         ),
-        code_pb2.ALREADY_EXISTS: (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.DUPLICATE_BROKER_REGISTRATION),
-        code_pb2.FAILED_PRECONDITION: (  # again only when something has been done about it
-            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            ErrorCode.INVALID_PRODUCER_EPOCH,
-            ErrorCode.INVALID_TXN_STATE,
-            ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-            ErrorCode.REASSIGNMENT_IN_PROGRESS,
-            ErrorCode.REPLICA_NOT_AVAILABLE,
-            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-            ErrorCode.STALE_BROKER_EPOCH,
-            ErrorCode.ELECTION_NOT_NEEDED,
-            ErrorCode.SECURITY_DISABLED,
-            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
-            ErrorCode.INCONSISTENT_CLUSTER_ID,
-            ErrorCode.UNSUPPORTED_VERSION,
-            ErrorCode.INELIGIBLE_REPLICA,
+        # another request, from newer metadata, may succeed
+        code_pb2.ABORTED: (
+            "NOT_LEADER_OR_FOLLOWER OPERATION_NOT_ATTEMPTED FENCED_LEADER_EPOCH INVALID_UPDATE_VERSION "
+            "INCONSISTENT_TOPIC_ID NEW_LEADER_ELECTED"
         ),
-        code_pb2.ABORTED: (  # another request, from newer metadata, may succeed
-            ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            ErrorCode.OPERATION_NOT_ATTEMPTED,
-            ErrorCode.FENCED_LEADER_EPOCH,
-            ErrorCode.INVALID_UPDATE_VERSION,
-            ErrorCode.INCONSISTENT_TOPIC_ID,
-            ErrorCode.NEW_LEADER_ELECTED,
+        # the same request may succeed, later or elsewhere
+        code_pb2.UNAVAILABLE: (
+            "LEADER_NOT_AVAILABLE BROKER_NOT_AVAILABLE NETWORK_EXCEPTION NOT_ENOUGH_REPLICAS "
+            "NOT_ENOUGH_REPLICAS_AFTER_APPEND NOT_CONTROLLER STALE_CONTROLLER_EPOCH KAFKA_STORAGE_ERROR "
+            "UNKNOWN_PRODUCER_ID UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE"
         ),
-        code_pb2.UNAVAILABLE: (  # the same request may succeed, later or elsewhere
-            ErrorCode.LEADER_NOT_AVAILABLE,
-            ErrorCode.BROKER_NOT_AVAILABLE,
-            ErrorCode.NETWORK_EXCEPTION,
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-            ErrorCode.NOT_CONTROLLER,
-            ErrorCode.STALE_CONTROLLER_EPOCH,
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            ErrorCode.UNKNOWN_PRODUCER_ID,
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            ErrorCode.OFFSET_NOT_AVAILABLE,
-        ),
-        code_pb2.DEADLINE_EXCEEDED: (ErrorCode.REQUEST_TIMED_OUT,),
-        code_pb2.RESOURCE_EXHAUSTED: (ErrorCode.THROTTLING_QUOTA_EXCEEDED,),
-        code_pb2.INTERNAL: (ErrorCode.UNKNOWN_SERVER_ERROR,),
+        code_pb2.DEADLINE_EXCEEDED: "REQUEST_TIMED_OUT",
+        code_pb2.RESOURCE_EXHAUSTED: "THROTTLING_QUOTA_EXCEEDED",
+        code_pb2.INTERNAL: "UNKNOWN_SERVER_ERROR",
     }.items()
-    for code in codes
+    for code in codes(names)
 }
 """How a call ends with each error, for clients that know gRPC's codes only; NONE ends none."""
 

@@ -10,7 +10,7 @@ from replog.client.metadata import Leader, Metadata
 from replog.client.producing.accumulator import Accumulator, DeliveryFailed, PartitionQueue, ProducerBatch
 from replog.client.producing.idempotence import Identity, ProducerId
 from replog.client.producing.produce_stream import ProduceStream
-from replog.errors import DENIALS, ErrorCode, ReplogError
+from replog.errors import DENIALS, ErrorCode, ReplogError, codes
 from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
@@ -23,25 +23,11 @@ DRAIN_TIMEOUT_S = 5.0  # what closing allows the brokers to read the last record
 
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 # The batch was surely not appended (PR-12); every other error leaves that open.
-DEFINITE = frozenset(
-    {
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ErrorCode.INVALID_REQUIRED_ACKS,
-        ErrorCode.INVALID_TIMESTAMP,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.INVALID_RECORD,
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-    }
+DEFINITE = codes(
+    "NOT_ENOUGH_REPLICAS UNKNOWN_PRODUCER_ID THROTTLING_QUOTA_EXCEEDED CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION "
+    "UNKNOWN_TOPIC_ID LEADER_NOT_AVAILABLE MESSAGE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_TOPIC_EXCEPTION "
+    "INVALID_REQUIRED_ACKS INVALID_TIMESTAMP INVALID_REQUEST INVALID_RECORD OUT_OF_ORDER_SEQUENCE_NUMBER "
+    "INVALID_PRODUCER_EPOCH"
 )
 
 
