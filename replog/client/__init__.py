@@ -16,35 +16,8 @@ from replog.client.sync import SyncAdmin, SyncConsumer, SyncProducer
 from replog.errors import DeniedError, ErrorCode, InvalidError, PositionError, ReplogError, RetriableError
 from replog.topic import TopicPartition
 
-__all__ = [
-    "Acl",
-    "AclFilter",
-    "Admin",
-    "Consumer",
-    "Delivery",
-    "DeliveryFailed",
-    "DeniedError",
-    "ElectionType",
-    "ErrorCode",
-    "InvalidError",
-    "LogDirDescription",
-    "LogTruncated",
-    "Operation",
-    "PartitionDescription",
-    "PatternType",
-    "Permission",
-    "PositionError",
-    "Producer",
-    "Record",
-    "RecordMetadata",
-    "ReplicaInfo",
-    "ReplogError",
-    "ResourceType",
-    "RetriableError",
-    "SyncAdmin",
-    "SyncConsumer",
-    "SyncProducer",
-    "TopicDescription",
-    "TopicPartition",
-    "TopicRecreated",
-]
+__all__ = ["Acl", "AclFilter", "Admin", "Consumer", "Delivery", "DeliveryFailed", "DeniedError", "ElectionType"]
+__all__ += ["ErrorCode", "InvalidError", "LogDirDescription", "LogTruncated", "Operation"]
+__all__ += ["PartitionDescription", "PatternType", "Permission", "PositionError", "Producer", "Record"]
+__all__ += ["RecordMetadata", "ReplicaInfo", "ReplogError", "ResourceType", "RetriableError", "SyncAdmin"]
+__all__ += ["SyncConsumer", "SyncProducer", "TopicDescription", "TopicPartition", "TopicRecreated"]

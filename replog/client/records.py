@@ -261,20 +261,10 @@ def decode_fetched(
                 records += [
                     new(
                         Record,
-                        (
-                            topic,
-                            partition,
-                            record.offset,
-                            record.timestamp,
-                            record.timestamp_type,
-                            record.key,
-                            record.value,
-                            record.headers,
-                            epoch,
-                        ),
+                        (topic, partition, r.offset, r.timestamp, r.timestamp_type, r.key, r.value, r.headers, epoch),
                     )
-                    for record in DefaultRecordBatch(_uncompressed(view[position : position + header.size], header))
-                    if record.offset >= fetch_offset
+                    for r in DefaultRecordBatch(_uncompressed(view[position : position + header.size], header))
+                    if r.offset >= fetch_offset
                 ]
             next_offset, last_epoch = header.next_offset, epoch
     except (CorruptRecord, InvalidRecord, CorruptRecordException, UnicodeDecodeError, EOFError, OSError) as error:

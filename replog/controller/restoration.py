@@ -192,17 +192,13 @@ class _Restoration:
             self.remarks.append(f"{tp}: no replica of it is on any disk: it begins empty, on {brokers_named(replicas)}")
         epochs = [replica.seen_epoch for replica in held]
         heirs_in_order = tuple(broker_id for broker_id in replicas if broker_id in heirs)
+        leader_epoch, partition_epoch = (0, 0) if known is None else (known.leader_epoch, known.partition_epoch)
         return PartitionState(
             replicas=replicas,
             isr=(),
             leader=NO_LEADER,
-            leader_epoch=max(
-                self._least_leader_epoch,
-                max([0 if known is None else known.leader_epoch, *epochs]) + LEADER_EPOCHS_AHEAD,
-            ),
-            partition_epoch=max(
-                self._least_partition_epoch, (0 if known is None else known.partition_epoch) + PARTITION_EPOCHS_AHEAD
-            ),
+            leader_epoch=max(self._least_leader_epoch, max([leader_epoch, *epochs]) + LEADER_EPOCHS_AHEAD),
+            partition_epoch=max(self._least_partition_epoch, partition_epoch + PARTITION_EPOCHS_AHEAD),
             elr=heirs_in_order,
             last_known_leader=heirs_in_order[0],
         )

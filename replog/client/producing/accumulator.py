@@ -69,14 +69,7 @@ class Outcome:
     """What becomes of a batch. Its deliveries keep this, not the batch."""
 
     __slots__ = (
-        "_process",
-        "_waiters",
-        "append_time_ms",
-        "base_offset",
-        "error",
-        "partition",
-        "records",
-        "seen",
+        *("_process", "_waiters", "append_time_ms", "base_offset", "error", "partition", "records", "seen"),
         "settled",
     )
 

@@ -11,28 +11,9 @@ class Stream:
     """Bytes on the wire count: messages with their prefixes, padding."""
 
     __slots__ = (
-        "admitted",
-        "answered",
-        "compressed",
-        "content_left",
-        "deaf",
-        "ending",
-        "held",
-        "local_done",
-        "number",
-        "partial",
-        "prefix",
-        "queue",
-        "queued",
-        "remote_done",
-        "room",
-        "send_window",
-        "since_ms",
-        "special",
-        "trailers",
-        "turn",
-        "untaken",
-        "untaken_bytes",
+        *("admitted", "answered", "compressed", "content_left", "deaf", "ending", "held", "local_done"),
+        *("number", "partial", "prefix", "queue", "queued", "remote_done", "room", "send_window", "since_ms"),
+        *("special", "trailers", "turn", "untaken", "untaken_bytes"),
     )
 
     def __init__(self, number: int, send_window: int, room: int) -> None:
