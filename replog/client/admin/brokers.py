@@ -16,10 +16,13 @@ from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import audit_from_record, audit_to_record
 from replog.metadata.standing_audit import StandingAudit
 from replog.properties import MAX_LONG
+from replog.rpc.fields import same_fields
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Inspection, LogDirs
 from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2
 from replog.topic import TopicPartition
+
+_BROKER = ("broker_id", "address", "rack", "fenced", "broker_epoch", "in_controlled_shutdown", "software_version")
 
 
 class Brokers(Calls):
@@ -27,25 +30,13 @@ class Brokers(Calls):
         """The brokers, by id, and the controllers, as a broker knows them."""
         response = await self._retry(self._metadata.fetch)
         brokers = (
-            BrokerDescription(
-                broker_id=b.broker_id,
-                address=b.address,
-                rack=b.rack,
-                fenced=b.fenced,
-                configs=dict(b.configs),
-                broker_epoch=b.broker_epoch,
-                in_controlled_shutdown=b.in_controlled_shutdown,
-                software_version=b.software_version,
-            )
-            for b in response.brokers
+            BrokerDescription(**same_fields(broker, _BROKER), configs=dict(broker.configs))
+            for broker in response.brokers
         )
         return ClusterDescription(
-            cluster_id=response.cluster_id,
-            controller=response.controller,
+            **same_fields(response, ("cluster_id", "controller", "metadata_version", "controller_heard_ms_ago")),
             brokers=tuple(sorted(brokers, key=lambda broker: broker.broker_id)),
             controllers=tuple(response.controllers) or (response.controller,),
-            metadata_version=response.metadata_version,
-            controller_heard_ms_ago=response.controller_heard_ms_ago,
         )
 
     async def alter_broker_configs(

@@ -7,10 +7,13 @@ from replog.client.admin.calls import Calls, replicas_of
 from replog.client.arguments import listed, texts, whole
 from replog.client.descriptions import PartitionDescription, TopicDescription
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.fields import same_fields
 from replog.rpc.methods import Controller
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.topic import validate_topic_name
 
+_PARTITION = ("partition", "leader", "leader_epoch", "partition_epoch", "throttle")
+_REPLICAS = ("replicas", "isr", "elr", "adding_replicas", "removing_replicas")
 _UNKNOWN_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -179,19 +182,7 @@ class Topics(Calls):
 
 def _topic(described: log_pb2.TopicMetadata) -> TopicDescription:
     partitions = (
-        PartitionDescription(
-            partition=p.partition,
-            leader=p.leader,
-            leader_epoch=p.leader_epoch,
-            replicas=tuple(p.replicas),
-            isr=tuple(p.isr),
-            elr=tuple(p.elr),
-            partition_epoch=p.partition_epoch,
-            adding_replicas=tuple(p.adding_replicas),
-            removing_replicas=tuple(p.removing_replicas),
-            throttle=p.throttle,
-        )
-        for p in described.partitions
+        PartitionDescription(**same_fields(partition, _PARTITION, _REPLICAS)) for partition in described.partitions
     )
     ordered = tuple(sorted(partitions, key=lambda partition: partition.partition))
     return TopicDescription(described.topic, described.topic_id, ordered, dict(described.configs))

@@ -36,6 +36,7 @@ from replog.metadata.records import (
 from replog.metadata.values import NO_LEADER
 from replog.release import OLDEST_FEATURE_LEVEL, Release
 from replog.rpc import methods
+from replog.rpc.fields import same_fields
 from replog.rpc.limits import fitting
 from replog.rpc.peer import peer
 from replog.rpc.v1 import controller_pb2 as pb
@@ -57,6 +58,10 @@ _Name = pb.PartitionName | TopicPartition
 _Claims = pb.HeartbeatRequest | pb.AlterPartitionRequest | pb.AllocateProducerIdsRequest
 
 
+_REGISTRATION = ("cluster_id", "broker_id", "incarnation_id", "address", "rack")
+_PREVIOUS = ("previous_broker_epoch", "previous_incarnation_id")
+
+
 class ControllerService:
     """Handlers for `replog.v1.Controller`."""
 
@@ -73,13 +78,7 @@ class ControllerService:
         )
         Release().check_fits(release, f"broker {request.broker_id}")
         registration = Registration(
-            cluster_id=request.cluster_id,
-            broker_id=request.broker_id,
-            incarnation_id=request.incarnation_id,
-            address=request.address,
-            rack=request.rack,
-            previous_broker_epoch=request.previous_broker_epoch,
-            previous_incarnation_id=request.previous_incarnation_id,
+            **same_fields(request, _REGISTRATION + _PREVIOUS),
             endpoints=endpoints_from_messages(request.endpoints),
             release=release,
             missing=[(missing.topic_id, missing.partitions) for missing in request.missing],

@@ -14,6 +14,7 @@ from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
+from replog.rpc.fields import same_fields
 from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB, check_fits, fitting
 from replog.rpc.peer import peer
 from replog.rpc.status import wire_code
@@ -33,6 +34,7 @@ from replog.server.slices import SLICE, in_slices
 from replog.topic import TopicPartition
 
 _ISOLATION = {int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK, int(pb.READ_COMMITTED): Isolation.TXN_COMMITTED}
+_BROKER = ("broker_id", "rack", "fenced", "broker_epoch", "in_controlled_shutdown", "software_version")
 
 UNSAID_FETCH_BYTES = DEFAULT_ANSWER_BYTES - MIB  # of records, for who does not say how many: an answer has a head, too
 
@@ -222,14 +224,9 @@ class LogService:
             controllers=self._manager.config.controller_listener.split(","),
             brokers=[
                 pb.BrokerMetadata(
-                    broker_id=broker.broker_id,
+                    **same_fields(broker, _BROKER),
                     address=address,
-                    rack=broker.rack,
-                    fenced=broker.fenced,
                     configs=image.broker_configs.get(broker.broker_id, {}),
-                    broker_epoch=broker.broker_epoch,
-                    in_controlled_shutdown=broker.in_controlled_shutdown,
-                    software_version=broker.software_version,
                 )
                 for _, broker in sorted(image.brokers.items())
                 if (address := broker.address_at(self._listener))

@@ -1,0 +1,12 @@
+"""What a message and an object of ours have under the same names."""
+
+from collections.abc import Iterable
+from typing import Any
+
+
+def same_fields(source: Any, names: Iterable[str], lists: Iterable[str] = ()) -> dict[str, Any]:
+    """Each under its name; `lists` as tuples."""
+    fields = {name: getattr(source, name) for name in names}
+    for name in lists:
+        fields[name] = tuple(getattr(source, name))
+    return fields
