@@ -283,14 +283,15 @@ class FetchSession(ABC, Generic[R]):
         """
         parked, rows = self.parked, self._read(now_ms, room)
         may_wait = parked is not None and not parked.looks_only and now_ms < parked.deadline_ms
-        if may_wait and not is_enough((row.answer for row in rows), 1) and self._lacks_any():
+        if (
+            may_wait
+            and not is_enough((row.answer for row in rows), 1)
+            and any(self.named[tp].lacks is not None for tp in self.due)
+        ):
             rows = self._read(now_ms, room, brings=False)  # what is brought had taken the room of the others
             if not is_enough((row.answer for row in rows), 1):
                 return None
         return self._response(rows, now_ms)
-
-    def _lacks_any(self) -> bool:
-        return any(self.named[tp].lacks is not None for tp in self.due)
 
     def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
         """Answer with what is new (FE-17). Partitions that give data go to the end of the queue (FE-10)."""

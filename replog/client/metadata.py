@@ -227,7 +227,8 @@ class Metadata:
             topics=topics, without_topics=topics is None, max_bytes=MAX_ANSWER_BYTES, names_only=names_only
         )
         response: log_pb2.GetMetadataResponse = await self.ask_any(Log["get_metadata"], request)
-        if self._is_stale(response) and len(self._order) > 1:
+        is_stale = response.controller_heard_ms_ago > STALE_MS or self.view.is_older(response)
+        if is_stale and len(self._order) > 1:
             self.ask_another()
             with contextlib.suppress(ReplogError):
                 response = max(response, await self.ask_any(Log["get_metadata"], request), key=_newness)
@@ -236,9 +237,6 @@ class Metadata:
             self.view.apply(response)
             self.on_change()
         return response
-
-    def _is_stale(self, response: log_pb2.GetMetadataResponse) -> bool:
-        return response.controller_heard_ms_ago > STALE_MS or self.view.is_older(response)
 
     def ask_another(self) -> None:
         """The last answer was of no help: begin with another broker the next time."""

@@ -42,14 +42,11 @@ class Guard:
         await app(scope, receive, guarded)
 
     def _refusal(self, headers: Headers) -> str:
-        host = _without_port(headers.get("host", "").lower())
+        host = headers.get("host", "").lower()
+        host = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
         if self._hosts is not None and host not in self._hosts:
             return f"this console is not {host[:100]!r}; open it as one of {', '.join(sorted(self._hosts))}\n"
         asked_by = headers.get("sec-fetch-site", "none")
         if asked_by not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate":
             return "this console answers its own page only\n"
         return ""
-
-
-def _without_port(host: str) -> str:
-    return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]

@@ -247,7 +247,8 @@ class LogDirectory:
                 report(f"cannot load {path}: {reason}")
                 self.failed[tp] = error
         if loaded is not None and is_future:
-            self._add_future(tp, loaded)
+            self._attend(tp, loaded.log)
+            self._futures[tp] = loaded
         elif loaded is not None:
             self._add(tp, loaded.topic_id, loaded.log)
         elif not is_future and tp not in self.failed and is_begun(path):
@@ -267,10 +268,6 @@ class LogDirectory:
         self._attend(tp, log)
         self._logs[tp] = log
         self._topic_ids[tp] = topic_id
-
-    def _add_future(self, tp: TopicPartition, future: FutureLog) -> None:
-        self._attend(tp, future.log)
-        self._futures[tp] = future
 
     def _attend(self, tp: TopicPartition, log: Log) -> None:
         log.on_truncated = lambda: self.on_truncated(tp, log)

@@ -85,7 +85,9 @@ class SegmentJudge:
                 yield gap
                 self._ticks.lost(header.base_offset - 1)
         self.next_offset, self._before = header.next_offset, (header.base_offset, header.crc)
-        doubtful = self._crc or bool(passed) or not self._fits(self._following(log, position + header.size))
+        following = self._following(log, position + header.size)
+        fits = following is None or missing_from(self._segment, self.next_offset, following) == following
+        doubtful = self._crc or bool(passed) or not fits
         rot = self._rot_at(log, position, header) if doubtful else None
         interval = self._ticks.interval
         lies = [] if rot else list(self._ticks.see(position, header))
@@ -108,10 +110,6 @@ class SegmentJudge:
             detail = f"the offset goes back from {expected} to {first}"
             return Fault(Kind.OFFSET_BACK, LOG_SUFFIX, position, first, expected - 1, header.leader_epoch, detail)
         return None
-
-    def _fits(self, following: int | None) -> bool:
-        """Whether that may come next (`_following`)."""
-        return following is None or missing_from(self._segment, self.next_offset, following) == following
 
     def _following(self, log: LogFile, end: int) -> int | None:
         """The offset behind a batch that ends at `end`: -1 if no batch can be read there, None if the log ends."""

@@ -329,7 +329,8 @@ class RoleChanges:
         if self._broker_id in _of_kind(changes, "broker_config"):
             self._set_rates()
         brokers = [broker_id for broker_id, broker in _of_kind(changes, "broker").items() if broker is not None]
-        followed = (tp for broker_id in brokers for tp in self._followed_from(broker_id))
+        led = (tp for broker_id in brokers for tp in list(self._image.index.led_by(broker_id)))
+        followed = (tp for tp in led if tp in self._manager.hosted)
         there = (tp for tp, state in placed.items() if state is not None)
         await self._take_up(dict.fromkeys((*there, *followed)), slices)
         if brokers:
@@ -371,9 +372,6 @@ class RoleChanges:
         state = self._image.partitions.get(hosted.topic_partition)
         if state is not None:
             hosted.throttle(state, self._broker_id, self._manager.sending, self._manager.copying)
-
-    def _followed_from(self, leader_id: int) -> list[TopicPartition]:
-        return [tp for tp in self._image.index.led_by(leader_id) if tp in self._manager.hosted]
 
     async def _take_up(self, changed: Iterable[TopicPartition], slices: Slices) -> None:
         leading: list[tuple[TopicPartition, PartitionState]] = []
