@@ -2,8 +2,7 @@
 
 A request names the partitions whose fetch differs from the one that the leader knows. Only an event can change a fetch:
 a partition is added or answered, a delay is over, a throttle lets it through, its log start moves. Such a partition is
-*unsettled*, and a request looks at unsettled partitions only.
-"""
+*unsettled*, and a request looks at unsettled partitions only."""
 
 import heapq
 from collections.abc import Callable, Iterable
@@ -41,8 +40,7 @@ class FetchSessionHandler:
     The leader ends a stream on which the broker epoch changes; the next one has the new epoch from the start.
 
     One request is outstanding at a time, or two if something changes while the first one waits. Answers are matched by
-    offset and epoch (FT-8), so their order does not matter.
-    """
+    offset and epoch (FT-8), so their order does not matter."""
 
     def __init__(
         self,
@@ -102,8 +100,7 @@ class FetchSessionHandler:
     def lost(self, now_ms: int, *, timed_out: bool = False) -> None:
         """The stream has failed, and with it every fetch (FT-11); the next one's leader knows nothing.
 
-        `timed_out`: an answer took longer than it may.
-        """
+        `timed_out`: an answer took longer than it may."""
         if timed_out and self._named:
             self._size.timed_out(len(self._named) * self._config.replica_fetch_max_bytes)
         for tp, fetch in self._named.items():
@@ -188,8 +185,7 @@ class FetchSessionHandler:
         """What its copy waits for and counts for (FT-6): nothing while it is in sync.
 
         A replica without lag is in sync (FT-7). So is a member of the ISR, whatever it lacks at the moment (divergence
-        55).
-        """
+        55)."""
         follower = replica.follower
         if follower is None or follower.lag == 0 or self._config.node_id in follower.isr:
             return None

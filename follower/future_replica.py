@@ -13,8 +13,7 @@ from replog.topic import TopicPartition
 class FutureReplica:
     """A follower of the current log, with the algorithm of section 7. Answers come at once.
 
-    No leader epoch can fence it: it copies this broker's own log, whichever broker leads.
-    """
+    No leader epoch can fence it: it copies this broker's own log, whichever broker leads."""
 
     def __init__(self, topic_partition: TopicPartition, current: Log, future: Log, *, backoff_ms: int) -> None:
         """Cancel a cleaning of the current log: it would remove what was copied already (CL-5)."""
@@ -51,8 +50,7 @@ class FutureReplica:
         """Copy the next batches, `max_bytes` or one. Raises KAFKA_STORAGE_ERROR if the future log's disk fails.
 
         Raises ColdRead, and nothing has changed, if it would have to wait for the current log's disk.
-        Any other error (the current log cannot be read, or is inconsistent) is a note and a delay.
-        """
+        Any other error (the current log cannot be read, or is inconsistent) is a note and a delay."""
         self._agrees = False
         if self._truncate_to is not None:
             self.log.truncate_to(self._truncate_to)

@@ -7,8 +7,7 @@
 | FAILED | nothing is fetched; `failure` says why | metadata with a newer leader epoch (FT-2) |
 
 The fetch offset is always the log end, and the last fetched epoch is the latest of the epoch cache. So an answer that
-raced with a truncation or with an election does not fit any longer, and is dropped (FT-8).
-"""
+raced with a truncation or with an election does not fit any longer, and is dropped (FT-8)."""
 
 from enum import Enum
 from typing import ClassVar, NamedTuple
@@ -73,8 +72,7 @@ class PartitionFollower:
         """Apply a metadata record that names another leader, or none (2.2).
 
         True if the leader epoch rose: then fetching starts over, and answers in flight are void (FT-3). A record that
-        changes only the ISR or the replicas leaves fetching, its delay and its failure alone.
-        """
+        changes only the ISR or the replicas leaves fetching, its delay and its failure alone."""
         if state.partition_epoch < self.partition_epoch:
             return False
         self.partition_epoch = state.partition_epoch
@@ -99,8 +97,7 @@ class PartitionFollower:
         """The fetch to send (FT-6), or None without a leader, after a failure, during a delay, or while a truncation is
         being settled (LG-10).
 
-        Raises KAFKA_STORAGE_ERROR, and the partition has failed then.
-        """
+        Raises KAFKA_STORAGE_ERROR, and the partition has failed then."""
         if self.leader_id == NO_LEADER or self.fetch_state is FetchState.FAILED:
             return None
         if self._is_delayed(now_ms):
@@ -136,8 +133,7 @@ class PartitionFollower:
     def fetch_as_consumer(self, request: FetchPartition, isolation: Isolation, how: Reading) -> FetchAnswer:
         """Answer a consumer that the leader sent here, up to the bound that this replica knows (FE-20, FE-21).
 
-        Errors are in the answer, never raised; they say nothing about the partition, only about this copy of it.
-        """
+        Errors are in the answer, never raised; they say nothing about the partition, only about this copy of it."""
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is not ErrorCode.NONE:
             return FetchAnswer(error)
@@ -149,8 +145,7 @@ class PartitionFollower:
         """Act on the leader's answer to `request` (7.3). If it is no longer asked, the answer is dropped (FT-8), except
         its high watermark: the leader does not send the same one twice (FE-17).
 
-        Raises KAFKA_STORAGE_ERROR, and the partition has failed then. Any other error is a note and a delay.
-        """
+        Raises KAFKA_STORAGE_ERROR, and the partition has failed then. Any other error is a note and a delay."""
         if not self._is_current(request):
             has_mark = answer.error is ErrorCode.NONE and answer.diverging is None
             changed = has_mark and self.on_high_watermark(request.current_leader_epoch, answer.high_watermark)
@@ -188,8 +183,7 @@ class PartitionFollower:
         """The leader pushed a new high watermark. True if the local one rose.
 
         Clamped as HW-9. Ignored until an answer of this epoch was accepted: before that, the records below it may
-        differ from the leader's.
-        """
+        differ from the leader's."""
         if leader_epoch != self.leader_epoch or self.fetch_state is not FetchState.FETCHING:
             return False
         return self._matches_leader and offset > self.log.high_watermark and self._update_high_watermark(offset)

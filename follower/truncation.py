@@ -16,8 +16,7 @@ def truncation_target(leader: EpochEndOffset, local: EpochEndOffset, log_end_off
     | 4 | does not know the epoch, only an older one | that one's end here (not final) |
     | 5 | knows the epoch | the lesser of both ends |
 
-    Never past this log's end. Rows 1 and 2 belong to forms of the protocol that replog does not use.
-    """
+    Never past this log's end. Rows 1 and 2 belong to forms of the protocol that replog does not use."""
     if local.end_offset < 0:
         return min(leader.end_offset, log_end_offset)
     if local.epoch != leader.epoch:

@@ -13,5 +13,4 @@
 | what a follower may read (FE-23), and a consumer | `follower_session.py`, `consumer_session.py` |
 | the replica that a consumer is sent to (FE-19) | `read_replica.py` |
 | the offset for a timestamp (FE-22) | `list_offsets.py` |
-| requests that wait (PR-8, FE-12, FT-23) | `delayed_produce.py`, `delayed_fetch.py`, `delayed_delete_records.py` |
-"""
+| requests that wait (PR-8, FE-12, FT-23) | `delayed_produce.py`, `delayed_fetch.py`, `delayed_delete_records.py` |"""

@@ -12,8 +12,7 @@ MAX_PROPOSALS = 500  # of one request: a leader that loses a follower has one fo
 class AlterPartitionQueue:
     """At most one proposal per partition is queued and at most one request is in flight, carrying those first queued.
 
-    A proposal leaves the queue only with its answer: neither newer metadata nor a failed request removes it.
-    """
+    A proposal leaves the queue only with its answer: neither newer metadata nor a failed request removes it."""
 
     def __init__(self) -> None:
         self._queued: dict[TopicPartition, IsrProposal] = {}
@@ -37,8 +36,7 @@ class AlterPartitionQueue:
         """The request was answered for these partitions: their proposals, already out of the queue.
 
         So the handler of an answer may submit again at once. Partitions missing from the answer stay queued;
-        partitions that were not in the request are ignored.
-        """
+        partitions that were not in the request are ignored."""
         in_flight, self._in_flight = self._in_flight or {}, None
         taken = {}
         for topic_partition in answered:

@@ -60,8 +60,7 @@ def available_bytes(
 
     `start` is the place of the fetch offset. None: not known, and the partition counts nothing. A throttled follower
     gets nothing now (FE-23): the answer would be empty, and it would ask again at once. Raises ColdRead if the bound
-    must be read from the disk.
-    """
+    must be read from the disk."""
     if isinstance(reader, ErrorCode) or reader.log.failure is not None:
         return None  # A to D: this broker does not serve it any longer
     log = reader.log

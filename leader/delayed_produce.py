@@ -26,8 +26,7 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
     """Completes when no partition is pending; at the deadline those that are answer REQUEST_TIMED_OUT (PR-11).
 
     Keyed by position in the request, where a partition may appear more than once. Every error answered here is
-    indeterminate: the records are in the log and may still be committed (PR-12).
-    """
+    indeterminate: the records are in the log and may still be committed (PR-12)."""
 
     def __init__(
         self,

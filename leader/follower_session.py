@@ -1,8 +1,7 @@
 """A follower's fetch session: it reads up to the log end, and its fetch offsets say what it has (ST-7).
 
 Its request says that all partitions which are not due are still level: one number for all of them (`Asker`).
-While it waits with nothing to read, new high watermarks are pushed to it (divergence 6).
-"""
+While it waits with nothing to read, new high watermarks are pushed to it (divergence 6)."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -70,8 +69,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
     def on_request(self, request: SessionRequest, now_ms: int) -> None:
         """Take over the changes and count the follower's progress. Answer now, or when there is something to answer.
 
-        Raises INVALID_REQUEST if it comes from another follower, or names too many partitions.
-        """
+        Raises INVALID_REQUEST if it comes from another follower, or names too many partitions."""
         asker = self._asker = self._asker or Asker(request.replica_id, request.broker_epoch)
         if (asker.replica_id, asker.broker_epoch) != (request.replica_id, request.broker_epoch):
             raise ErrorCode.INVALID_REQUEST.error(

@@ -13,8 +13,7 @@ class Asker:
     """A follower on one stream, and when it last asked: for all of its partitions at once.
 
     A request names only what changed. In all other partitions neither follower nor leader has moved, so the follower is
-    still level there. This object holds that as one number, instead of a walk over all partitions.
-    """
+    still level there. This object holds that as one number, instead of a walk over all partitions."""
 
     replica_id: int
     broker_epoch: int
@@ -59,8 +58,7 @@ class FollowerState(NamedTuple):
     ) -> "FollowerState":
         """The state after an accepted fetch; `leader_end_offset` as it was before the read (ST-7.2 to ST-7.5).
 
-        A follower that reaches the leader's log end of the previous fetch was caught up at the time of that fetch.
-        """
+        A follower that reaches the leader's log end of the previous fetch was caught up at the time of that fetch."""
         before = self.settled()
         level = fetch_offset >= leader_end_offset
         caught_up_ms = before.last_caught_up_ms
@@ -83,8 +81,7 @@ class FollowerState(NamedTuple):
     ) -> "FollowerState":
         """The state at the start of a new leader epoch (ST-11): a member of the ISR is granted a full lag period.
 
-        A leader that is elected again keeps what it knows. Any other leader begins without knowledge.
-        """
+        A leader that is elected again keeps what it knows. Any other leader begins without knowledge."""
         granted_ms = now_ms if in_isr else NEVER_MS
         if not was_leader:
             return FollowerState(last_fetch_leader_end_offset=-1, last_caught_up_ms=granted_ms)

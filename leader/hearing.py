@@ -41,8 +41,7 @@ class Hearing:
     def nobody(self, followers: Collection[int], now_ms: int) -> bool:
         """Whether a leader with these followers has heard neither the controller nor any of them for a session.
 
-        Then another broker leads, if any. A leader without followers is the only one that can lead.
-        """
+        Then another broker leads, if any. A leader without followers is the only one that can lead."""
         silent_ms = self._silent_ms(now_ms)
         return (
             self.misses_controller(now_ms)

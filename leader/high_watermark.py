@@ -20,8 +20,7 @@ def high_watermark_candidate(
 
     It waits for every member of the maximal ISR, and for a caught-up, eligible replica that returns: otherwise that
     replica could chase it for ever (HW-3, HW-6). -1 while a member has not fetched in this epoch (HW-5). The caller
-    only raises the high watermark to it, never lowers it (HW-4).
-    """
+    only raises the high watermark to it, never lowers it (HW-4)."""
     if len(isr_state.isr) < min_insync_replicas:
         return None
     candidate = leader_end_offset

@@ -4,8 +4,7 @@
     a member is out of sync (ISR-5), or the leader resigns (ISR-20)
 Committed ─────────────────────────────────────────────────────────────────────► Pending
     ▲                                                                               │
-    └──────────────────────── accepted · refused · metadata ◄───────────────────────┘
-"""
+    └──────────────────────── accepted · refused · metadata ◄───────────────────────┘"""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -28,8 +27,7 @@ class Committed:
 class IsrProposal:
     """One AlterPartition item. Compared by identity: an answer counts only for the very proposal it answers (ISR-9).
 
-    Each says RECOVERED: a leader elected uncleanly serves what it has, so there is nothing to recover (ST-15).
-    """
+    Each says RECOVERED: a leader elected uncleanly serves what it has, so there is nothing to recover (ST-15)."""
 
     leader_epoch: int
     partition_epoch: int

@@ -37,8 +37,7 @@ def list_offset(
     Raises OFFSET_NOT_AVAILABLE to clients while the high watermark has not reached the epoch's start, unless the answer
     lies below it: the bound could be lower than one that the previous leader has answered. An isolated leader (`alone`)
     does not answer its bound either: the next leader's may be higher. Raises INVALID_TIMESTAMP for a timestamp below
-    -2. `look_up` finds records by time. A caller that has looked up already passes the result.
-    """
+    -2. `look_up` finds records by time. A caller that has looked up already passes the result."""
     if timestamp < EARLIEST_TIMESTAMP:
         raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp}: -1 is the latest and -2 the earliest")
     if timestamp == EARLIEST_TIMESTAMP:

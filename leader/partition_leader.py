@@ -15,8 +15,7 @@
 | the topic's settings change, or another broker's state | `advance_high_watermark` | HW-2, HW-3 |
 
 Methods that may move the high watermark return whether they did; the caller then checks the delayed operations of
-the partition and informs the followers. ISR proposals are fetched with `take_proposal` after any of these events.
-"""
+the partition and informs the followers. ISR proposals are fetched with `take_proposal` after any of these events."""
 
 from typing import ClassVar, NamedTuple, Unpack
 
@@ -98,8 +97,7 @@ class PartitionLeader:
         The start of a new epoch is durable before this returns (ST-13). It does not truncate, and waits for nothing,
         also after an unclean election (ST-15). An older record is ignored. A record that is already applied is ignored,
         too: resetting a proposal for it could drop a member that the controller has accepted since. Raises
-        KAFKA_STORAGE_ERROR, and nothing has changed then.
-        """
+        KAFKA_STORAGE_ERROR, and nothing has changed then."""
         assert state.leader == self.broker_id, f"{self.topic_partition}: {state} does not name {self.broker_id}"
         is_new_epoch = state.leader_epoch > self.leader_epoch
         if state.partition_epoch < self.partition_epoch:
@@ -146,8 +144,7 @@ class PartitionLeader:
 
         Raises NOT_ENOUGH_REPLICAS, INVALID_TXN_STATE for a transactional batch (no coordinator could end its
         transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what the log refuses;
-        nothing is appended then.
-        """
+        nothing is appended then."""
         if (self.log.epochs.latest_epoch or 0) > self.leader_epoch or not self.log.settled:
             # the start of an epoch is noted, and must stay the log end (ST-13), or a truncation is being settled
             raise ErrorCode.NOT_LEADER_OR_FOLLOWER.error(
@@ -178,8 +175,7 @@ class PartitionLeader:
         """Answer a follower, up to the log end. Errors are in the answer, never raised.
 
         OFFSET_OUT_OF_RANGE comes with the log's start and end: the follower needs no more to recover. Records that
-        another follower has asked for are in `shared`, and not read again.
-        """
+        another follower has asked for are in `shared`, and not read again."""
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is ErrorCode.NONE and asker.replica_id not in self.replicas:
             # This leader may only be behind: a caller that is fenced by its epoch should try again (FE-3).
@@ -205,8 +201,7 @@ class PartitionLeader:
         """Answer a consumer, up to the bound of `isolation`. Errors are in the answer, never raised.
 
         A consumer that names its rack is sent to the replica there, without records, if it has the offset (FE-19).
-        An isolated leader (`alone`) gives what it has, and redirects readers that want more.
-        """
+        An isolated leader (`alone`) gives what it has, and redirects readers that want more."""
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is not ErrorCode.NONE:
             return FetchAnswer(error)
@@ -234,8 +229,7 @@ class PartitionLeader:
         """Whether the fetch comes from the broker's life that this leader knows of (ST-7.1).
 
         An earlier one is over. A later one, of which it may not have heard yet, would count for what is committed
-        though nobody has vouched for it (divergence 40).
-        """
+        though nobody has vouched for it (divergence 40)."""
         broker = self._brokers.broker(asker.replica_id)
         return broker is not None and asker.broker_epoch == broker.broker_epoch
 
@@ -244,8 +238,7 @@ class PartitionLeader:
 
         Call it once for a request, with its first read. A refusal does not count (ST-9). True if the high watermark
         moved, or the follower's log start, and with it perhaps the low watermark (FT-23). While a follower is level,
-        each request of the same asker counts (ST-7).
-        """
+        each request of the same asker counts (ST-7)."""
         if answer.is_refusal:
             return False
         before = self.replicas[asker.replica_id]
@@ -289,8 +282,7 @@ class PartitionLeader:
         """Propose a replica that has reached the high watermark and this epoch's start (ISR-1, ISR-3, ISR-4).
 
         Its records from before this log's start cannot be compared any more. A replica that ends at the log start must
-        hide them first, which it does with its next answer: no reader may see them again (FT-23, INV-13).
-        """
+        hide them first, which it does with its next answer: no reader may see them again (FT-23, INV-13)."""
         log_start = self.log.log_start_offset
         if (
             isinstance(self.state, Committed)
@@ -313,8 +305,7 @@ class PartitionLeader:
     def check_isr(self, now_ms: int) -> bool:
         """Propose to drop members that have fallen behind (ISR-5); call every half `replica.lag.time.max.ms`.
 
-        True if the high watermark advanced, because a replica outside of the ISR need not be waited for any longer.
-        """
+        True if the high watermark advanced, because a replica outside of the ISR need not be waited for any longer."""
         if isinstance(self.state, Committed):
             leader_end_offset = self.log.log_end_offset
             out_of_sync = frozenset(
@@ -342,8 +333,7 @@ class PartitionLeader:
         """The broker epoch with which the replica holds the data (6.3).
 
         Of a member of the ISR that has not fetched yet the metadata tells it: under a new registration it would be out
-        of the ISR. The controller believes no proposal without it (D40).
-        """
+        of the ISR. The controller believes no proposal without it (D40)."""
         if replica_id == self.broker_id:
             return self._broker_epoch
         follower, broker = self.replicas.get(replica_id), self._brokers.broker(replica_id)
@@ -382,8 +372,7 @@ class PartitionLeader:
         """HW-4: raise it to the candidate, never lower it. True if it advanced; may be tried at any time (HW-1).
 
         Not while there are eligible leaders outside of the ISR: the controller then relies on nothing being committed
-        (ISR-16). It may know of a higher minimum than this broker does yet.
-        """
+        (ISR-16). It may know of a higher minimum than this broker does yet."""
         if self.eligible_leaders:
             return False
         candidate = high_watermark_candidate(
@@ -406,8 +395,7 @@ class PartitionLeader:
     ) -> TimestampAndOffset:
         """The offset for a timestamp, the latest (-1) or the earliest (-2): see `leader.list_offsets`, also for `how`.
 
-        Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or OFFSET_NOT_AVAILABLE.
-        """
+        Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or OFFSET_NOT_AVAILABLE."""
         self._require_epoch(current_leader_epoch)
         return list_offset(self.log, timestamp, isolation, self.leader_epoch, self.leader_epoch_start_offset, **how)
 
@@ -437,8 +425,7 @@ class PartitionLeader:
     def delete_records(self, offset: int) -> int:
         """Raise the log start to `offset`, -1 meaning the high watermark; return the offset meant (LG-16, FT-23).
 
-        Raises OFFSET_OUT_OF_RANGE above the high watermark. The deletion is done when the low watermark is there.
-        """
+        Raises OFFSET_OUT_OF_RANGE above the high watermark. The deletion is done when the low watermark is there."""
         target = self.high_watermark if offset == -1 else offset
         if not 0 <= target <= self.high_watermark:
             raise ErrorCode.OFFSET_OUT_OF_RANGE.error(

@@ -22,8 +22,7 @@ def read_replica(
     client_rack: str, fetch_offset: int, leader_id: int, leader_rack: str, followers: Iterable[ReadReplica]
 ) -> int:
     """The leader if it is in the client's rack, or if no replica there has the offset. Otherwise the replica there with
-    the highest log end. If several are equal: the one that was caught up last, then the one with the highest id.
-    """
+    the highest log end. If several are equal: the one that was caught up last, then the one with the highest id."""
     if leader_rack == client_rack:
         return leader_id
     near = [follower for follower in followers if follower.rack == client_rack and follower.covers(fetch_offset)]

@@ -11,8 +11,7 @@ MAX_SILENCE_MS = 2000  # four fetches of an idle follower, by default; asking th
 def silence_ms(max_lag_ms: int, fetch_wait_ms: int) -> int:
     """A broker unheard for so long is silent: two seconds, or half the time after which it leaves the ISR (ISR-5).
 
-    At least twice `fetch_wait_ms`: a follower that waits for data is heard that often.
-    """
+    At least twice `fetch_wait_ms`: a follower that waits for data is heard that often."""
     return max(min(MAX_SILENCE_MS, max_lag_ms // 2), 2 * fetch_wait_ms)
 
 
@@ -23,8 +22,7 @@ def should_resign(leader: PartitionLeader, live: Set[int], silent: Set[int], sin
     to commit, however long its other replicas take to be made.
     These are the other live members of the ISR, or, if it has no others, those that left it below the minimum (ISR-17).
     `live` are the brokers that the controller counts as live. A member that was caught up after `since_ms`, even
-    because an epoch had begun (ST-11), has had no time to speak.
-    """
+    because an epoch had begun (ST-11), has had no time to speak."""
     heirs = (leader.isr - {leader.broker_id} or frozenset(leader.eligible_leaders)) & live
     return (
         len(heirs) >= max(LEAST_HEIRS, leader.min_insync_replicas)

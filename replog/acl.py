@@ -1,7 +1,6 @@
 """Access control lists in Kafka's words: who may do what to which resource, from where (KIP-11, KIP-290). Pure values.
 
-An ACL: a principal, from a host, is allowed or denied an operation on the resources that a pattern names.
-"""
+An ACL: a principal, from a host, is allowed or denied an operation on the resources that a pattern names."""
 
 import re
 from collections.abc import Mapping

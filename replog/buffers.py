@@ -12,6 +12,5 @@ _new = cast(Callable[[None, int], bytearray], _from_string_and_size)
 def unwritten(size: int) -> bytearray:
     """So many bytes, of whatever was there before: show nobody any that you have not written.
 
-    `bytearray(size)` writes a zero into each, so even bytes that never come take memory then, and 25 to 70 µs a MiB.
-    """
+    `bytearray(size)` writes a zero into each, so even bytes that never come take memory then, and 25 to 70 µs a MiB."""
     return _new(None, size)

@@ -1,8 +1,7 @@
 """Settings under Kafka's property names, checked once where they come in.
 
 A `.properties` file, `--config name=value` flags and a topic's stored overrides all become one of these models;
-an unknown name or a bad value is refused with the name, the value and what would be right.
-"""
+an unknown name or a bad value is refused with the name, the value and what would be right."""
 
 import re
 from collections.abc import Callable, Mapping

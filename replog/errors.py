@@ -1,8 +1,7 @@
 """Kafka's error names and codes, and the one exception that carries them.
 
 Per-partition answers carry an `ErrorCode`; whole calls fail with a `ReplogError`, which `replog.rpc.status` maps to
-and from `google.rpc.Status`. The codes are Kafka's, so that a Kafka user recognises every one.
-"""
+and from `google.rpc.Status`. The codes are Kafka's, so that a Kafka user recognises every one."""
 
 from enum import IntEnum
 

@@ -91,8 +91,7 @@ class SessionResponse(NamedTuple):
 def check_leader_epoch(requested: int | None, local: int) -> ErrorCode:
     """Fence a request by the leader epoch it believes in, before leadership is looked at (FE-2).
 
-    An older one is the caller's mistake (FENCED), a newer one means that this broker is behind (UNKNOWN).
-    """
+    An older one is the caller's mistake (FENCED), a newer one means that this broker is behind (UNKNOWN)."""
     if requested is None or requested == local:
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if requested < local else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -101,8 +100,7 @@ def check_leader_epoch(requested: int | None, local: int) -> ErrorCode:
 def diverges(end: EpochEndOffset, last_fetched_epoch: int, fetch_offset: int) -> bool:
     """Whether a replica at `fetch_offset` whose last record has `last_fetched_epoch` must truncate (FE-5.3).
 
-    `end` is the leader's end offset for that epoch, and defined.
-    """
+    `end` is the leader's end offset for that epoch, and defined."""
     return end.epoch < last_fetched_epoch or end.end_offset < fetch_offset
 
 

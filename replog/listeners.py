@@ -56,8 +56,7 @@ def protocol_map(value: str) -> dict[str, str]:
 def listeners_of(listeners: str, advertised: str, protocols: str, default: str) -> tuple[Listener, ...]:
     """In the order of `listeners`. `default`: the protocol of names that neither the map nor the name tells.
 
-    Raises ValueError for names that do not fit together, and for an address that nobody can connect to.
-    """
+    Raises ValueError for names that do not fit together, and for an address that nobody can connect to."""
     bound, known = named_addresses(listeners), protocol_map(protocols)
     public = named_addresses(advertised) if advertised else {}
     if bound.keys() == {""}:

@@ -15,8 +15,7 @@ class ReplicationQuota:
     """Bytes per second over the last windows of time, the one under way included, and the rate they may reach.
 
     The time that counts begins with the oldest window that has bytes, and is one window at least; so bytes after a
-    long silence are not spread over it. Times are monotonic milliseconds.
-    """
+    long silence are not spread over it. Times are monotonic milliseconds."""
 
     def __init__(self, rate: int, windows: int, window_ms: int) -> None:
         self.rate = rate  # bytes per second

@@ -1,6 +1,5 @@
 """What every set of settings promises: names and values are checked once at the door and stored in one notation, and
-what is stored already is read without harm, whatever version wrote it (divergence 52).
-"""
+what is stored already is read without harm, whatever version wrote it (divergence 52)."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence

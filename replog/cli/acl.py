@@ -67,8 +67,7 @@ def add(
 ) -> None:
     """Add ACLs, all or none. What is there already stays.
 
-    Example: `replog acl add --allow-principal User:ann --operation Read --topic flights`
-    """
+    Example: `replog acl add --allow-principal User:ann --operation Read --topic flights`"""
     _check(topic or cluster, "name --topic or --cluster")
     _check(allow_principal or deny_principal, "name --allow-principal or --deny-principal")
     acls = list(
@@ -128,8 +127,7 @@ def remove(
 ) -> None:
     """Remove ACLs, as they would be added; with `--force` and no principal all of a resource.
 
-    Example: `replog acl remove --allow-principal User:ann --operation Read --topic flights`
-    """
+    Example: `replog acl remove --allow-principal User:ann --operation Read --topic flights`"""
     _check(topic or cluster, "name --topic or --cluster")
     resources = _resources(topic, cluster, pattern)
     operations = _operations(operation, producer, consumer)

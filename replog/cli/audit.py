@@ -20,8 +20,7 @@ ITS_OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True, "he
 def run(context: typer.Context) -> None:
     """Audit replicas with Spark, in directories or of a running cluster; see `replog audit run --help`.
 
-    Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
-    """
+    Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use."""
     from replog.audit_process import MODULE
 
     _become_spark(MODULE, context.args)
@@ -37,8 +36,7 @@ def explain(context: typer.Context) -> None:
 def follow(context: typer.Context) -> None:
     """Audit on and on, each time what is new since the last; see `replog audit follow --help`.
 
-    Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use.
-    """
+    Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use."""
     _become_spark("spark_jobs.follow_replicas", context.args)
 
 

@@ -32,8 +32,7 @@ def client_quota(
     They are `producer_byte_rate` and `consumer_byte_rate`, in bytes per second. All connections of a user share; who
     has had too much waits.
 
-    Example: `replog client-quota --user User:ann --config producer_byte_rate=1000000`
-    """
+    Example: `replog client-quota --user User:ann --config producer_byte_rate=1000000`"""
     configs = name_values(config or [], "--config")
     if configs or delete_config:
         altered: dict[str, str] = ask(

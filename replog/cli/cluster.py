@@ -63,8 +63,7 @@ def up(
     and a new one gets another id. The processes outlive this command; ports are free loopback ports, the same ones
     every time while they stay free.
 
-    Example: `replog cluster up --brokers 5 --controllers 3 --directory /tmp/five`
-    """
+    Example: `replog cluster up --brokers 5 --controllers 3 --directory /tmp/five`"""
     from replog.local_cluster.local_cluster import LocalCluster
 
     end_in_order()
@@ -85,8 +84,7 @@ def up(
 def down(directory: ClusterDirectory, timeout: Timeout = 40.0) -> None:
     """Stop every process cleanly: leaderships move away, logs are flushed, then controllers and etcds go.
 
-    What does not stop in time is killed and named, and the exit status is 1. Data stays.
-    """
+    What does not stop in time is killed and named, and the exit status is 1. Data stays."""
     killed = _cluster(directory).down(timeout, note)
     if killed:
         note(f"killed after {timeout:g} s: {', '.join(killed)}; their logs in {directory} say what they were doing")
@@ -102,8 +100,7 @@ def rolling_restart(directory: ClusterDirectory, timeout: Timeout = 60.0) -> Non
     timeout is for waiting without any progress. On other clusters `replog health --ready` says when the next broker may
     be restarted: docs/operations.md.
 
-    Example: `replog cluster rolling-restart`
-    """
+    Example: `replog cluster rolling-restart`"""
     end_in_order()
     cluster = _cluster(directory)
     cluster.rolling_restart(timeout, note)
@@ -115,8 +112,7 @@ def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> 
     """Show processes, addresses, states and how many partitions each broker leads and replicates.
 
     States: running, fenced (alive, but the controller counts it out), starting, paused, stopped. Exit status 1 if any
-    member is not running, any replica is out of sync, or no broker says so. Why a process ended by itself is told.
-    """
+    member is not running, any replica is out of sync, or no broker says so. Why a process ended by itself is told."""
     from replog.local_cluster.cluster_file import BROKER
     from replog.local_cluster.log_files import last_words
     from replog.local_cluster.processes import ProcessState
@@ -139,8 +135,7 @@ def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> 
 def kill(process: Process, directory: ClusterDirectory) -> None:
     """Kill a process with SIGKILL, as a crash would. `replog cluster up` starts it again on its own data.
 
-    Example: `replog cluster kill 2`
-    """
+    Example: `replog cluster kill 2`"""
     _cluster(directory).kill(process)
     note(f"killed {'broker ' * process.isdecimal()}{process}")
 

@@ -65,8 +65,7 @@ def consume(
 
     * `replog consume --topic greetings --from-beginning --timeout-ms 2000`
     * `replog consume --topic greetings --print timestamp,key,value`
-    * `replog consume --topic greetings --partition 0 --offset 42 --max-messages 1 --format json`
-    """
+    * `replog consume --topic greetings --partition 0 --offset 42 --max-messages 1 --format json`"""
     import asyncio
 
     from replog.client import Consumer

@@ -19,8 +19,7 @@ async def decommission(
     """Each step looks at what is there, so the same again goes on where another one was interrupted.
 
     Raises BROKER_ID_NOT_REGISTERED; INVALID_REPLICA_ASSIGNMENT where nobody is left to take a replica;
-    REQUEST_TIMED_OUT.
-    """
+    REQUEST_TIMED_OUT."""
     await targets_without(admin, broker_id)  # refused before anything is changed
     await admin.alter_broker_configs(broker_id, {CORDONED: "*"})
     say(f"broker {broker_id} gets no new replicas from now on ({CORDONED}=*)")

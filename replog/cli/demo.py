@@ -20,8 +20,7 @@ def demo(
     read back and compared; the stopped replicas are audited; one bit of a copy is flipped and must be found.
 
     Takes about two minutes. Exit status 0 only if every step held. Everything is kept for a closer look: the stopped
-    cluster's data (about 100 MB), the damaged copy and the reports.
-    """
+    cluster's data (about 100 MB), the damaged copy and the reports."""
     from replog.demo.story import run
     from replog.rpc.transports import CLIENT_CONFIG
     from replog.server import logging

@@ -24,8 +24,7 @@ def health(
     speak it. A client's certificate comes from the environment, as for all commands (REPLOG_CLIENT_CONFIG), or is that
     of a process whose settings are given, such as the one that is probed.
 
-    Example: `until replog health --ready broker-1:9092; do sleep 1; done`
-    """
+    Example: `until replog health --ready broker-1:9092; do sleep 1; done`"""
     from replog.local_cluster.probe import is_serving
     from replog.rpc.health import READY
     from replog.rpc.transports import client_tls, tls_of

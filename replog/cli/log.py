@@ -31,8 +31,7 @@ def dump(
     Every batch's CRC is checked. Damage is printed where it is; the exit status is then 1. JSON is one object a line.
     A directory stands for its files, in order; other files in it are passed over. Nothing is written.
 
-    Example: `replog log dump --deep data/flights-0/00000000000000000000.log`
-    """
+    Example: `replog log dump --deep data/flights-0/00000000000000000000.log`"""
     from replog.cli.log_dump import dump_paths
 
     if dump_paths(paths, deep, output is Format.JSON):
@@ -66,8 +65,7 @@ def verify(
     whose broker did not stop in order. On the directory of a running broker, which is noted, everything that concerns
     the newest files is a moving target: verify again when it is stopped.
 
-    Example: `replog log verify data`
-    """
+    Example: `replog log verify data`"""
     from replog.cli.log_verify import verify_paths
 
     if verify_paths(paths, deep=deep, compacted=compacted, as_json=output is Format.JSON):
@@ -83,8 +81,7 @@ def survey(
     One JSON object a line, some 150 bytes for a replica: topic id, leader epochs, log end. Nothing is written. The
     broker stays stopped until the metadata store is restored.
 
-    Example: `replog log survey /data/1 > broker-1.survey`
-    """
+    Example: `replog log survey /data/1 > broker-1.survey`"""
     import time
 
     from replog.command.output import note
@@ -120,8 +117,7 @@ def rebuild_index(
     others too, one object a line. A directory that a running broker holds is refused, and so is a segment whose `.log`
     is damaged: the exit status is then 1. A topic with an `index.interval.bytes` of its own wants it said.
 
-    Example: `replog log rebuild-index --dry-run data/flights-0`
-    """
+    Example: `replog log rebuild-index --dry-run data/flights-0`"""
     from replog.cli.log_rebuild import rebuild_paths
 
     if rebuild_paths(paths, interval, digest=digest, dry_run=dry_run, as_json=output is Format.JSON):
@@ -137,8 +133,7 @@ def set_topic_id(
 
     A file that names another topic is left alone. The broker may run: it tries the replica again within a minute.
 
-    Example: `replog log set-topic-id --topic-id 5d41402abc4b2a76b9719d911017c592 data/flights-0`
-    """
+    Example: `replog log set-topic-id --topic-id 5d41402abc4b2a76b9719d911017c592 data/flights-0`"""
     from replog.command.output import note
     from replog.log.tools.topic_id import parse_topic_id, restore_topic_id
 

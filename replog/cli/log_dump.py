@@ -1,6 +1,5 @@
 """The work of `replog log dump`: a table on a terminal that is wide enough; else `name: value` pairs, as Kafka's
-DumpLogSegments has them; or one JSON object a line. Rows come out as they are read.
-"""
+DumpLogSegments has them; or one JSON object a line. Rows come out as they are read."""
 
 import json
 import sys

@@ -51,8 +51,7 @@ def elect(
 
     Exit status 1 if an election was refused; a leader that is there already is no problem.
 
-    Example: `replog partition elect --topic flights --election-type preferred`
-    """
+    Example: `replog partition elect --topic flights --election-type preferred`"""
     from replog.client import ElectionType
 
     if (topic is None) != everything or (partition and everything):
@@ -160,8 +159,7 @@ def move(
 
     Exit status 1 if `--wait` gave up: the move goes on.
 
-    Example: `replog partition move --topic flights --partition 0 --broker 1 --log-dir /disk2/replog --wait`
-    """
+    Example: `replog partition move --topic flights --partition 0 --broker 1 --log-dir /disk2/replog --wait`"""
     if not os.path.isabs(log_dir):
         raise ErrorCode.INVALID_REQUEST.error(
             f"--log-dir {log_dir!r} is relative; give the path as `partition log-dirs` shows it"
@@ -197,8 +195,7 @@ def log_dirs(
     """Show the brokers' log directories: how much is in them, and how much room there is.
 
     With `--topic`, show where its replicas are, how large they are, and how many records they lack: below the high
-    watermark, or, for a copy in the making, of what the replica has.
-    """
+    watermark, or, for a copy in the making, of what the replica has."""
 
     async def described(admin: Any) -> Any:
         for name in topic or []:

@@ -48,8 +48,7 @@ class Planner:
     def leave(self, leaving: Collection[int]) -> Assignment:
         """The new replicas of each partition that has some on these brokers; each one's place goes to its successor.
 
-        Raises INVALID_REPLICA_ASSIGNMENT where there is no broker left to take one.
-        """
+        Raises INVALID_REPLICA_ASSIGNMENT where there is no broker left to take one."""
         moved = {}
         self._takers = [taker for taker in self._takers if taker not in leaving]
         for tp, replicas in self._assignment.items():

@@ -59,8 +59,7 @@ def run(
     invariant, what was seen, the last events about it, and the command that replays it. Exit status: 0 all passed,
     1 some failed, 3 all passed and did nothing of what the profile is about, so that nothing is shown.
 
-    Example: `replog sim run --seeds 1000 --profile storm`
-    """
+    Example: `replog sim run --seeds 1000 --profile storm`"""
     if status := run_many(seeds, first_seed, str(profile), jobs, keep, as_json=output is Format.JSON):
         raise typer.Exit(status)
 
@@ -76,8 +75,7 @@ def replay(
 
     The verdict comes last, on stderr if the seed passes. Exit status: 0 it passed, 1 it failed.
 
-    Example: `replog sim replay --profile storm --seed 42 | less -S`
-    """
+    Example: `replog sim replay --profile storm --seed 42 | less -S`"""
     if _replay(seed, str(profile), messages, keep):
         raise typer.Exit(PROBLEM_FOUND)
 

@@ -27,8 +27,7 @@ def init(
     `ca.pem` goes to every process and client (`ssl.truststore.location`), `ca.key` to nobody: who has it can make
     any certificate. Give the id to `replog controller format --cluster-id`.
 
-    Example: `replog tls init /etc/replog/tls`
-    """
+    Example: `replog tls init /etc/replog/tls`"""
     from random import SystemRandom
 
     from replog.controller.cluster_state import new_cluster_id
@@ -56,8 +55,7 @@ def issue(
     It holds for localhost, 127.0.0.1, ::1 and each `--host`. A process that runs takes a replaced one for its new
     connections.
 
-    Example: `replog tls issue broker 1 --authority /etc/replog/tls --host broker-1.example.net`
-    """
+    Example: `replog tls issue broker 1 --authority /etc/replog/tls --host broker-1.example.net`"""
     from replog.command.ending import BadUse
     from replog.local_cluster.authority import CA_KEY, issue
     from replog.rpc.peer import Role

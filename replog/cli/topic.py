@@ -124,8 +124,7 @@ def describe(
     Examples:
 
     * `replog topic describe --topic flights`
-    * `replog topic describe --under-replicated-partitions`
-    """
+    * `replog topic describe --under-replicated-partitions`"""
     chosen = under_replicated, unavailable, under_min_isr, at_min_isr
     conditions = [condition for condition, is_chosen in zip(CONDITIONS, chosen, strict=True) if is_chosen]
 
@@ -203,8 +202,7 @@ def alter(
     Examples:
 
     * `replog topic alter --topic flights --config retention.ms=3600000 --delete-config flush.messages`
-    * `replog topic alter --topic flights --partitions 12`
-    """
+    * `replog topic alter --topic flights --partitions 12`"""
     configs = name_values(config or [], "--config")
     if partitions is not None:
         ask(bootstrap, lambda admin: admin.create_partitions(topic, partitions), controller)

@@ -28,8 +28,7 @@ class Blocking(Generic[C]):
     """Lives from construction to `close`; calls come from one thread at a time.
 
     A call that is interrupted, by Ctrl-C or a signal handler that raises, is cancelled: nothing that it had taken is
-    lost, and the client goes on.
-    """
+    lost, and the client goes on."""
 
     def __init_subclass__(cls, of: type, **options: object) -> None:
         """Its methods say what those of the async class say."""

@@ -1,7 +1,6 @@
 """What producers and consumers count of themselves, and tell if they are asked. The names are those of Kafka's clients.
 
-Counted since the client was made, a batch or a request at a time. An average or a maximum of nothing is 0.
-"""
+Counted since the client was made, a batch or a request at a time. An average or a maximum of nothing is 0."""
 
 from dataclasses import dataclass, field
 

@@ -1,8 +1,7 @@
 """Generate `replog/client/sync.py`, the blocking clients, from the async ones; `--check` says whether it has drifted.
 
 Each public method waits for the async one of its name. `send` and `send_many` wait for the outcomes, too; under their
-names with `_nowait` are those that do not.
-"""
+names with `_nowait` are those that do not."""
 
 import ast
 import re

@@ -2,8 +2,7 @@
 
 Any broker may be asked, but it may have lost the controller and have old metadata (divergence 24). So answers say how
 new they are. One that is older than the view is ignored. If the broker has not heard its controller lately, a second
-broker is asked. A refresh soon after another one, because that did not help, asks the next broker.
-"""
+broker is asked. A refresh soon after another one, because that did not help, asks the next broker."""
 
 import asyncio
 import contextlib
@@ -176,8 +175,7 @@ class Metadata:
     async def refresh(self) -> None:
         """Ask a broker for the wanted topics; joins a refresh under way. Refreshes in quick succession back off.
 
-        Raises NETWORK_EXCEPTION when no broker answers.
-        """
+        Raises NETWORK_EXCEPTION when no broker answers."""
         self.life.check(closed_too=False)
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh())
@@ -186,8 +184,7 @@ class Metadata:
 
     async def topic(self, name: str, timeout_s: float) -> TopicView:
         """The topic's view, waiting until a broker knows it. Raises TOPIC_AUTHORIZATION_FAILED at once,
-        UNKNOWN_TOPIC_OR_PARTITION at the deadline, NETWORK_EXCEPTION if no broker could be asked.
-        """
+        UNKNOWN_TOPIC_OR_PARTITION at the deadline, NETWORK_EXCEPTION if no broker could be asked."""
         self.life.check()
         unreachable: ReplogError | None = None
         self._looked_for[validate_topic_name(name)] += 1
@@ -251,8 +248,7 @@ class Metadata:
         """The answer of the first broker that gives one.
 
         Raises NETWORK_EXCEPTION, with the brokers' reasons; or what no later try can change, such as that this client
-        may not ask.
-        """
+        may not ask."""
         self.life.check(closed_too=False)
         failures: dict[str, ReplogError] = {}
         for address in self._addresses():

@@ -38,8 +38,7 @@ async def list_offsets(
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
     """For each partition the first offset at or after its timestamp (ms, LATEST or EARLIEST); None if there is none.
 
-    LATEST is the high watermark, or the last stable offset when reading committed (FE-22).
-    """
+    LATEST is the high watermark, or the last stable offset when reading committed (FE-22)."""
     request = _list_offsets_request(metadata, timestamps, read_committed)
     results = await ask_leaders(metadata, backoff, list(timestamps), Log["list_offsets"], request, timeout_s)
     return {partition: _offset(result) for partition, result in results.items()}
@@ -99,8 +98,7 @@ async def ask_leaders(
 ) -> dict[TopicPartition, Any]:
     """One result per partition from its leader, by calls that `request` builds.
 
-    Errors that may pass are retried with fresh metadata until the deadline, then the last one is raised.
-    """
+    Errors that may pass are retried with fresh metadata until the deadline, then the last one is raised."""
     metadata.life.check()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s

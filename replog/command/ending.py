@@ -1,8 +1,7 @@
 """How a command ends: 0 ok, 1 a problem was found, 2 bad use, 130 interrupted, 141 nobody reads what it prints.
 
 A problem is reported on stderr in one line that names the thing, the value and the remedy; an expected one never with
-a traceback.
-"""
+a traceback."""
 
 import errno
 import os

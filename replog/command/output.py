@@ -37,8 +37,7 @@ def print_rows(
     or as one JSON array of whole rows.
 
     A pipe has no edge to wrap at. On a terminal that is too narrow for the table each row is one `line`, if that is
-    given; else cells are folded.
-    """
+    given; else cells are folded."""
     if output is Format.JSON:
         print(json.dumps(list(rows), indent=2))
         return

@@ -8,5 +8,4 @@
 | the pages, who may look, and the stream of events | `app.py`, `guard.py`, `events.py` |
 | the last audit's report | `audit_report.py` |
 | the certificates of its port | `certificates.py` |
-| the process | `process.py` |
-"""
+| the process | `process.py` |"""

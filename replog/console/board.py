@@ -1,7 +1,6 @@
 """What viewers see, kept for all of them: each asks what is new since the tick that it heard last. Pure.
 
-Nothing is queued for a viewer. One that is slow asks later, and gets the newest state of what changed meanwhile.
-"""
+Nothing is queued for a viewer. One that is slow asks later, and gets the newest state of what changed meanwhile."""
 
 import json
 from collections import OrderedDict, deque

@@ -20,5 +20,4 @@
 | settings of restored topics, by which nothing is deleted | `restored_settings.py` |
 | deletions that a broker may not know | `tombstones.py` |
 | how long one of several controllers may believe that it leads (CT-25) | `leadership.py` |
-| blocks of producer ids | `producer_ids.py` |
-"""
+| blocks of producer ids | `producer_ids.py` |"""

@@ -54,8 +54,7 @@ def alter_partition(
 ) -> Decision[list[Verdict]]:
     """Decide on each partition by itself; one commit has all that are accepted. The sender's broker epoch is checked.
 
-    A sender that resigns does not hear its followers: it leaves the in-sync sets that they lead (CT-23).
-    """
+    A sender that resigns does not hear its followers: it leaves the in-sync sets that they lead (CT-23)."""
     active = active_brokers(image)
     changes = PartitionChanges(image)
     unheard: set[int] = set()  # followers of the sender, if it resigns
@@ -95,8 +94,7 @@ def refusal(
     """The first row of §6.4 that refuses the proposal, NONE when it is good. Row 1 is the caller's. `since`: versions
     of the brokers' records.
 
-    Rows 2 to 6 come before the members are checked: they order the leader's and the controller's changes (ISR-13).
-    """
+    Rows 2 to 6 come before the members are checked: they order the leader's and the controller's changes (ISR-13)."""
     members = set(proposal.members)
     if proposal.leader_epoch > state.leader_epoch:  # row 2: this controller is behind
         return ErrorCode.NOT_CONTROLLER
@@ -132,6 +130,5 @@ def _eligible(broker: BrokerRegistration | None, broker_epoch: int) -> bool:
 def accept(state: PartitionState, proposal: Proposal, situation: Situation) -> PartitionState:
     """The state after a good proposal; the very same state if the proposal changes nothing (ISR-11).
 
-    It may complete a reassignment. The sender may then lead no longer (CT-15).
-    """
+    It may complete a reassignment. The sender may then lead no longer (CT-15)."""
     return change_isr(state, proposal.members, situation, recovering=proposal.recovering)

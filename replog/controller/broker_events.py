@@ -1,7 +1,6 @@
 """Broker events, for every partition they touch: from the image to the changes to commit (§9.2). Pure.
 
-There may be thousands of changes: each is made when it is taken, and the image must not change until the last.
-"""
+There may be thousands of changes: each is made when it is taken, and the image must not change until the last."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace

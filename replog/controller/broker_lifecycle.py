@@ -110,8 +110,7 @@ class BrokerSessions:
     def note_running(self, now_ms: int) -> int:
         """This process runs: call this every `check_ms`. Returns how long it did not run: 0, or how late the call is.
 
-        Brokers could not be heard during that time, so every session is extended by it.
-        """
+        Brokers could not be heard during that time, so every session is extended by it."""
         late_ms = 0 if self._ran_ms is None else max(0, now_ms - self._ran_ms - 2 * self.check_ms)
         self._ran_ms = now_ms
         for session in self._sessions.values():

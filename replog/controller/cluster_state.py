@@ -1,8 +1,7 @@
 """The controller's state: metadata, sessions, and every decision. Pure: time and random numbers are passed in.
 
 A decision changes only sessions here, and the times at which leaders resigned. Its changes must be made durable first,
-then given to `apply`.
-"""
+then given to `apply`."""
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -81,8 +80,7 @@ class ClusterState:
         """Load what is left of a store: this controller becomes active, and every unfenced broker gets a new session.
 
         A fenced broker has none until its first heartbeat, so a cluster that was stopped starts without delay (CT-6).
-        One that never joined has one more session to do so.
-        """
+        One that never joined has one more session to do so."""
         for change in changes:
             self.follow(change)
         for broker in self.image.brokers.values():
@@ -138,8 +136,7 @@ class ClusterState:
     def heartbeat(self, request: Heartbeat, now_ms: int) -> Decision[HeartbeatAnswer]:
         """CT-3 to CT-5. Renews the session and decides. Call `let_go` after an answer that orders a shutdown.
 
-        Raises STALE_BROKER_EPOCH, INVALID_REQUEST, NOT_CONTROLLER.
-        """
+        Raises STALE_BROKER_EPOCH, INVALID_REQUEST, NOT_CONTROLLER."""
         broker = self._registered(request.sender)
         applied = request.metadata_version
         if applied < 0:
@@ -188,8 +185,7 @@ class ClusterState:
     def fence_next_expired(self, now_ms: int) -> Decision[int | None]:
         """Fence the unfenced broker whose session ended first, and answer its id. None if no session has ended.
 
-        One at a time: each decision sees the ISRs that the previous one left (CT-6).
-        """
+        One at a time: each decision sees the ISRs that the previous one left (CT-6)."""
         unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
         for broker_id in self.sessions.in_expiry_order(unfenced)[:1]:
             if self.sessions.left_ms(broker_id, now_ms) == 0:
@@ -209,8 +205,7 @@ class ClusterState:
     def fence_gone(self, broker: BrokerRegistration, now_ms: int) -> Decision[bool]:
         """The process is gone: fence it now, and let its successor register at once (CT-21). False if that is done.
 
-        An error here does no harm: a broker that lives hears that it is fenced, and is unfenced as any other.
-        """
+        An error here does no harm: a broker that lives hears that it is fenced, and is unfenced as any other."""
         if not self.has_its_place(broker, now_ms):
             return Decision([], False)
         self.sessions.end(broker.broker_id)
@@ -227,8 +222,7 @@ class ClusterState:
     def collect_tombstones(self, limit: int = TOMBSTONES_AT_ONCE) -> Decision[int]:
         """Forget deletions that every unfenced broker has applied, a bounded number. Answers how many.
 
-        If a fenced broker or another watcher knows only older metadata, it gets everything again.
-        """
+        If a fenced broker or another watcher knows only older metadata, it gets everything again."""
         unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
         deletions = self._tombstones.up_to(self.sessions.applied_by_all(unfenced), limit)
         changes = [Change("collected", None, max(deletions.values()))] if deletions else []
@@ -392,8 +386,7 @@ class ClusterState:
     def _registered(self, sender: Claim) -> BrokerRegistration:
         """Every request of a broker is checked against its registration (CT-3, INV-20).
 
-        Raises STALE_BROKER_EPOCH. It does not tell what is registered: a stranger may ask.
-        """
+        Raises STALE_BROKER_EPOCH. It does not tell what is registered: a stranger may ask."""
         broker = self.image.broker(sender.broker_id)
         is_it = broker is not None and is_same(broker.incarnation_id, sender.incarnation_id)
         if broker is not None and is_it and broker.broker_epoch == sender.broker_epoch:

@@ -1,7 +1,6 @@
 """Settings of topics and brokers that change while the cluster runs. Pure.
 
-A change names the settings that it sets or deletes; the others stay (Kafka's incremental alter, KIP-339).
-"""
+A change names the settings that it sets or deletes; the others stay (Kafka's incremental alter, KIP-339)."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -60,8 +59,7 @@ def alter_topic_configs(
     If a lower min.insync.replicas lets a partition commit again, its eligible leader replicas are forgotten in the same
     commit: they will lack the records committed from then on (ISR-15, ISR-16). If unclean elections are allowed from
     now on, partitions without a leader get one at once (CT-12).
-    Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_REQUEST.
-    """
+    Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_REQUEST."""
     topic = image.topics.get(validate_topic_name(name))
     if topic is None:
         raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no topic {name}")
@@ -85,8 +83,7 @@ def alter_topic_configs(
 def alter_broker_configs(image: MetadataImage, broker_id: int, request: ConfigChange) -> Decision[AlteredConfigs]:
     """The broker's new settings. It uses them as soon as it receives them, and after every start.
 
-    Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
-    """
+    Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST."""
     if broker_id not in image.brokers:
         raise ErrorCode.BROKER_ID_NOT_REGISTERED.error(f"broker {broker_id} is not registered")
     before = image.broker_configs.get(broker_id, {})
@@ -99,8 +96,7 @@ def alter_broker_configs(image: MetadataImage, broker_id: int, request: ConfigCh
 def alter_client_quotas(image: MetadataImage, user: str, request: ConfigChange) -> Decision[AlteredConfigs]:
     """What a user, "" for each without a quota of its own, may take of each broker from now on.
 
-    Raises INVALID_CONFIG, INVALID_REQUEST.
-    """
+    Raises INVALID_CONFIG, INVALID_REQUEST."""
     user = user or DEFAULT_USER
     if user != DEFAULT_USER:
         check_principal(user)

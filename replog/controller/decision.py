@@ -14,8 +14,7 @@ class Decision(Generic[A]):
     """The changes to commit in one piece, not yet numbered, and the answer that is valid after the commit.
 
     If there may be thousands, they are made one by one as they are taken, with None for each partition that stays as it
-    is. Nothing else may be decided meanwhile. The answer is complete when all were taken.
-    """
+    is. Nothing else may be decided meanwhile. The answer is complete when all were taken."""
 
     changes: Iterable[Change | None]  # an empty sequence: nothing to commit
     answer: A

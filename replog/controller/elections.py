@@ -1,7 +1,6 @@
 """Who leads a partition, and how each event changes its record (§9.2, §6.5). Pure functions, state in, state out.
 
-Each returns the very same state if nothing changes. Otherwise the partition epoch is higher by one (INV-4).
-"""
+Each returns the very same state if nothing changes. Otherwise the partition epoch is higher by one (INV-4)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -85,8 +84,7 @@ def settle(
     """The state after an event that asks for another ISR, recovery state or assignment than `old` has.
 
     A reassignment whose target is in sync completes (CT-15). The ELR is kept (ISR-15), except `lost`, a replica that
-    has just left, `how` is not WHOLE (ISR-18). A leader is elected if needed (ISR-17). Epochs are raised (CT-9).
-    """
+    has just left, `how` is not WHOLE (ISR-18). A leader is elected if needed (ISR-17). Epochs are raised (CT-9)."""
     new = _completed(wanted)
     empty = lost if how is Leaves.EMPTY else None
     unreadable = lost if how >= Leaves.OFFLINE else None

@@ -1,8 +1,7 @@
 """What replicas say of their logs while nobody leads, and who leads by that (CT-30, CT-31; KIP-966). Pure.
 
 Nothing is copied without a leader, so what a replica said stays true until somebody leads, or its process ends. It is
-not stored: a controller that becomes active hears it again.
-"""
+not stored: a controller that becomes active hears it again."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -126,8 +125,7 @@ def furthest(state: PartitionState, log_ends: Mapping[int, LogEnd]) -> int:
     being added. NO_LEADER: there are none.
 
     Those that had everything until they stopped come first: another one may have a newer epoch, of a leader that
-    committed nothing in it. But not before one with no older epoch and a longer log: they lost their newest records.
-    """
+    committed nothing in it. But not before one with no older epoch and a longer log: they lost their newest records."""
 
     def first(replicas: Iterable[int]) -> int:
         known = (replica for replica in replicas if replica in log_ends)
@@ -148,8 +146,7 @@ def leader_by_evidence(
     """Who leads where no replica that is known to be complete can; NO_LEADER: wait (CT-30, CT-31).
 
     BALANCED waits until all have answered that had everything, or all replicas if too few of those are left, or until
-    one that is in sync or eligible comes. AGGRESSIVE does so for `patience_ms` from the first answer on.
-    """
+    one that is in sync or eligible comes. AGGRESSIVE does so for `patience_ms` from the first answer on."""
     aggressive = situation.strategy is Strategy.AGGRESSIVE
     certain = bool(state.isr or state.elr)
     if situation.strategy is Strategy.NONE or (certain and not aggressive):

@@ -1,8 +1,7 @@
 """Which registered brokers have joined the cluster, and what becomes of the other registrations (D43). Pure.
 
 To register takes one request, which anybody can send. A broker has joined once it was unfenced: until then it gets no
-replicas, its registration ends with its session, and makes room for another when there are too many.
-"""
+replicas, its registration ends with its session, and makes room for another when there are too many."""
 
 from replog.controller.decision import Decision
 from replog.errors import ErrorCode
@@ -37,8 +36,7 @@ def unregister(image: MetadataImage, broker_id: int) -> Decision[int]:
     """Forget a broker that will not come back, and its settings. Answers the version at which it is forgotten.
 
     Raises BROKER_ID_NOT_REGISTERED, INVALID_REPLICA_ASSIGNMENT while it has replicas, and then INVALID_REQUEST while it
-    is unfenced.
-    """
+    is unfenced."""
     broker = image.broker(broker_id)
     if broker is None:
         raise ErrorCode.BROKER_ID_NOT_REGISTERED.error(f"broker {broker_id} is not registered")

@@ -1,7 +1,6 @@
 """The last changes of each partition, with their reasons: for people who ask what happened. In memory, bounded, pure.
 
-Nothing is decided by it, and nothing of it is durable: after a restart, or on another controller, it is empty.
-"""
+Nothing is decided by it, and nothing of it is durable: after a restart, or on another controller, it is empty."""
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable

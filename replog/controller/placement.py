@@ -49,8 +49,7 @@ class _Rack:
 class ReplicaPlacer:
     """Spreads replicas over racks, and leaders over brokers. Brokers without a rack share one (CT-20).
 
-    A rack without an active broker is used only when all others were used once (divergence 46).
-    """
+    A rack without an active broker is used only when all others were used once (divergence 46)."""
 
     def __init__(self, brokers: Iterable[BrokerRegistration], chance: Chance) -> None:
         racks: dict[str, _Rack] = {}
@@ -65,8 +64,7 @@ class ReplicaPlacer:
     def place(self, replication_factor: int) -> tuple[int, ...]:
         """The next partition's replicas in preference order; the first is active.
 
-        There must be an active broker, and at least `replication_factor` brokers.
-        """
+        There must be an active broker, and at least `replication_factor` brokers."""
         leading, *others = self._racks[self._first :] + self._racks[: self._first]
         self._first = (self._first + 1) % len(self._racks)
         # The leader's rack comes last in a round: a rack is used twice only when every rack was used once.

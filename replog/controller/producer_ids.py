@@ -14,8 +14,7 @@ def allocate(image: MetadataImage, broker: BrokerRegistration) -> Decision[int]:
     """The first of the next `BLOCK_SIZE` ids. They belong to the broker when the decision is durable.
 
     Ids of a broker that stops are not taken back.
-    Raises BROKER_NOT_AVAILABLE for a fenced broker, UNKNOWN_SERVER_ERROR when every id has been given away.
-    """
+    Raises BROKER_NOT_AVAILABLE for a fenced broker, UNKNOWN_SERVER_ERROR when every id has been given away."""
     if broker.fenced:
         raise ErrorCode.BROKER_NOT_AVAILABLE.error(
             f"broker {broker.broker_id} is fenced and gets no producer ids; it does once its heartbeats are back"

@@ -1,8 +1,7 @@
 """A partition moves to other brokers while it is in use (CT-14, CT-15, CT-16). Pure.
 
 The controller copies nothing: brokers that are added fetch from the leader and join the ISR like any other, and the
-change that brings the last of them in sync completes the move (`elections.settle`).
-"""
+change that brings the last of them in sync completes the move (`elections.settle`)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -69,8 +68,7 @@ def start(state: PartitionState, target: tuple[int, ...], situation: Situation, 
     """CT-14; if a move is under way, this is its new target, and its new throttle (CT-16).
 
     `adding` keeps all replicas that were not there when the move began, whatever the target is now. So a cancel goes
-    back to the beginning, and the same request again changes nothing (divergence 23).
-    """
+    back to the beginning, and the same request again changes nothing (divergence 23)."""
     origin = [r for r in state.replicas if r not in state.adding]
     removing = tuple(r for r in state.replicas if r not in target)
     replicas = target + removing
@@ -83,8 +81,7 @@ def start(state: PartitionState, target: tuple[int, ...], situation: Situation, 
 def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> PartitionState:
     """CT-16. Raises NO_REASSIGNMENT_IN_PROGRESS. Raises INVALID_REPLICA_ASSIGNMENT if only replicas that it would drop
     have all committed records, unless the topic's recovery is AGGRESSIVE and one of the others is alive: then these
-    say how far they go, and one leads (CT-31).
-    """
+    say how far they go, and one leads (CT-31)."""
     if not state.reassigning:
         raise ErrorCode.NO_REASSIGNMENT_IN_PROGRESS.error(f"{tp}: no reassignment is in progress")
     replicas = tuple(r for r in state.replicas if r not in state.adding)

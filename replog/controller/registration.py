@@ -42,8 +42,7 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
     A new incarnation gets a new broker epoch, the version of this change, and starts fenced. The same incarnation keeps
     both, and its address and rack. In a full cluster the oldest registration that was never used makes room. The
     broker's record is the last change: a broker that has applied it knows all other changes, too (CT-4).
-    Raises INVALID_REQUEST, INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION.
-    """
+    Raises INVALID_REQUEST, INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION."""
     _validate(request)
     if request.cluster_id and request.cluster_id != image.cluster_id:
         raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(

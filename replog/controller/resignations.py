@@ -4,8 +4,7 @@
 The next leader is in sync, or eligible if no other is in sync (ISR-17), and answers the controller now: no committed
 record is lost. The old leader leaves the ISR in the same record, because otherwise the new one would wait for it and
 commit nothing. It is not known whether the others reach each other. If not, the next leader asks, too: so a partition
-changes its leader in this way at most once in `INTERVAL_MS`.
-"""
+changes its leader in this way at most once in `INTERVAL_MS`."""
 
 from collections import OrderedDict
 from collections.abc import Set

@@ -3,8 +3,7 @@
 What a copy does not know may have been acknowledged since, so a copy alone must not lead (see docs/backup.md). The
 replicas know more: their topic ids, leader epochs and log ends. A record that was committed is in every in-sync
 replica. The replica whose last record has the highest leader epoch, and of those the longest, has all that any of them
-had committed. It and its equals are the only ones that may lead first.
-"""
+had committed. It and its equals are the only ones that may lead first."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
@@ -47,8 +46,7 @@ def restored(copy: MetadataImage, held: Iterable[Held], read: Set[int], restorat
     """The metadata that follows from `copy`, empty if there is none, and from all replicas on the brokers `read`.
 
     `restorations`: how many there were already; the copy may be older than they. No broker is registered: each that
-    comes counts as after an unclean stop. No partition has a leader until one comes that may lead it.
-    """
+    comes counts as after an unclean stop. No partition has a leader until one comes that may lead it."""
     replicas = list(held)
     restoration = _Restoration(copy, read, restorations)
     topics = restoration.topics(replicas)

@@ -1,8 +1,7 @@
 """The settings of topics in a restored store: nothing is deleted before the operator says so. Pure.
 
 What a copy says may be older than what counted last, and of a topic that is in no copy hardly anything is known.
-Brokers would delete by it within minutes, and nobody can alter a setting before brokers run.
-"""
+Brokers would delete by it within minutes, and nobody can alter a setting before brokers run."""
 
 from collections.abc import Iterable, Mapping
 

@@ -58,8 +58,7 @@ def create_topic(
     A request whose id an existing topic was made with is a repetition: it gets the same answer again. One that comes
     when its topic is deleted already makes another topic, with another id (CT-19): no metadata version comes twice.
     Raises INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
-    INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST.
-    """
+    INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST."""
     name = validate_topic_name(request.topic)
     if name in image.topics:
         if not _made_by(image.topics[name], request.topic_id):
@@ -91,8 +90,7 @@ def create_partitions(image: MetadataImage, request: NewPartitions, chance: Chan
     """More partitions of a topic, placed and led as those of a new one, with as many replicas as its first one has.
 
     Answers the version at which they are there. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS unless there
-    will be more than there are, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
-    """
+    will be more than there are, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR."""
     name = validate_topic_name(request.topic)
     if name not in image.topics:
         raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no topic {name}")
@@ -146,8 +144,7 @@ def delete_topic(image: MetadataImage, name: str, meant: bytes) -> Decision[int]
     """Forget a topic and its partitions (CT-19), in one change. Answers the version at which it is gone. `meant`: its
     id, or empty.
 
-    Raises UNKNOWN_TOPIC_OR_PARTITION, and UNKNOWN_TOPIC_ID if the topic of this name has another id.
-    """
+    Raises UNKNOWN_TOPIC_OR_PARTITION, and UNKNOWN_TOPIC_ID if the topic of this name has another id."""
     if validate_topic_name(name) not in image.topics:
         raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no topic {name}")
     topic_id = image.topics[name].topic_id

@@ -23,8 +23,7 @@ def flip_payload_bit(replica: Path, below_offset: int) -> Corruption:
     """Flip one bit in the middle of a batch's payload, in the batch in the middle of those below `below_offset`.
 
     `replica` is a partition's directory; `below_offset` its high watermark, so that the batch is committed. Raises
-    ValueError when the replica has no such batch.
-    """
+    ValueError when the replica has no such batch."""
     candidates: list[tuple[Path, int, int, int, int]] = []
     for path in sorted(replica.glob(f"*{LOG_SUFFIX}")):
         if base_offset_of(path.name) is None:

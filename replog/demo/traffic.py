@@ -1,8 +1,7 @@
 """The demo's records on their way: produced at an even pace through a crash, every acknowledgement noted, read back.
 
 What was sent and acknowledged is a `History`, which the simulator's checks of client histories judge. A record is known
-by its value: no two of the demo's are equal.
-"""
+by its value: no two of the demo's are equal."""
 
 import asyncio
 from collections import Counter
@@ -90,8 +89,7 @@ async def produce_through_a_crash(
     """Produce every row once, keyed by its carrier, with acks=all.
 
     When `crash_after` records are acknowledged, `crash` runs (production goes on), and then `repair`. Returns once
-    every record is acknowledged and both are done. Raises DeliveryFailed when a record was given up.
-    """
+    every record is acknowledged and both are done. Raises DeliveryFailed when a record was given up."""
     tracker = Tracker()
     trouble: asyncio.Task[None] | None = None
 

@@ -66,8 +66,7 @@ def issue(
 ) -> Path:
     """A keystore for one process or user, `<role>-<name>.pem`; `hosts` are names and addresses besides `LOCAL`.
 
-    Raises INVALID_REQUEST without an authority there, for a name that cannot be, or a file that is there already.
-    """
+    Raises INVALID_REQUEST without an authority there, for a name that cannot be, or a file that is there already."""
     if role is Role.BROKER and not (name.isascii() and name.isdigit() and str(int(name)) == name):
         raise _bad(f"broker {name!r}: a broker's certificate is for its node.id, a number")
     if not _NAME.fullmatch(name):

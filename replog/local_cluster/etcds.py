@@ -70,8 +70,7 @@ def command(
 def replace(lost: EtcdMember, other: EtcdMember, tls: Tls | None) -> None:
     """Have the cluster of `other`, which runs, take one without data in the place of `lost`. Raises ReplogError.
 
-    It gets an identity of its own: as the one that it was, it could vote a second time, knowing less.
-    """
+    It gets an identity of its own: as the one that it was, it could vote a second time, knowing less."""
 
     def call(name: str, request: Any) -> Any:
         return probe.call(other.address, methods.EtcdCluster[name], request, CALL_S, tls)

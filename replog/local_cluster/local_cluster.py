@@ -2,8 +2,7 @@
 
 The directory holds everything: `cluster.json`, and per process its properties file, its data and its log file
 (`controller/controller.properties`, `broker-1/broker.properties`, `broker-1/data`, `broker-1/broker.log`). Processes
-outlive the process that started them; any later `LocalCluster` on the same directory finds them again.
-"""
+outlive the process that started them; any later `LocalCluster` on the same directory finds them again."""
 
 import contextlib
 import fcntl
@@ -54,8 +53,7 @@ Wait = Callable[[Callable[[], str], str], None]  # until nothing is missing; the
 class LocalCluster:
     """The cluster in `directory`. Calls block, each with a deadline; use `asyncio.to_thread` on an event loop.
 
-    As a context manager: up on entry, and on exit every process stopped, cleanly where that is possible.
-    """
+    As a context manager: up on entry, and on exit every process stopped, cleanly where that is possible."""
 
     def __init__(
         self,
@@ -71,8 +69,7 @@ class LocalCluster:
         `controllers`: as many as it has, else one, on SQLite; several share three etcds.
 
         `secure`: a new cluster has an authority of its own, all its connections TLS, and an authorizer, to which the
-        commands are a super user; a cluster keeps what it has.
-        """
+        commands are a super user; a cluster keeps what it has."""
         self._secure = secure
         self.directory = directory.absolute()
         self._wanted = brokers
@@ -127,8 +124,7 @@ class LocalCluster:
 
         `partly`: brokers that end, unless all do, are `ended`, and the others serve. On failure or interruption the
         processes that this call started are stopped again. Raises BROKER_NOT_AVAILABLE with the end of the log of a
-        process that ended, REQUEST_TIMED_OUT after `patience_s` without any progress, INVALID_REQUEST.
-        """
+        process that ended, REQUEST_TIMED_OUT after `patience_s` without any progress, INVALID_REQUEST."""
         path = str(self.directory)
         if "," in path or not path.isprintable():  # in log.dirs a comma begins another directory
             raise _refused(f"{path!r} cannot hold a cluster: it has a comma, or what cannot be printed; use another")
@@ -170,8 +166,7 @@ class LocalCluster:
     def down(self, timeout_s: float = STOP_TIMEOUT_S, progress: Progress = lambda _: None) -> list[str]:
         """Stop the brokers together, then the controllers, then etcds, all cleanly (SIGTERM).
 
-        What still runs after `timeout_s` is killed; the names of those processes are returned.
-        """
+        What still runs after `timeout_s` is killed; the names of those processes are returned."""
         with self._locked():
             state = self.state
             return self._stop(state, state.members, timeout_s, progress)
@@ -191,8 +186,7 @@ class LocalCluster:
 
         A broker is only stopped when no broker has a replica that is out of sync. Raises REQUEST_TIMED_OUT if that
         takes `patience_s` without any progress, and BROKER_NOT_AVAILABLE if a process does not run at all; what was
-        restarted by then stays so.
-        """
+        restarted by then stays so."""
         wait = partial(wait_for, patience_s=patience_s, progress=progress)
         with self._locked():
             state = self.state
@@ -275,8 +269,7 @@ class LocalCluster:
     def wait_for_full_isr(self, topic: str | None = None, patience_s: float = PATIENCE_S) -> None:
         """Until every running broker sees every replica of `topic` (of all topics) in sync and a leader for each.
 
-        Raises REQUEST_TIMED_OUT naming some partitions that are not, after `patience_s` without any progress.
-        """
+        Raises REQUEST_TIMED_OUT naming some partitions that are not, after `patience_s` without any progress."""
 
         def missing() -> str:
             for broker in self.state.brokers:

@@ -1,8 +1,7 @@
 """One operating-system process of a local cluster: started detached, and known by its id *and* its start time.
 
 Process ids are used again. A signal goes only to a process that has the id and was started at the noted time, so a
-state file that outlived a reboot can never stop somebody else's process. (Linux: both come from /proc.)
-"""
+state file that outlived a reboot can never stop somebody else's process. (Linux: both come from /proc.)"""
 
 import contextlib
 import os

@@ -78,8 +78,7 @@ class LocalSettings:
     def of(self, state: ClusterFile, member: LocalMember, path: Path) -> dict[str, str]:
         """What the file of a controller or broker held before stays, except what is decided here.
 
-        `log.dirs` may be longer than it was.
-        """
+        `log.dirs` may be longer than it was."""
         before = load_properties(path) if path.exists() else {}
         guard = GUARD if self.secure else {}
         address = {

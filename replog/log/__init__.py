@@ -15,5 +15,4 @@
 | the directories of a broker: lock, identity, checkpoints, clean-shutdown marker, moves | `directories/` |
 | offline: verify, dump, rebuild | `tools/` |
 
-Everything here is synchronous and takes the time as an argument; the only thing it touches is the file system.
-"""
+Everything here is synchronous and takes the time as an argument; the only thing it touches is the file system."""

@@ -1,8 +1,7 @@
 """The leader epoch cache: where each leader epoch of a log begins (EP-1 to EP-9).
 
 It serves to find divergence. A leader's epoch is durable before anything is appended in it. Epochs that come with
-replicated batches become durable together with the batches (divergence 31).
-"""
+replicated batches become durable together with the batches (divergence 31)."""
 
 import threading
 from bisect import bisect_left, bisect_right
@@ -42,8 +41,7 @@ class LeaderEpochCache:
     """Epochs and their start offsets, both strictly increasing (EP-1).
 
     Changes are in memory only; `save` makes them durable, in any thread. If a crash comes first, the file has too many
-    entries, or lacks epochs of batches. Opening the log repairs both (LD-10).
-    """
+    entries, or lacks epochs of batches. Opening the log repairs both (LD-10)."""
 
     WATCHED: ClassVar = frozenset({"_entries"})  # the simulator's checks see each assignment
 

@@ -149,8 +149,7 @@ class DiskWork:
     """A context for a log's work on its files. A disk error inside is a failure, which is reported; after one, entering
     is refused.
 
-    A lack of descriptors or of room is no failure.
-    """
+    A lack of descriptors or of room is no failure."""
 
     def __init__(self, directory: Path, on_failure: Callable[[LogStorageError], None]) -> None:
         self.directory = directory

@@ -20,8 +20,7 @@ class FlushTask:
     """Files to fsync, in order, and the offset below which everything is durable then. After a truncation also the rest
     of its work.
 
-    Files of segments are fsynced through the descriptors that wrote them: `open_files` says why.
-    """
+    Files of segments are fsynced through the descriptors that wrote them: `open_files` says why."""
 
     directory: Path
     files: list[OpenFile]
@@ -52,8 +51,7 @@ class FlushTask:
         """The files that a log has written since its recovery point, up to an offset.
 
         For the active segment the `.log` is enough: a recovery rebuilds its indexes (LD-5). If a segment was sealed at
-        the recovery point, its indexes are not durable yet.
-        """
+        the recovery point, its indexes are not durable yet."""
         unflushed = segments.since(recovery_point - 1)
         files: list[OpenFile] = []
         for segment in unflushed:

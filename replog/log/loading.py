@@ -55,8 +55,7 @@ def load_log(
 ) -> LoadedLog:
     """Load what `directory` holds, as `SegmentLoader.load` does; it is created if missing.
 
-    If headers contradict each other in a part that was not to be checked, all segments are recovered.
-    """
+    If headers contradict each other in a part that was not to be checked, all segments are recovered."""
     directory.mkdir(parents=True, exist_ok=True)
     try:
         loaded = _load(directory, config, clean, recovery_point, log_start_offset, report)
@@ -147,8 +146,7 @@ class SegmentLoader:
     def _load_segment(self, segment: Segment, following: list[int], doubt: str | None) -> int:
         """Recover the segment if there is a `doubt`, or if one arises. Returns the bytes removed.
 
-        The last batch is always checked: it decides where the next segment or the next record belongs.
-        """
+        The last batch is always checked: it decides where the next segment or the next record belongs."""
         removed, recovered = 0, False
         if doubt is None:
             try:

@@ -7,8 +7,7 @@ the log is as it was (LG-19).
 
 A log does not wait for the disk if its owner runs its flush tasks: `on_flush_due` asks for that (LG-18, divergence 36).
 Appends and truncations are visible at once, to readers too, and count once a task was run. Appended records count below
-`promised_offset`. After a truncation nothing is appended before the log is `settled`.
-"""
+`promised_offset`. After a truncation nothing is appended before the log is `settled`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -112,8 +111,7 @@ class Log:
 
         `clean`: the last stop was clean. If not, everything from `recovery_point` on is verified. `cleaned`: the
         cleaner was at it, so holes are no damage, whatever `config` says (CL-8). Damage is repaired from the batches,
-        or cut off (LD-1 to LD-11); `on_progress` gets a line for each. Raises LogStorageError if the disk fails.
-        """
+        or cut off (LD-1 to LD-11); `on_progress` gets a line for each. Raises LogStorageError if the disk fails."""
         report = on_progress or (lambda _: None)
         with storage_errors(directory):
             loaded = load_log(
@@ -270,8 +268,7 @@ class Log:
         The batches must continue the log, without a hole unless compaction may have left it (CL-8), and with leader
         epochs that never go back. The batches before the first bad one are appended, then its fault is raised (FT-11:
         nothing from that batch on). After an error the caller continues from `log_end_offset`. UnexpectedAppendOffset
-        if the first does not begin at the log end (FT-13).
-        """
+        if the first does not begin at the log end (FT-13)."""
         checked = check_replicated_batches(
             records, self.log_end_offset, self.epochs.latest_epoch or 0, holes=self.config.compacted
         )
@@ -354,8 +351,7 @@ class Log:
 
         With `min_one_message` the first batch comes whole, however large. Empty at or past the bound. TXN_COMMITTED
         names the aborted transactions that are to be passed over (LG-9). Raises OffsetOutOfRange below the log start
-        and above the log end.
-        """
+        and above the log end."""
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} is not in {self.log_start_offset} to {self.log_end_offset} of {self.directory.name}"
@@ -398,8 +394,7 @@ class Log:
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
         """Hide what lies below `offset` (LG-16). False if it is hidden already. OffsetOutOfRange above the HW.
 
-        The recovery point stays: a torn segment that is hidden would end the log at the next start (divergence 4).
-        """
+        The recovery point stays: a torn segment that is hidden would end the log at the next start (divergence 4)."""
         if offset > self.high_watermark:
             raise OffsetOutOfRange(f"log start {offset} would be above high watermark {self.high_watermark}")
         if offset <= self.log_start_offset:
@@ -424,8 +419,7 @@ class Log:
         hole arises (unlike Kafka, LG-11). Nothing is appended before the log is `settled`.
         If damage hides the place, this log fails with LogStorageError, and the next start recovers that segment.
         What takes long, such as producers and fsyncs, is left to a thread (`flush_task`). This reads some KiB, however
-        long the log is, and those written last: few truncations wait for a disk.
-        """
+        long the log is, and those written last: few truncations wait for a disk."""
         if offset < 0:
             raise ValueError(f"cannot truncate to negative offset {offset}")
         if offset >= self.log_end_offset:
@@ -497,8 +491,7 @@ class Log:
         """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
 
         Without `now_ms` none for its age. Their files are renamed, and are in `deleted` from then on; `report` gets
-        what is gone. None while a truncation is being settled.
-        """
+        what is gone. None while a truncation is being settled."""
         if not self.settled:
             return 0
         with self._working:
@@ -555,8 +548,7 @@ class Log:
     def flush_task(self, up_to: int | None = None) -> FlushTask | None:
         """A task that makes the log durable below `up_to` (the log end if None), and settles it. None if it is both.
 
-        Run it in any thread, checkpoint the offsets if it `settles`, then call `flushed`.
-        """
+        Run it in any thread, checkpoint the offsets if it `settles`, then call `flushed`."""
         up_to = self.log_end_offset if up_to is None or not self.settled else min(up_to, self.log_end_offset)
         if up_to <= self.recovery_point and self.settled:
             return None
@@ -623,8 +615,7 @@ class Log:
     def begin_swap(self, task: CleanTask, swap: Swap) -> bool:
         """Let a cleaned segment begin to replace its sources; make the directory durable, then `finish_swap` (CL-9).
 
-        False, and the segment is thrown away, if the task is void or its sources were removed since.
-        """
+        False, and the segment is thrown away, if the task is void or its sources were removed since."""
         with self._working, self._working.renames():
             if not self.is_void(task):
                 self.swapped_to = max(self.swapped_to, swap.new.next_offset)

@@ -1,8 +1,7 @@
 """Recovery: repair a segment from its own bytes (SG-8), and the epoch cache from the batches.
 
 Stricter than Kafka: the CRC is not enough, because offsets and leader epochs are outside of it (RB-2). The header must
-be sane. Offsets must increase, without holes unless the topic is compacted. Leader epochs must never go back.
-"""
+be sane. Offsets must increase, without holes unless the topic is compacted. Leader epochs must never go back."""
 
 import os
 from bisect import bisect_left, bisect_right
@@ -41,8 +40,7 @@ def recover(
 
     `epoch` is the leader epoch of the batch before the segment, -1 if there is none. With holes, no batch may reach
     beyond `limit`. If only an index is in doubt, `check_crc=False` reads headers alone. `producers` are in their state
-    before the segment, and follow its batches. The segment is left unsealed, and not flushed.
-    """
+    before the segment, and follow its batches. The segment is left unsealed, and not flushed."""
     end = segment.file.size()
     for index in segment.indexes:
         index.start_over()
@@ -65,8 +63,7 @@ def _add_sound_batches(
 
     A leader epoch goes back at the first unsound batch. If it is not below the epoch before the last sound batch, the
     last sound batch is the one whose epoch stands out, and it is suspect. The same holds for offsets, if there may be
-    holes.
-    """
+    holes."""
     holes, interval = config.compacted, config.index_interval_bytes
     end_before, epoch_before, last_base = segment.base_offset, epoch, segment.base_offset
     with segment.file as fd, suppress(CorruptRecord, IndexOffsetOverflow):  # what follows is no batch of this segment
@@ -143,8 +140,7 @@ def cut_epochs(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_o
     last one then begins at the log end, as after a deletion of records (EP-5).
 
     A follower without epochs is not asked for any. It would append behind its hidden batches, even if they are of
-    another history than its leader's, and of later epochs (INV-14).
-    """
+    another history than its leader's, and of later epochs (INV-14)."""
     end = segments[-1].next_offset
     cache.truncate_from_end(end)
     if cache.latest is None and log_start_offset >= end:
@@ -157,8 +153,7 @@ def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start
     """Whether the cache, cut to the log, agrees with the batches: each epoch from its first batch on, none missing.
 
     Leader epochs never go back along a log, so the first and the last batch of an epoch's range prove the range.
-    Compaction may have emptied a range.
-    """
+    Compaction may have emptied a range."""
     end = segments[-1].next_offset
     starts = [entry for entry in cache.entries if entry[1] < end]
     if log_start_offset >= end:
@@ -193,8 +188,7 @@ def _last_below(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
 def epochs_of(segments: Sequence[Segment]) -> list[EpochEntry]:
     """Every leader epoch and its first offset, read from all batch headers. See `epoch_starts` for holes.
 
-    Raises CorruptRecord if they contradict each other.
-    """
+    Raises CorruptRecord if they contradict each other."""
     batches = _in_order(chain.from_iterable(segment.batches_from(0) for segment in segments))
     return list(epoch_starts(batches, segments[0].base_offset))
 

@@ -5,8 +5,7 @@ Index entries are decided batch by batch, from the bytes of the segment and `ind
 only entries made together with an offset-index entry. `seal` adds the final ones when the next segment begins (SG-11),
 and `unseal` removes them. So closing, reopening, truncating or recovering leaves no trace in the files: segments of two
 replicas are identical if they begin at the same offset and end at the same offset. A truncation to the base of a
-segment keeps it, empty: the segment before it ends there, although it may go on at the leader.
-"""
+segment keeps it, empty: the segment before it ends there, although it may go on at the leader."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -142,8 +141,7 @@ class Segment:
     def held(self) -> Iterator[None]:
         """Keep the log and its first three indexes open, so that no lack of descriptors ends the work half way.
 
-        Raises TooManyOpenFiles before anything has begun.
-        """
+        Raises TooManyOpenFiles before anything has begun."""
         with ExitStack() as files:
             for file in (self.file, *(index.file for index in self.indexes)):
                 files.enter_context(file)
@@ -290,8 +288,7 @@ class Segment:
     def translate(self, offset: int) -> tuple[int, BatchHeader] | None:
         """The first batch with a last offset of `offset` or more, and its position (SG-3).
 
-        Raises CorruptRecord if the batches contradict each other: damage must not look like a hole.
-        """
+        Raises CorruptRecord if the batches contradict each other: damage must not look like a hole."""
         if self.recent and offset >= self.recent[0][1].base_offset:
             holder = None
             for batch in reversed(self.recent):  # most readers are near the end
@@ -384,8 +381,7 @@ class Segment:
         entries, and the time and digest entries made with them, against the batches there; the batches after them; and
         every entry of the transaction index, which is small.
 
-        Raises CorruptIndex or CorruptRecord if the segment must be recovered.
-        """
+        Raises CorruptIndex or CorruptRecord if the segment must be recovered."""
         for index in self.indexes:
             index.check_shape()
         end = self.file.size()
@@ -401,8 +397,7 @@ class Segment:
     def _restore_state(self, end: int, config: TopicConfig | None) -> None:
         """The state that `add` would have at `end`, from the last index entry but one and the batches after it.
 
-        With a `config`, offsets must continue, and the last entries must be as `add` would have made them.
-        """
+        With a `config`, offsets must continue, and the last entries must be as `add` would have made them."""
         self.forget()
         with self.file as fd:
             self._restore_by(partial(read_headers, fd, end), config)

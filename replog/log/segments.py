@@ -120,8 +120,7 @@ class Segments:
         """Roll (LG-5): finish the active segment and go on in a new one. An empty active segment is replaced.
 
         The finished segment stays open until it is flushed, or its descriptors are needed elsewhere. ValueError if the
-        offset is below the log end.
-        """
+        offset is below the log end."""
         old = self.active
         if base_offset < old.next_offset:
             raise ValueError(f"{old.path} ends at {old.next_offset}: no segment can begin at {base_offset}")
@@ -144,8 +143,7 @@ class Segments:
     def truncate_to(self, offset: int) -> None:
         """Remove everything from the batch that holds `offset` on; the segment of `offset` becomes active.
 
-        Nothing may be appended before that is durable: batches that a crash brings back might fit behind new ones.
-        """
+        Nothing may be appended before that is durable: batches that a crash brings back might fit behind new ones."""
         kept = bisect_right(self._segments, offset, key=_base)
         with self._segments[kept - 1].held():
             self._cancel_swap()
@@ -173,8 +171,7 @@ class Segments:
     def begin_swap(self, swap: Swap) -> bool:
         """The first half of a cleaner's replacement. False if the segments it replaces are gone: it is removed (CL-9).
 
-        An earlier swap that lacked descriptors to finish is cancelled here: a crash much later would complete it.
-        """
+        An earlier swap that lacked descriptors to finish is cancelled here: a crash much later would complete it."""
         self._cancel_swap()
         if self._slot_of(swap) is None:
             swap.cancel()

@@ -8,8 +8,7 @@
    has its name already: they get theirs.
 5. The directory is fsynced, and only then may the checkpoint say that this part of the log is clean.
 
-The last batch of the old segments is kept, if only as a bare header, so the new log covers all of their offsets.
-"""
+The last batch of the old segments is kept, if only as a bare header, so the new log covers all of their offsets."""
 
 import os
 from collections.abc import Sequence
@@ -37,8 +36,7 @@ def cleaned_segment(directory: Path, base_offset: int) -> Segment:
 def written_swap(directory: Path, replaced: Sequence[int], config: TopicConfig) -> "Swap":
     """The swap of a cleaned segment that another process has written for these base offsets.
 
-    Raises CorruptRecord or CorruptIndex if its files are not those of a sound segment.
-    """
+    Raises CorruptRecord or CorruptIndex if its files are not those of a sound segment."""
     segment = Segment(directory, replaced[0], CLEANED_SUFFIX)
     segment.restore(config)
     segment.close()

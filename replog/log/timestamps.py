@@ -1,8 +1,7 @@
 """The offset for a timestamp (SG-7). It reads records, so it is for administration, not for the data path.
 
 The indexes and the headers say within microseconds which batch claims such a record. Reading the batch may mean to
-decompress it. That is a step of its own: it needs only the batch, and can run elsewhere.
-"""
+decompress it. That is a step of its own: it needs only the batch, and can run elsewhere."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -29,8 +28,7 @@ class ClaimingBatch(NamedTuple):
         """The first such record from `start_offset` on. None if it lies before.
 
         A lookup must be short: a batch stands for its first record if it has no such record, has too many to look
-        through, decompresses to too much, or not at all.
-        """
+        through, decompresses to too much, or not at all."""
         header = self.header
         first = max(header.base_offset, self.start_offset)
         limit = min(MAX_EXPANSION * self.max_message_bytes, MAX_UNCOMPRESSED_BYTES)
@@ -86,8 +84,7 @@ def find_in_segment(
 ) -> ClaimingBatch | None:
     """As `find_batch_by_timestamp`, in one segment: the indexes say where to begin.
 
-    A time entry that its batch does not confirm is ignored: it was not checked since it was written.
-    """
+    A time entry that its batch does not confirm is ignored: it was not checked since it was written."""
     known = segment.time_index.lookup(timestamp)
     entry = segment.translate(known.offset)
     confirmed = entry is not None and known == (entry[1].max_timestamp, entry[1].last_offset)

@@ -1,7 +1,6 @@
 """The ACLs of a cluster, and what they say of a request (`StandardAuthorizer`'s rules, KIP-801). Pure.
 
-A look-up costs what applies to the resource and the principal, however many ACLs there are.
-"""
+A look-up costs what applies to the resource and the principal, however many ACLs there are."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -9,8 +9,7 @@ from replog.metadata.image import MetadataImage
 class Batch:
     """Topics that the image does not know are put into an image of their own, and that is taken over whole.
 
-    Nothing else changes the image between the first `add` and `put`.
-    """
+    Nothing else changes the image between the first `add` and `put`."""
 
     def __init__(self, image: MetadataImage, changes: Iterable[Change] = ()) -> None:
         self.changes: list[Change] = []

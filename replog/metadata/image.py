@@ -1,7 +1,6 @@
 """The cluster's metadata as one process knows it: changes in, plain values out.
 
-The controller holds one image and so does every broker; both change it only in version order, by `put` or a `Batch`.
-"""
+The controller holds one image and so does every broker; both change it only in version order, by `put` or a `Batch`."""
 
 from typing import TypeVar
 

@@ -1,7 +1,6 @@
 """The incarnation id of a broker's process: it registers with it, and all that it asks for later carries it (CT-3).
 
-A password: only the process and its controller know it. To compare two takes a time that tells nothing.
-"""
+A password: only the process and its controller know it. To compare two takes a time that tells nothing."""
 
 import hmac
 from typing import NamedTuple

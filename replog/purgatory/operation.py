@@ -11,8 +11,7 @@ class DelayedOperation(ABC, Generic[K]):
     """A request that is answered when something becomes true, `timeout_ms` after it was parked at the latest.
 
     There is one thread, so no lock is needed. Completing may re-enter the purgatory, because a response may cause the
-    next request. So `completed` is set before `on_complete` runs.
-    """
+    next request. So `completed` is set before `on_complete` runs."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
@@ -23,8 +22,7 @@ class DelayedOperation(ABC, Generic[K]):
     def try_complete(self, moved: Collection[K]) -> bool:
         """Check the condition. Only these keys can have changed since the last check (at the first: all).
 
-        When it holds, return what `force_complete` returns, else False.
-        """
+        When it holds, return what `force_complete` returns, else False."""
 
     @abstractmethod
     def on_complete(self) -> None:

@@ -1,8 +1,7 @@
 """Where delayed operations wait, found by the keys (partitions) whose events may complete them (PG-5, PG-9 to PG-13).
 
 One purgatory per kind of operation (PG-14). Single-threaded; completing an operation may re-enter any method here.
-A completed operation is removed from all of its keys and its deadline (divergence 28).
-"""
+A completed operation is removed from all of its keys and its deadline (divergence 28)."""
 
 from collections.abc import Iterable
 from typing import Generic
@@ -35,8 +34,7 @@ class Purgatory(Generic[K]):
     def complete_or_watch(self, operation: DelayedOperation[K], keys: Iterable[K], now_ms: int) -> bool:
         """Park the operation under every key until `now_ms` + its timeout, unless it completes at once (PG-5).
 
-        True if it did. It is watched before it is checked, so an event that its check sets off is not lost (PG-6).
-        """
+        True if it did. It is watched before it is checked, so an event that its check sets off is not lost (PG-6)."""
         named = tuple(dict.fromkeys(keys))
         for key in named:
             self._watchers.setdefault(key, {})[operation] = None
@@ -48,8 +46,7 @@ class Purgatory(Generic[K]):
     def check(self, keys: Iterable[K]) -> int:
         """Check every operation watched under any of these keys, each once, and return how many completed (PG-9).
 
-        One operation's exception does not skip the others; all exceptions are raised together at the end.
-        """
+        One operation's exception does not skip the others; all exceptions are raised together at the end."""
         moved: dict[DelayedOperation[K], list[K]] = {}
         for key in keys:
             for operation in self._watchers.get(key, ()):
@@ -70,8 +67,7 @@ class Purgatory(Generic[K]):
     def expire(self, now_ms: int) -> int:
         """Complete every operation whose deadline has come and return how many (PG-3).
 
-        One operation's exception does not skip the others; all exceptions are raised together at the end.
-        """
+        One operation's exception does not skip the others; all exceptions are raised together at the end."""
         count = 0
         errors: list[Exception] = []
         for operation in self._timer.due(now_ms):

@@ -2,8 +2,7 @@
 
 Nearly every deadline is cancelled long before it comes, so adding and cancelling only change a bucket. The size of the
 heap is bounded by the longest timeout in milliseconds, however many operations wait; so is the work to rebuild it, when
-most of its milliseconds have lost their buckets.
-"""
+most of its milliseconds have lost their buckets."""
 
 import heapq
 from collections.abc import Iterator

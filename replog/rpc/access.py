@@ -1,7 +1,6 @@
 """Who may call which method, and what ACLs must allow for it (Kafka's operations, as its requests need them).
 
-The role comes from the peer's certificate, never from what a request claims.
-"""
+The role comes from the peer's certificate, never from what a request claims."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -10,8 +10,7 @@ def tune_allocator() -> bool:
 
     They are kept in two arenas; else each thread that ever had some megabytes keeps as many of its own.
 
-    Returns whether the C library took the settings.
-    """
+    Returns whether the C library took the settings."""
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):

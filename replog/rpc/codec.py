@@ -1,8 +1,7 @@
 """Messages to bytes and back, without copying record batches through protobuf.
 
 A message with batches has `bytes records = 15` as its last field. It is sent as a protobuf head, the tag and length of
-that field, and the payload as it is. It arrives as a head and a view of the payload. On the wire it is protobuf.
-"""
+that field, and the payload as it is. It arrives as a head and a view of the payload. On the wire it is protobuf."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -83,8 +82,7 @@ class RecordsDecoder(Generic[M]):
     def _split(self, data: bytes) -> tuple[int, int] | None:
         """Where the records field and its payload start: (len, len) if there is none, None if it is not the last.
 
-        Raises IndexError if `data` ends inside of a number. Most numbers have one byte, and are read without a call.
-        """
+        Raises IndexError if `data` ends inside of a number. Most numbers have one byte, and are read without a call."""
         position, end, fields, records = 0, len(data), 0, 0
         trailing = True
         while position < end:

@@ -28,8 +28,7 @@ class Gate:
     def take(self, place: "Place") -> None:
         """When all places are taken, who has most gives its newest one to who has at least two less.
 
-        Raises THROTTLING_QUOTA_EXCEEDED when nobody does.
-        """
+        Raises THROTTLING_QUOTA_EXCEEDED when nobody does."""
         if self._under_way >= self._limit.calls:
             most = max(self._of.values(), key=len, default={})
             if len(most) <= len(self._of.get(place.who, ())) + 1:

@@ -3,8 +3,7 @@
 `--check` also refuses contracts that are not what `proto/published.txt` says; `--publish` adds to it what is new.
 
 The wire packages are `replog.v1` and `replog.etcd.v1`; the Python modules live in `replog.rpc.v1`, so their imports are
-rewritten.
-"""
+rewritten."""
 
 import re
 import sys

@@ -2,8 +2,7 @@
 
 Each method has its own room, so idle streams of clients cannot block heartbeats. A call too many is refused with
 THROTTLING_QUOTA_EXCEEDED, which may pass; a request that is too large, or lists too much, with INVALID_REQUEST before
-it is parsed.
-"""
+it is parsed."""
 
 from dataclasses import dataclass
 from typing import TypeVar

@@ -1,7 +1,6 @@
 """How many entries the lists of a request have, counted on the wire before it is parsed.
 
-Two bytes are enough for an entry. Parsed it takes fifty times as much memory, and more with what is built from it.
-"""
+Two bytes are enough for an entry. Parsed it takes fifty times as much memory, and more with what is built from it."""
 
 from typing import NamedTuple
 
@@ -129,8 +128,7 @@ class NamesTooMuch(ReplogError):
 def _value(data: bytes, position: int, wire_type: int) -> tuple[int, int]:
     """Where the value of a field begins, whose tag ends at `position`, and where it ends, maybe behind `data`.
 
-    Raises IndexError if a number is cut short.
-    """
+    Raises IndexError if a number is cut short."""
     if wire_type == 2:
         size, begin = data[position], position + 1
         if size > 0x7F:

@@ -1,8 +1,7 @@
 """Whether the contracts still mean what the published ones meant, to clients that were built from those.
 
 `proto/published.txt` has a line for each method, field and enum value. They may become more. A field or value may go if
-its number and its name are `reserved`; anything else changes what is sent, or its name in somebody's code.
-"""
+its number and its name are `reserved`; anything else changes what is sent, or its name in somebody's code."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,6 @@
 """Server reflection under both of its names: newer clients ask `v1`, older ones, and grpcio's servicer, `v1alpha`.
 
-Both have the same messages, so the one servicer answers for both.
-"""
+Both have the same messages, so the one servicer answers for both."""
 
 from collections.abc import AsyncIterator, Iterable
 

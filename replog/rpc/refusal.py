@@ -10,8 +10,7 @@ from replog.rpc.names import look_up
 async def is_refused(address: str, timeout_s: float) -> bool:
     """Whether the host says that nobody listens there. No answer, no such host, no way there: False, as of a listener.
 
-    A name with several addresses is refused when each of them is.
-    """
+    A name with several addresses is refused when each of them is."""
     host, port = parse_address(address)
     try:
         async with asyncio.timeout(timeout_s):

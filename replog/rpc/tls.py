@@ -2,8 +2,7 @@
 
 Files are PEM, as Kafka's with `ssl.keystore.type=PEM`: the keystore holds a private key and its chain of certificates,
 the truststore those of authorities. They are looked at again while the process runs: connections that are made later
-use what they hold then. A file that cannot be used leaves all as it was, with a warning.
-"""
+use what they hold then. A file that cannot be used leaves all as it was, with a warning."""
 
 import asyncio
 import logging

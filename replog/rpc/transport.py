@@ -1,8 +1,7 @@
 """How processes reach each other: a unary call, a stream of answers, a stream both ways, each with a deadline.
 
 `replog.rpc.grpcio` and `replog.rpc.http2` implement this, and so does the simulator's network. Every failure of the
-wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCEPTION.
-"""
+wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCEPTION."""
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -41,8 +40,7 @@ class BothWays(Protocol):
         """Have `handle` called with each message, where that is possible from the socket's own callback.
 
         Returns when the peer has finished and all is handled; raises what `receive` raises, and what `handle` does.
-        A message waits while `ready` is false: after a change call `go_on`.
-        """
+        A message waits while `ready` is false: after a change call `go_on`."""
 
     def go_on(self) -> None:
         """Ask `ready` again soon. The messages that waited are handled in a later callback of the loop, never in this
@@ -91,8 +89,7 @@ class Server(Protocol):
     A handler object has one method per rpc, under the rpc's name in snake_case:
     unary `async def f(request) -> response`; server stream `async def f(request)` as an async generator, which goes on
     when an answer has been taken, and a unary method may be one too; bidirectional `async def f(stream: ServerStream)
-    -> None`. A `ReplogError` it raises ends the call with that error.
-    """
+    -> None`. A `ReplogError` it raises ends the call with that error."""
 
     def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
         """Serve every rpc of `service` with the methods of `handlers`. `denied` hears whose certificate is of another
@@ -101,8 +98,7 @@ class Server(Protocol):
     async def start(self) -> str:
         """Bind and serve, not yet healthy; returns the address bound, which tells the port when 0 was asked for.
 
-        Raises INVALID_CONFIG when the address cannot be bound.
-        """
+        Raises INVALID_CONFIG when the address cannot be bound."""
 
     async def set_serving(self, serving: bool, *services: str) -> None:
         """What a health check answers, for these services; else for the whole server and each one."""

@@ -11,5 +11,4 @@
 | where its log goes | `log_lines.py`, `log_file.py` |
 | the end of its certificate | `certificate.py` |
 | what Prometheus is told | `metrics/` |
-| steps of the event loop that take too long | `slow_steps.py` |
-"""
+| steps of the event loop that take too long | `slow_steps.py` |"""

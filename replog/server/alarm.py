@@ -10,8 +10,7 @@ class Alarm:
     """Rings once, at the latest when it was asked to. It may ring earlier: then ask again for what is still to come.
 
     So a moment that is put off costs nothing; a timer of the event loop that is cancelled and set again takes ten
-    microseconds. Times are monotonic milliseconds.
-    """
+    microseconds. Times are monotonic milliseconds."""
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock

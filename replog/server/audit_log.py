@@ -1,8 +1,7 @@
 """Who was denied what, on a logger of its own, `replog.authorizer`: what Kafka writes to kafka.authorizer.logger.
 
 Nobody can fill a disk with it: a principal has some lines at once, then one a second, and the next line says how many
-were left out.
-"""
+were left out."""
 
 from dataclasses import dataclass
 

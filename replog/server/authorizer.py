@@ -1,7 +1,6 @@
 """Whether a peer may do something, by the ACLs of this process's image, and what is refused (KIP-801, KIP-679).
 
-Without `authorizer.class.name` everything is allowed, and nobody asks who asks.
-"""
+Without `authorizer.class.name` everything is allowed, and nobody asks who asks."""
 
 import inspect
 from collections.abc import Callable
@@ -70,8 +69,7 @@ class Authorizer:
     def check(self, method: Method, request: Any) -> None:
         """What a whole call needs; topics that are answered row by row are for `permits`.
 
-        Raises CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED.
-        """
+        Raises CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED."""
         access, asks = method.access, peer()
         if access.operation is None or access.on is On.ROWS or _proved(access, asks):
             return

@@ -10,8 +10,7 @@ MOST_OPEN = 1 << 15  # files of logs, however much the system allows: each costs
 def raise_limit() -> int:
     """Raise this process's soft limit of descriptors to the hard one, which is returned.
 
-    Half of that is for the files of logs. The rest is for connections, checkpoints, SQLite, reads of cold files.
-    """
+    Half of that is for the files of logs. The rest is for connections, checkpoints, SQLite, reads of cold files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     most = MOST_OPEN * 2 if hard == resource.RLIM_INFINITY else hard

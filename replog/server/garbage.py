@@ -3,8 +3,7 @@
 Python checks all objects again whenever their number has grown by a quarter: four times while a topic of 5,000
 partitions is created, each time for 0.1 to 0.4 s, in which nothing is answered. Here, objects that survive a full
 collection are not checked again until so many new ones exist that they may hide much garbage: objects that refer to
-each other, as those of closed connections do. All others are freed at once.
-"""
+each other, as those of closed connections do. All others are freed at once."""
 
 import gc
 from collections.abc import Callable

@@ -20,8 +20,7 @@ log = structlog.get_logger()
 def survive_signals() -> None:
     """Ignore SIGHUP until `answer_hang_up`, since a process that starts has nothing to read again, and SIGUSR2 always.
 
-    SIGQUIT prints the stack of each thread on stderr, as operators know it from Kafka.
-    """
+    SIGQUIT prints the stack of each thread on stderr, as operators know it from Kafka."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     if sys.__stderr__ is None:

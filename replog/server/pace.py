@@ -2,8 +2,7 @@
 
 Creating or deleting thousands of replicas takes seconds of CPU, which every producer and consumer of the machine would
 miss. So while records move, such work is done in slices, each followed by a rest of several times its length. A broker
-without clients does not rest.
-"""
+without clients does not rest."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable

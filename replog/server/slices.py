@@ -18,8 +18,7 @@ async def in_slices(items: Iterable[T], rest: Callable[[float], Awaitable[None]]
     """The same items; after every slice of them whatever else the loop has to do is done first, or `rest` is called
     with the time at which the slice was begun.
 
-    So what they are taken from must not change meanwhile, and what is made of them is not made in one step.
-    """
+    So what they are taken from must not change meanwhile, and what is made of them is not made in one step."""
     loop = asyncio.get_running_loop()
     begun_s, count = loop.time(), 0
     for item in items:

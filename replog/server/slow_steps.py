@@ -1,8 +1,7 @@
 """Logs steps of the event loop that block everything else, with their names, and says how busy the loop is.
 
 From one `await` to the next a task has the loop to itself; heartbeats, requests and answers wait. A step may be slow
-because of its computation, a garbage collection, or a wait for a disk or a busy processor.
-"""
+because of its computation, a garbage collection, or a wait for a disk or a busy processor."""
 
 import asyncio
 import gc
@@ -26,8 +25,7 @@ class SlowSteps:
     It costs a step some 0.3 us. Asking for CPU time costs three times as much, so that is done now and then only.
 
     asyncio has no public place for this: its own `slow_callback_duration` works in debug mode only, which makes a
-    step of 2 us one of 30.
-    """
+    step of 2 us one of 30."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()

@@ -15,8 +15,7 @@ WORKERS = 16  # more work than that waits for its turn
 def start_workers() -> None:
     """Start all threads that will ever wait for this event loop's disks, before it serves.
 
-    Who starts a thread waits until it runs. On busy cores that held the loop for 50 ms.
-    """
+    Who starts a thread waits until it runs. On busy cores that held the loop for 50 ms."""
     workers, all_run = ThreadPoolExecutor(WORKERS, "worker"), threading.Barrier(WORKERS + 1)
     for _ in range(WORKERS):
         workers.submit(all_run.wait)
@@ -28,8 +27,7 @@ async def in_thread(work: Callable[[], T]) -> T:
     """Do `work`, which waits for the disk, in a thread; its result or its error.
 
     A cancellation, and each further one, takes effect once the work is done: a thread cannot be stopped, and until it
-    has ended nobody else may write the same files or let go of their lock.
-    """
+    has ended nobody else may write the same files or let go of their lock."""
     working = asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
     cancelled: asyncio.CancelledError | None = None
     while not working.done():

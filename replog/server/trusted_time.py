@@ -13,8 +13,7 @@ class TrustedTime:
     """Of one broker. The controller says in its answer to a heartbeat what its wall clock shows.
 
     That was between question and answer. Both are times of the monotonic clock, which never jumps: so a jump of the
-    wall clock shows at once, and not with the next heartbeat.
-    """
+    wall clock shows at once, and not with the next heartbeat."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock

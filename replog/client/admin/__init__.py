@@ -6,8 +6,7 @@
 | `topics.py` | make, change, delete and describe topics |
 | `partitions.py` | offsets, elections, moves to other brokers, and what became of partitions |
 | `brokers.py` | the cluster and its brokers: settings, log directories, replicas |
-| `access.py` | what users may do, and how much |
-"""
+| `access.py` | what users may do, and how much |"""
 
 from replog.client.admin.access import Access
 from replog.client.admin.brokers import Brokers

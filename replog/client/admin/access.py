@@ -15,8 +15,7 @@ class Access(Calls):
     async def create_acls(self, acls: Iterable[Acl]) -> int:
         """All of them, or none; answers how many are new. Brokers go by them a moment later.
 
-        Raises INVALID_REQUEST, SECURITY_DISABLED.
-        """
+        Raises INVALID_REQUEST, SECURITY_DISABLED."""
         request = controller_pb2.CreateAclsRequest(acls=map(acl_to_binding, acls))
         response: controller_pb2.CreateAclsResponse = await self._ask_controller(Controller["create_acls"], request)
         return response.created
@@ -24,8 +23,7 @@ class Access(Calls):
     async def delete_acls(self, filters: Iterable[AclFilter]) -> int:
         """Every ACL that one of the filters fits; answers how many. Brokers go by it a moment later.
 
-        Raises INVALID_REQUEST, SECURITY_DISABLED.
-        """
+        Raises INVALID_REQUEST, SECURITY_DISABLED."""
         request = controller_pb2.DeleteAclsRequest(filters=map(acl_filter_to_message, filters))
         response: controller_pb2.DeleteAclsResponse = await self._ask_controller(Controller["delete_acls"], request)
         return response.deleted
@@ -42,8 +40,7 @@ class Access(Calls):
         """As `alter_topic_configs`, for what a user (`User:NAME`; "": each without a quota of its own) may take of a
         broker.
 
-        Raises INVALID_CONFIG, INVALID_REQUEST.
-        """
+        Raises INVALID_CONFIG, INVALID_REQUEST."""
         request = controller_pb2.AlterClientQuotasRequest(
             user=user, set=texts(configs), delete=listed("delete", delete, "names"), validate_only=validate_only
         )

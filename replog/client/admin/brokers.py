@@ -45,8 +45,7 @@ class Brokers(Calls):
         """As `alter_topic_configs`, for a broker's settings; `delete` puts back what it was started with. It need not
         run.
 
-        Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST.
-        """
+        Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST."""
         request = controller_pb2.AlterBrokerConfigsRequest(
             broker_id=whole("broker_id", broker_id),
             set=texts(configs),
@@ -75,8 +74,7 @@ class Brokers(Calls):
 
         A request whose answer is lost is sent again; that there is no such broker then says that it was forgotten.
         Raises BROKER_ID_NOT_REGISTERED, INVALID_REPLICA_ASSIGNMENT while it has replicas, and INVALID_REQUEST while it
-        is unfenced.
-        """
+        is unfenced."""
         request = controller_pb2.UnregisterBrokerRequest(broker_id=whole("broker_id", broker_id))
 
         async def unregister(_: bool) -> None:
@@ -94,8 +92,7 @@ class Brokers(Calls):
 
         Data is copied in the background (see `describe_log_dirs`); naming the directory where a replica is calls its
         move off. Each replica's error, if it was refused: LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if it is not
-        there yet: it will then be created in that directory.
-        """
+        there yet: it will then be created in that directory."""
         request = log_dirs_pb2.AlterReplicaLogDirsRequest()
         for tp, log_dir in by_partition(moves).items():
             request.replicas.add(topic=tp.topic, partition=tp.partition, log_dir=log_dir)

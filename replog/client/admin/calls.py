@@ -37,8 +37,7 @@ class Calls:
         rng: random.Random | None = None,
     ) -> None:
         """`to_controller`: `bootstrap` is where the controller is that decides, for when no broker can be asked. What
-        it changes is changed once it answers; nobody waits for brokers, and what only they know cannot be asked.
-        """
+        it changes is changed once it answers; nobody waits for brokers, and what only they know cannot be asked."""
         check_settings(1, MAX_INT, timeout_ms=timeout_ms)
         self._timeout_s = timeout_ms / 1000
         self._rng = rng or random.Random()
@@ -83,8 +82,7 @@ class Calls:
         self, change: Callable[[bool], Awaitable[T]], is_made: Callable[[ReplogError], Awaitable[bool]]
     ) -> T | None:
         """What `change` answers. It is told whether an answer was lost: the change may be made already. None where
-        `is_made` says so of the error that a later try gets.
-        """
+        `is_made` says so of the error that a later try gets."""
         lost = False
 
         async def tried() -> T | None:

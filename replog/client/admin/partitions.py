@@ -36,8 +36,7 @@ class Partitions(Calls):
         """Delete what is before each offset (-1: the high watermark); the new low watermark of each partition.
 
         The high watermark is the leader's at that moment. A request whose answer is lost is sent again, and deletes
-        then what was committed meanwhile, too; or the retry's answer names less than the first try deleted.
-        """
+        then what was committed meanwhile, too; or the retry's answer names less than the first try deleted."""
 
         def request(partitions: list[TopicPartition], timeout_s: float) -> log_pb2.DeleteRecordsRequest:
             return log_pb2.DeleteRecordsRequest(
@@ -62,8 +61,7 @@ class Partitions(Calls):
         UNCLEAN where there is no leader makes the live replica that goes furthest the leader, and may lose committed
         records for good: see `describe_log_ends` first.
         The results' errors are ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and
-        UNKNOWN_TOPIC_OR_PARTITION (CT-11).
-        """
+        UNKNOWN_TOPIC_OR_PARTITION (CT-11)."""
         request = controller_pb2.ElectLeadersRequest(
             election_type=ElectionType(kind).name,
             all_partitions=partitions is None,
@@ -75,8 +73,7 @@ class Partitions(Calls):
     async def describe_log_ends(self, partitions: Sequence[TopicPartition] = ()) -> dict[TopicPartition, LogEnds]:
         """How far the replicas go of those `partitions`, of all if none is named, that have no leader (CT-30).
 
-        Waits some seconds for live brokers that have not said it yet.
-        """
+        Waits some seconds for live brokers that have not said it yet."""
         request = controller_pb2.DescribeLogEndsRequest(partitions=names_of(partitions), max_bytes=MAX_ANSWER_BYTES)
         response = await self._ask_controller(Controller["describe_log_ends"], request)
         return {

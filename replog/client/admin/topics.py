@@ -30,8 +30,7 @@ class Topics(Calls):
         """Create it (0: the controller's defaults) and wait until a broker knows all of its leaders.
 
         Raises TOPIC_ALREADY_EXISTS, INVALID_* or, at the deadline, the last obstacle. While too few brokers are up that
-        is INVALID_REPLICATION_FACTOR, at once: nobody waits for brokers, as in Kafka.
-        """
+        is INVALID_REPLICATION_FACTOR, at once: nobody waits for brokers, as in Kafka."""
         request = controller_pb2.CreateTopicRequest(
             topic=validate_topic_name(topic),
             partitions=whole("partitions", partitions),
@@ -68,8 +67,7 @@ class Topics(Calls):
         """Add partitions until the topic has `total`, and wait until a broker knows them.
 
         `assignment`: the brokers of each new one. A request whose answer is lost is sent again; that there are so many
-        then says that they were made. Raises INVALID_PARTITIONS unless there will be more than there are.
-        """
+        then says that they were made. Raises INVALID_PARTITIONS unless there will be more than there are."""
         request = controller_pb2.CreatePartitionsRequest(
             topic=validate_topic_name(topic),
             total_count=whole("total", total),
@@ -100,8 +98,7 @@ class Topics(Calls):
         """Delete it and wait until a broker no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION.
 
         A request whose answer is lost is sent again for the same topic, not for a new one of its name; that this is
-        unknown then says that it was deleted.
-        """
+        unknown then says that it was deleted."""
         request = controller_pb2.DeleteTopicRequest(topic=validate_topic_name(topic))
 
         async def delete(lost: bool) -> None:
@@ -126,8 +123,7 @@ class Topics(Calls):
     ) -> dict[str, str]:
         """Set `configs`, put those named by `delete` back to their defaults, keep the others; all that are set now.
 
-        Waits until a broker uses them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST.
-        """
+        Waits until a broker uses them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST."""
         request = controller_pb2.AlterTopicConfigsRequest(
             topic=validate_topic_name(topic),
             set=texts(configs),

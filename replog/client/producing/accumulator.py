@@ -4,8 +4,7 @@ An idempotent producer numbers a partition's batches when they are first sent, a
 retry goes before newer batches, under its old number, when nothing else of the partition is in flight. Without
 numbers at most one request with batches of a partition is in flight, and the leader appends them in one step. So
 retries never change the order; but without numbers, a batch whose answer was lost may be in the log twice. Meanwhile
-the next records fill the next batches, so requests grow with the load.
-"""
+the next records fill the next batches, so requests grow with the load."""
 
 import asyncio
 import logging
@@ -31,8 +30,7 @@ BATCH_OVERHEAD = 400  # bytes: a batch header, and its entry in the request with
 
 class RecordMetadata(NamedTuple):
     """Where a record went. `offset` is -1 where it is not known: acks=0 is never answered, and a leader that restarted
-    may know that the record is in its log, but not where.
-    """
+    may know that the record is in its log, but not where."""
 
     topic: str
     partition: int
@@ -260,8 +258,7 @@ class Accumulator:
     def grow(self, topic: str, partitions: int, max_batch_bytes: int, topic_id: bytes = b"") -> list[PartitionQueue]:
         """The topic's queues, at least one per partition. Their next batches are no larger than the topic takes.
 
-        A topic that was made again has as many queues as it has partitions now.
-        """
+        A topic that was made again has as many queues as it has partitions now."""
         queues = self.topics.setdefault(topic, [])
         if self._ids.setdefault(topic, topic_id) != topic_id:
             self._ids[topic] = topic_id
@@ -305,8 +302,7 @@ class Accumulator:
     ) -> Delivery | None:
         """Add a record to the queue's open batch; None when there is none, or no room in it or in the buffer.
 
-        A batch without room for a record is full, and waits for no other.
-        """
+        A batch without room for a record is full, and waits for no other."""
         batch = queue.open
         if batch is None or self._waiters:
             return None
@@ -390,8 +386,7 @@ class Accumulator:
         """The queue's oldest batches that may go now, `most` of them within `room` bytes, but at least one; closed and
         in flight.
 
-        None of them when it turns out that nothing may go yet; the queue is offered again when something may.
-        """
+        None of them when it turns out that nothing may go yet; the queue is offered again when something may."""
         queue.scheduled = False
         taken: list[ProducerBatch] = []
         size = 0
@@ -450,8 +445,7 @@ class Accumulator:
         A log that knows a producer knows its last batch, though after a restart none before it (PS-7). So a batch that
         is out of order is in the log if one after it is, unless no try can have brought it there: then the log had
         forgotten the producer. And if none of those is that were sent, what they should follow on was given up or has
-        been lost, and they get new numbers.
-        """
+        been lost, and they get new numbers."""
         numbered = queue.numbered()
         if numbered and numbered[0].refused:
             appended = [batch for batch in numbered if batch.number < sequences.acknowledged and batch.in_doubt]

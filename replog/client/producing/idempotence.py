@@ -2,8 +2,7 @@
 
 A log remembers the last five batches of each producer (PS-1), and takes a producer's next batch only if its sequence
 is the next one. So a batch that is sent again with its old sequence is in the log once, whatever happened to the first
-try, and up to five may be in flight without changing their order.
-"""
+try, and up to five may be in flight without changing their order."""
 
 from typing import NamedTuple
 
@@ -42,8 +41,7 @@ class Sequences:
     """Those of one partition. `broken` is set when a numbered batch was given up: what follows would not be taken.
 
     A log that does not know the producer takes any sequence (S-W-P5). So a new leader's, or that of one that restarted,
-    gets one batch alone until it is `known` to know it.
-    """
+    gets one batch alone until it is `known` to know it."""
 
     __slots__ = ("_identity", "_next", "_stream", "acknowledged", "broken", "known", "producer")
 

@@ -2,8 +2,7 @@
 
 A request costs every process on its way the same CPU, whatever it holds. So while the last one has no answer, batches
 are collected for the next one, until they are enough to make up for that; then it is written where the answer is read.
-A partition with slow replicas delays the others once, for a moment.
-"""
+A partition with slow replicas delays the others once, for a moment."""
 
 import asyncio
 import contextlib

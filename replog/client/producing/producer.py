@@ -44,8 +44,7 @@ class Producer:
     stored twice.
 
     `partitioner` chooses the partition of a record sent without one, by its key and how many partitions there are; None
-    leaves it to the producer.
-    """
+    leaves it to the producer."""
 
     def __init__(
         self,
@@ -140,8 +139,7 @@ class Producer:
 
         Without a partition, the key chooses it (murmur2, as every Kafka client); without a key, the batch does.
         Waits, up to `max_block_ms`, while the topic is not known or the buffer is full. Raises MESSAGE_TOO_LARGE,
-        UNKNOWN_TOPIC_OR_PARTITION, INVALID_TIMESTAMP, REQUEST_TIMED_OUT (buffer), NETWORK_EXCEPTION (no broker).
-        """
+        UNKNOWN_TOPIC_OR_PARTITION, INVALID_TIMESTAMP, REQUEST_TIMED_OUT (buffer), NETWORK_EXCEPTION (no broker)."""
         try:
             if timestamp_ms is None:
                 timestamp_ms = self._wall_ms()

@@ -1,8 +1,7 @@
 """One cleaning of one log (section 8), apart from the log, so that another process can do it.
 
 It reads the sealed segments by its own descriptors and writes `.cleaned` files. The log itself swaps each finished
-segment in (`swap`). Memory: the offset map, the fates, and one batch at a time.
-"""
+segment in (`swap`). Memory: the offset map, the fates, and one batch at a time."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -132,8 +131,7 @@ class Cleaning:
     """`map_keys`, then `rewrite` each group of the task. Each result is swapped in before the next.
 
     Raises CorruptRecord or InvalidRecord for a damaged log, LogUncleanable for one beyond its limits, and OSError. Each
-    leaves the log as it is.
-    """
+    leaves the log as it is."""
 
     def __init__(self, task: CleanTask) -> None:
         self.task = task

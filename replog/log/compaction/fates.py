@@ -1,8 +1,7 @@
 """What the first pass of a cleaning finds out about each record, so that the second need not ask the map again.
 
 One byte an offset. A record is the latest of its key until a later one replaces it. So when all are read, the bytes say
-what the map would say, without hashing keys. 0 means not noted; such a record is looked up.
-"""
+what the map would say, without hashing keys. 0 means not noted; such a record is looked up."""
 
 from mmap import mmap
 

@@ -1,8 +1,7 @@
 """How a change of metadata changes a broker's files: replicas are deleted, are created, or begin to lead.
 
 `LogManager` plans a `LogChange`. Its `steps` wait for the disks, in any thread. `LogManager.commit` then makes the new
-replicas known. A crash in between leaves replicas without records, or epochs that begin at the log end.
-"""
+replicas known. A crash in between leaves replicas without records, or epochs that begin at the log end."""
 
 import os
 import shutil
@@ -179,8 +178,7 @@ def begin_log(path: Path, replica: NewReplica) -> Log:
     """Write the files of an empty log, without waiting for the disk. They get their final names at once.
 
     A crash may leave a directory without records and with half a topic id; the next start passes over it. Raises
-    LogStorageError or what is Passing, and leaves nothing new then.
-    """
+    LogStorageError or what is Passing, and leaves nothing new then."""
     with storage_errors(path):
         _make_directory(path)
     try:

@@ -23,8 +23,7 @@ def take_marker(directory: Path, log_dirs: int) -> tuple[bool, CleanStop]:
 
     The epoch is -1 if it is unknown, or if the broker had another number of directories than `log_dirs`: replicas may
     have been in a missing one (ISR-18). The marker is removed durably before anything is loaded, so a crash while
-    loading counts as an unclean stop.
-    """
+    loading counts as an unclean stop."""
     path = directory / CLEAN_SHUTDOWN
     try:
         content = read_regular(path, MAX_BYTES)

@@ -1,8 +1,7 @@
 """The lock of a log directory: one broker, or one tool that writes, at a time (1.1).
 
 It consists of two locks: flock, and a POSIX record lock as Apache Kafka's brokers take. A process loses the record lock
-when it closes any descriptor of the file. The flock lasts as long as the descriptor that took it.
-"""
+when it closes any descriptor of the file. The flock lasts as long as the descriptor that took it."""
 
 import fcntl
 import os

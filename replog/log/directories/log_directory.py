@@ -1,8 +1,7 @@
 """One log directory of one broker: its lock, its identity, its logs and their checkpoints (1.1, FN-3).
 
 A future log is an unfinished copy of a log in another directory of this broker (§7.7). It is recovered, checkpointed
-and closed like a log, and nobody reads it.
-"""
+and closed like a log, and nobody reads it."""
 
 import os
 import threading
@@ -66,8 +65,7 @@ class LogDirectory:
 
         `randbytes` makes the identifiers in names. `log_dirs` is the number of the broker's directories: one of
         several is `offline` if its disk fails. Raises LogStorageError if the only one cannot be used or another process
-        has it, INCONSISTENT_CLUSTER_ID or INVALID_CONFIG if it belongs to another broker.
-        """
+        has it, INCONSISTENT_CLUSTER_ID or INVALID_CONFIG if it belongs to another broker."""
         self.path = path
         self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
         self.offline: LogStorageError | None = None  # its disk failed: nothing here is read or written any more (CT-27)
@@ -153,8 +151,7 @@ class LogDirectory:
         `offline`, or is from now on because its disk fails.
 
         A directory that cannot be loaded is reported, kept in `failed`, and left as it is, for `reopen`. One that is
-        missing makes the last stop count as unclean for the controller (`previous_stop`).
-        """
+        missing makes the last stop count as unclean for the controller (`previous_stop`)."""
         report = on_progress or (lambda _: None)
         if self.offline is None:
             try:
@@ -303,8 +300,7 @@ class LogDirectory:
         """Forget the replica, or future log, at once. The change renames its directory (FN-1), with `deletion_id` if
         given. `keep`: if it has records it is a stray from now on, and nobody deletes it (CT-26).
 
-        Raises LogStorageError where there are too many strays.
-        """
+        Raises LogStorageError where there are too many strays."""
         future = self._futures.pop(tp, None)
         log = future.log if future is not None else self._logs.pop(tp, None)
         topic_id = future.topic_id if future is not None else self._topic_ids.pop(tp, bytes(16))
@@ -407,8 +403,7 @@ class LogDirectory:
     def plan_future(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> NewReplica:
         """An empty log, to be filled from another directory.
 
-        Raises INVALID_TOPIC_EXCEPTION if its name would be too long, INVALID_REQUEST if something is in its way.
-        """
+        Raises INVALID_TOPIC_EXCEPTION if its name would be too long, INVALID_REQUEST if something is in its way."""
         name = f"{tp.directory_name}.{self._new_id().hex}{FUTURE_SUFFIX}"
         if len(name) > MAX_FILE_NAME:
             raise ErrorCode.INVALID_TOPIC_EXCEPTION.error(f"topic name {tp.topic!r} is too long to be moved")
@@ -475,8 +470,7 @@ class LogDirectory:
         """An orderly stop (FN-3): close every log durably, write the checkpoints, then the marker; unlock.
 
         If a log cannot be closed, the others are, no marker is written, and the error is raised. One that failed before
-        is let go of; without a marker the next start recovers it.
-        """
+        is let go of; without a marker the next start recovers it."""
         logs = Together(log for log in self._all().values() if log.failure is None)
         offline = any(log.failure is not None for log in self._all().values())
         try:

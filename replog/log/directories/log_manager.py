@@ -12,8 +12,7 @@ swapped:
 
 A crash before step 2 leaves the current log, and a future log to continue with. After step 2 a deleted directory has
 the identifier of the future log. This says that the swap was decided, and the next start finishes it. So a start never
-finds two directories of a partition's plain name, and leaves exactly one.
-"""
+finds two directories of a partition's plain name, and leaves exactly one."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -60,8 +59,7 @@ class LogManager:
     def __init__(self, paths: Sequence[Path], *, cluster_id: str, node_id: int, randbytes: RandomBytes) -> None:
         """Take every directory, or none, except those of several whose disks fail: these are `offline`.
 
-        Raises what `LogDirectory` does, and LogStorageError if no disk works.
-        """
+        Raises what `LogDirectory` does, and LogStorageError if no disk works."""
         self.directories: list[LogDirectory] = []
         self.on_truncated: Callable[[TopicPartition, Log], None] = lambda _tp, _log: None
         self.on_unsaved: Callable[[], None] = lambda: None
@@ -265,8 +263,7 @@ class LogManager:
         """Move the partition's log to `directory`: create a future log there, to be filled.
 
         If the log is there already, a move under way is cancelled. Raises LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE
-        if there is no log of it here: it will then be created in `directory`.
-        """
+        if there is no log of it here: it will then be created in `directory`."""
         target = self._named(directory)
         home, moving_to = self._home(tp), self._future_home(tp)
         if target.offline is not None:
@@ -323,8 +320,7 @@ class LogManager:
         """Let the prepared future log replace the current one, which is deleted. `swapped` comes next.
 
         It takes over the epochs (KAFKA-15608), the high watermark, the log start, the producers, and how far the log is
-        clean. Raises LogStorageError; if something is in the way, before anything has changed.
-        """
+        clean. Raises LogStorageError; if something is in the way, before anything has changed."""
         home, target, current, future = self._moving(tp)
         future.log.update_high_watermark(current.high_watermark)
         future.log.maybe_increment_log_start_offset(current.log_start_offset)

@@ -25,8 +25,7 @@ def load_identity(directory: Path) -> dict[str, str]:
 def verify_or_create(directory: Path, *, cluster_id: str, node_id: int, directory_id: UUID) -> None:
     """Make sure that the directory belongs to this broker; one without the file is taken for it, under that id.
 
-    Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG, naming both identities, if it belongs to another, and OSError.
-    """
+    Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG, naming both identities, if it belongs to another, and OSError."""
     path = directory / META_PROPERTIES
     if not path.exists():
         _create(path, cluster_id, node_id, directory_id)

@@ -44,8 +44,7 @@ def open_replica(
     """`Log.open`, and the topic's id; None of a creation that a crash interrupted.
 
     A `partition.metadata` that is lost or blank is written again if the topic is without doubt the one that is `placed`
-    (D57). Raises ReplogError.
-    """
+    (D57). Raises ReplogError."""
     damage: DamagedTopicId | None = None
     with storage_errors(path):
         try:

@@ -1,8 +1,7 @@
 """Reads that do not wait for the disk: they name the bytes that a thread has to bring into memory (divergence 34).
 
 Linux says what is in memory (`RWF_NOWAIT`). Where a file system cannot say it, long reads count as not in memory, but
-none if all of it is memory.
-"""
+none if all of it is memory."""
 
 import errno
 import os

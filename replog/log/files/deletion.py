@@ -51,8 +51,7 @@ def remove(paths: Iterable[Path], left: dict[Path, str] | None = None) -> int:
     """Remove files, and directories with all that is in them; returns how many. In any thread: it takes long.
 
     Of a symbolic link the link goes, and what it points to stays, as in Kafka. `left` gets what is still there, and
-    why: strangers add files and change permissions. Raises LogStorageError for a failed disk, and TooManyOpenFiles.
-    """
+    why: strangers add files and change permissions. Raises LogStorageError for a failed disk, and TooManyOpenFiles."""
     removed = 0
     for path in paths:
         why = "its files come and go"

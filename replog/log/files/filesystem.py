@@ -1,8 +1,7 @@
 """One wait for everything that was written to a file system, where the system offers it: Linux, `syncfs`.
 
 For a thousand small files it takes a tenth of a second; their fsyncs take half a second and five times the CPU. It also
-waits for what others have written, so it is for many files.
-"""
+waits for what others have written, so it is for many files."""
 
 import ctypes
 import os

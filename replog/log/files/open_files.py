@@ -4,8 +4,7 @@ Write-back errors: data are fsynced through a descriptor that was open when they
 since (Linux 4.13). So files with unsynced data are closed last. If too many of them are in use, the one used least
 recently is closed unsynced. It comes first in `to_sync`, which a broker asks for every second. Its next descriptor
 reports errors that no other has reported, unless the kernel has dropped the inode meanwhile. Indexes have no such
-promise: what the disk loses of them is found by the `.log`, and made again.
-"""
+promise: what the disk loses of them is found by the `.log`, and made again."""
 
 import os
 from collections import OrderedDict
@@ -118,8 +117,7 @@ class OpenFiles:
     def _unused(self, count: int) -> list[int]:
         """Take up to `count` descriptors from files that nobody uses, to be closed.
 
-        A file that was used since the last look gets a second chance, at the end of the line.
-        """
+        A file that was used since the last look gets a second chance, at the end of the line."""
         descriptors: list[int] = []
         for files in (self._clean, self._unsynced):
             for _ in range(2 * len(files)):
@@ -149,8 +147,7 @@ OPEN_FILES: ContextVar[OpenFiles] = ContextVar("OPEN_FILES", default=OpenFiles()
 def with_room(path: Path | str, work: Callable[[], T], files: OpenFiles | None = None) -> T:
     """Do `work`, which opens something at `path`. If no descriptor is left, close files of logs and try again.
 
-    Raises TooManyOpenFiles if that does not help, and what `work` raises.
-    """
+    Raises TooManyOpenFiles if that does not help, and what `work` raises."""
     while True:
         try:
             return work()
@@ -164,8 +161,7 @@ def with_room(path: Path | str, work: Callable[[], T], files: OpenFiles | None =
 class OpenFile:
     """`with file as fd` opens the file if it is closed, and keeps it open inside. So does each method.
 
-    `path` may be changed after a rename.
-    """
+    `path` may be changed after a rename."""
 
     __slots__ = ("_files", "_lock", "_tail", "closing", "fd", "path", "recent", "unsynced", "users")
 

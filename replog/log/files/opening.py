@@ -20,8 +20,7 @@ PIECE_BYTES = 256 << 10
 def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
     """Base offset and name of each file that is named after one and ends with `suffix`, in no order.
 
-    A log may have very many files: names alone, no paths.
-    """
+    A log may have very many files: names alone, no paths."""
     names = with_room(directory, lambda: os.listdir(directory))
     named = [(base_offset_of(name), name) for name in names if name.endswith(suffix)]
     return [(base, name) for base, name in named if base is not None]

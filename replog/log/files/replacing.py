@@ -46,8 +46,7 @@ def replace_file(path: Path, content: bytes) -> None:
 def write_beside(path: Path, content: bytes) -> None:
     """Write the replacement of `path`, without waiting for the disk.
 
-    To replace many files, write all of them first: the first fsync then makes most of them durable.
-    """
+    To replace many files, write all of them first: the first fsync then makes most of them durable."""
     make_file(_beside(path), content)
 
 

@@ -1,8 +1,7 @@
 """The bytes written last to some files: who reads at the end of a log need not ask the disk's cache for them.
 
 They are the buffers that were written, so a read of one of them copies nothing. For any thread, under the lock of the
-files that they belong to (`open_files`).
-"""
+files that they belong to (`open_files`)."""
 
 from collections import OrderedDict
 

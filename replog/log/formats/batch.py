@@ -1,7 +1,6 @@
 """Record batches, format v2 (magic 2): the 61-byte header, its checks, and walks over batches in memory.
 
-Nothing here touches the records; brokers work on headers alone.
-"""
+Nothing here touches the records; brokers work on headers alone."""
 
 import struct
 from collections.abc import Iterator
@@ -66,8 +65,7 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`. Raises CorruptRecord if it is cut short or no batch of ours could have it.
 
     Stricter than Kafka (which reads any magic of 2 or more and any delta): base offset ≥ 0, length ≥ 49, magic
-    exactly 2, last offset delta ≥ 0, and no more records than offsets. These bytes are outside of the CRC (RB-2).
-    """
+    exactly 2, last offset delta ≥ 0, and no more records than offsets. These bytes are outside of the CRC (RB-2)."""
     try:
         fields = HEADER.unpack_from(buffer, position)
     except struct.error:
@@ -99,8 +97,7 @@ def producer_of(batch: Buffer) -> int:
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each whole batch, in order (2.5); a trailing part of a batch ends the walk.
 
-    Raises CorruptRecord at a header that cannot be right, however few bytes follow its length and magic.
-    """
+    Raises CorruptRecord at a header that cannot be right, however few bytes follow its length and magic."""
     position, end = 0, len(buffer)
     while end - position >= LOG_OVERHEAD:
         if end - position < HEADER_SIZE:

@@ -1,7 +1,6 @@
 """Checkpoint files: small text files of Kafka's format, replaced atomically (1.3).
 
-A version line `0`, a line with the number of entries, one entry a line.
-"""
+A version line `0`, a line with the number of entries, one entry a line."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
@@ -29,8 +28,7 @@ class DamagedCheckpoint(LogStorageError):
 def read_entries(path: Path, fields: int) -> list[list[str]]:
     """The entries, each of `fields` words; none if the file is missing, empty or only a version line.
 
-    Raises DamagedCheckpoint naming the file and what is wrong with it, LogStorageError if the disk fails.
-    """
+    Raises DamagedCheckpoint naming the file and what is wrong with it, LogStorageError if the disk fails."""
     with storage_errors(path):
         try:
             raw = read_regular(path, MAX_CHECKPOINT_BYTES + 1)

@@ -38,8 +38,7 @@ def compress(codec: int, data: bytes) -> bytes:
 def decompress(codec: int, payload: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -> bytes:
     """The records section, uncompressed (2.4). Raises InvalidRecord if it is not of the codec, or exceeds `limit`.
 
-    Memory stays within a small multiple of what comes out, whatever a damaged or hostile payload claims.
-    """
+    Memory stays within a small multiple of what comes out, whatever a damaged or hostile payload claims."""
     if codec == 0:
         return payload
     if not 0 < codec < len(CODEC_NAMES):

@@ -33,8 +33,7 @@ class EndTransactionMarker(NamedTuple):
 
 def end_transaction_marker(buffer: Buffer, header: BatchHeader, position: int = 0) -> EndTransactionMarker | None:
     """What the control batch at `position` says of a transaction: None for other types, and for a batch that compaction
-    has emptied. Raises InvalidRecord where the record is not what its type demands.
-    """
+    has emptied. Raises InvalidRecord where the record is not what its type demands."""
     record = next(iterate_records(buffer, header, position), None)
     if record is None:
         return None

@@ -1,8 +1,7 @@
 """The digest of a run of batches: a sum of per-batch hashes modulo 2^64.
 
 A sum can be subtracted: two replicas whose segments begin at different offsets compare any interval between two
-offsets that both have indexed. The payload enters through its CRC.
-"""
+offsets that both have indexed. The payload enters through its CRC."""
 
 import os
 import struct

@@ -12,8 +12,7 @@ HEADER_WINDOW = 4096
 def read_headers(fd: int, end: int, position: int) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each whole batch below `end`; ends at a partial one. Raises CorruptRecord at no batch.
 
-    Small batches share a system call.
-    """
+    Small batches share a system call."""
     window: Buffer = b""
     start = held = size = 0
     while (following := position + HEADER_SIZE) <= end:

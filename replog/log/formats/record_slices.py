@@ -28,8 +28,7 @@ def slice_records(data: bytes, count: int, wanted: Buffer | None = None) -> Iter
 
     `wanted` has a byte for each; of one whose byte is zero only the length is looked at. The cleaner takes every record
     of a log through here. So what is a byte, nearly all that is, is read in place, and a slice is made without the
-    Python of a named tuple.
-    """
+    Python of a named tuple."""
     start, size, new = 0, len(data), tuple.__new__
     for index in range(count):
         try:
@@ -80,8 +79,7 @@ def with_timestamp(data: Buffer, record: RecordSlice, timestamp_delta: int) -> b
 def _longer(data: bytes, position: int, first: int) -> tuple[int, int]:
     """A varint of 2 to 10 bytes (2.2) that begins with the byte `first`, still in zigzag, and the position after it.
 
-    Raises IndexError if it is longer, or ends with `data`.
-    """
+    Raises IndexError if it is longer, or ends with `data`."""
     byte = data[position]
     position += 1
     if byte < 0x80:

@@ -37,8 +37,7 @@ class SegmentFile(Protocol):
         """Of a `.log`: position and header of whole batches, one behind the other from `position` on.
 
         `count` of them (`MAX_HEADERS` at most), fewer before the end of the file or before bytes that are no batch.
-        Payload does not travel.
-        """
+        Payload does not travel."""
 
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
         """Of a `.log`: position and header of those positions, `MAX_HEADERS` at most, at which one can be read."""

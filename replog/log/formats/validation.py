@@ -1,7 +1,6 @@
 """What an append must satisfy: one client batch on a leader (2.7), replicated batches on a follower (2.8).
 
-Only headers are read, and the CRC is computed once; records are never touched.
-"""
+Only headers are read, and the CRC is computed once; records are never touched."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -40,8 +39,7 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
     """The header of the one batch that `records` must be, fit to be appended by a leader.
 
     Only a transaction coordinator writes control batches. Raises CorruptRecord, InvalidRecord, InvalidTimestamp,
-    RecordTooLarge or RecordBatchTooLarge.
-    """
+    RecordTooLarge or RecordBatchTooLarge."""
     header = parse_header(records)
     size = header.size
     if size > len(records):
@@ -117,8 +115,7 @@ def stamp(
 ) -> tuple[BatchHeader, bytes]:
     """The header as the leader writes it (2.7 step 5), parsed and as bytes; `append_time` None keeps timestamps.
 
-    Base offset and leader epoch are outside of the CRC, which changes only with the timestamps (RB-2).
-    """
+    Base offset and leader epoch are outside of the CRC, which changes only with the timestamps (RB-2)."""
     _, length, _, *rest = header
     stamped = BatchHeader._make((base_offset, length, leader_epoch, *rest))
     if append_time is not None:
@@ -151,8 +148,7 @@ def check_replicated_batches(
 
     Every batch must begin at the offset where the one before it ended, the first at the log end (with `holes`, those
     of a compacted topic, there or later), and its leader epoch may not be negative or go back. A trailing part of a
-    batch is dropped.
-    """
+    batch is dropped."""
     good: list[tuple[int, BatchHeader]] = []
     next_offset, epoch = log_end_offset, max(latest_epoch, 0)
     try:
@@ -193,8 +189,7 @@ def epoch_starts(batches: Iterable[tuple[int, BatchHeader]], log_end_offset: int
     """Where each leader epoch of these batches begins, or may, in a log that ends at `log_end_offset`.
 
     A hole before an epoch's first batch counts as its own: the epoch may have begun anywhere in there, and a replica
-    that has the records of the hole in an older epoch must not keep them for committed.
-    """
+    that has the records of the hole in an older epoch must not keep them for committed."""
     epoch, next_offset = -1, log_end_offset
     for _, header in batches:
         if header.leader_epoch != epoch:

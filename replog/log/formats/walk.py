@@ -1,7 +1,6 @@
 """The batches of a `.log` that nobody vouches for, one behind the other, through one window of bounded size.
 
-Where no batch can be read, the walk says so and goes on at the next batch that the offset index leads to.
-"""
+Where no batch can be read, the walk says so and goes on at the next batch that the offset index leads to."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -41,8 +40,7 @@ _position = itemgetter(2)
 class LogFile:
     """Bounded reads of a `.log` file below the size that it had when it was opened.
 
-    With a window of `HEADER_SIZE` nothing but headers is read. Raises Vanished where the file has become shorter.
-    """
+    With a window of `HEADER_SIZE` nothing but headers is read. Raises Vanished where the file has become shorter."""
 
     def __init__(self, file: SegmentFile, window: int = WINDOW) -> None:
         self._file = file
@@ -98,8 +96,7 @@ class LogFile:
 
         `landmarks` are entries of the offset index. Where no batch can be read, a `Break`; then the walk goes on at
         the next landmark at which a batch begins that may have its offset. No batch is believed that would cover such
-        a landmark, so that a walk comes by every one of them, wherever it began and whatever it met before.
-        """
+        a landmark, so that a walk comes by every one of them, wherever it began and whatever it met before."""
         end = self.size if end is None else end
         slot, coming = bisect_left(landmarks, position, key=_position), -1  # the next landmark, and its position
         in_advance, count = self._window_size == HEADER_SIZE, FIRST_HEADERS

@@ -24,8 +24,7 @@ WINDOW = 1 << 20  # bytes of one read, about
 class IndexFile:
     """The entries that were there when it was opened, up to the unused slots of a preallocated end (IX-2).
 
-    No byte is read twice, if the entries are asked for once.
-    """
+    No byte is read twice, if the entries are asked for once."""
 
     def __init__(self, file: SegmentFile, suffix: str) -> None:
         self._file = file

@@ -2,8 +2,7 @@
 
 Entries are written behind the log by plain writes, never preallocated and never through a mapping, so a file holds
 its entries and nothing else, a crash leaves no zeros, and a full disk raises an error instead of a bus error. In memory
-are only those that are not written yet.
-"""
+are only those that are not written yet."""
 
 import os
 from pathlib import Path
@@ -17,8 +16,7 @@ from replog.log.files.open_files import OpenFile
 class EntryFile:
     """Counts the entries that the file has, none if it is missing; it is opened when first used (IX-2, IX-8).
 
-    With `new` nobody has to look: there is no such file.
-    """
+    With `new` nobody has to look: there is no such file."""
 
     layout: ClassVar[Struct]
     promised: ClassVar[bool] = False  # whether a write-back error of it is noticed (`open_files`)

@@ -1,7 +1,6 @@
 """The transaction index of a segment (3.5): one entry for each abort marker in it, written when there is one to write.
 
-So a segment has the file only if it holds an aborted transaction.
-"""
+So a segment has the file only if it holds an aborted transaction."""
 
 from bisect import bisect_left
 from collections.abc import Iterator

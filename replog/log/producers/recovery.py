@@ -35,8 +35,7 @@ class ProducerSnapshots:
         """Write the state as of `offset`, if that is beyond the latest snapshot (PS-8); whether it is.
 
         It is written in place, without waiting for the disk. If a crash tears it, its CRC tells, and an older one is
-        used.
-        """
+        used."""
         if offset <= self._latest:
             return False
         try:
@@ -74,8 +73,7 @@ class ProducerSnapshots:
     def newest(self, log_start_offset: int, end_offset: int) -> tuple[int, list[ProducerSnapshotEntry]]:
         """Offset and entries of the newest usable snapshot in [log start, end]; without one, none as of the log start.
 
-        Unusable ones are removed (PS-7).
-        """
+        Unusable ones are removed (PS-7)."""
         for offset in reversed(snapshot_offsets(self.directory)):
             if not log_start_offset <= offset <= end_offset:
                 continue
@@ -156,8 +154,7 @@ class LoadingProducers:
         """The state at the log end, with a snapshot of it.
 
         If there is a snapshot at the log end, nothing else is read. A log that stopped cleanly and has none has no
-        producers (PS-10).
-        """
+        producers (PS-10)."""
         end = segments[-1].next_offset
         if self._clean and not self._recovered and not self._snapshots.exist:
             for segment in segments[-2:]:
@@ -185,8 +182,7 @@ def rebuild(
     """Set the state to that at `end_offset`: the newest usable snapshot up to there, then the batches behind it
     (PS-10).
 
-    On the way, take snapshots at the bases of the last two segments.
-    """
+    On the way, take snapshots at the bases of the last two segments."""
     start, entries = snapshots.newest(log_start_offset, end_offset)
     producers.clear(end_offset)
     producers.load(entries)
@@ -211,8 +207,7 @@ def cut_back(
     """After a truncation: fill `cut` with the state as of the new log end, and remove snapshots beyond it (PS-8,
     PS-10).
 
-    In any thread, while nothing is appended. With `none_known` there is no producer to find.
-    """
+    In any thread, while nothing is appended. With `none_known` there is no producer to find."""
     snapshots.keep_only(log_start_offset, end_offset)
     if not none_known:
         rebuild(cut, snapshots, segments, log_start_offset, end_offset)
@@ -229,8 +224,7 @@ def start_over(snapshots: ProducerSnapshots) -> ProducerStateManager:
 def replay(segment: Segment, producers: ProducerStateManager, start_offset: int, end_offset: int) -> None:
     """Follow the batches of a segment from `start_offset` up to `end_offset`, by their headers.
 
-    Damage that loading has not found ends the walk: what lies behind it cannot be followed.
-    """
+    Damage that loading has not found ends the walk: what lies behind it cannot be followed."""
     try:
         batch = segment.translate(start_offset)
         for position, header in segment.batches_from(batch[0] if batch else segment.size):

@@ -120,8 +120,7 @@ class ProducerStateManager:
         does.
 
         An unknown producer may begin anywhere. Nothing changes. Raises OutOfOrderSequence, InvalidProducerEpoch,
-        InvalidTxnState or TransactionCoordinatorFenced.
-        """
+        InvalidTxnState or TransactionCoordinatorFenced."""
         state = self._producers.get(header.producer_id)
         if state is None:
             return None
@@ -171,8 +170,7 @@ class ProducerStateManager:
     def update(self, header: BatchHeader, marker: EndTransactionMarker | None = None) -> AbortedTxn | None:
         """Follow a batch with a producer id, whatever it says. `marker` is the content of a control batch.
 
-        Returns the entry for the transaction index if it aborts a transaction.
-        """
+        Returns the entry for the transaction index if it aborts a transaction."""
         if header.attributes & CONTROL and marker is None:
             return None
         state = self._producers.get(header.producer_id)
@@ -225,8 +223,7 @@ class ProducerStateManager:
         """Forget producers without an open transaction that were silent for `expiration_ms` (PS-11); returns how many.
 
         Silence counts from the first call after a producer's last batch, on the caller's clock: a producer may send
-        records of any age.
-        """
+        records of any age."""
         expired = []
         for state in self._producers.values():
             if state.silent_since_ms is None:

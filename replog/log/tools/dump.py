@@ -1,8 +1,7 @@
 """What is in the files of a partition or of a log directory, row by row; read only, ours or Apache Kafka's.
 
 Damage is a row too (`Unreadable`), so that a dump shows all that there is before it. Memory stays bounded, whatever
-the size of a file and whatever it says of itself.
-"""
+the size of a file and whatever it says of itself."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator

@@ -60,8 +60,7 @@ def rebuild(
 
     `digest` makes `.digest` files where there are none too; `dry_run` only tells. The new files take the place of the
     old ones one by one, each atomically and durably. Segments with a damaged `.log` are refused. Raises
-    INVALID_REQUEST for another path, LogStorageError if a running broker holds the directory or if the disk fails.
-    """
+    INVALID_REQUEST for another path, LogStorageError if a running broker holds the directory or if the disk fails."""
     kind = path_kind(path)
     log = SEGMENT_FILE.fullmatch(path.name)
     if kind == "file" and (log is None or log["suffix"] != LOG_SUFFIX):
@@ -134,8 +133,7 @@ def _build(
 ) -> None:
     """Account for every batch of the `.log` at `path`, by the same rule as appends and recovery. Raises CorruptRecord.
 
-    Ours are not sealed while they are active; Kafka's brokers rely on the final entry of the time index.
-    """
+    Ours are not sealed while they are active; Kafka's brokers rely on the final entry of the time index."""
     if producers is None:
         raise CorruptRecord("a segment before it is damaged, so the transactions that are open here are not known")
     segment = Segment(work, base)

@@ -1,7 +1,6 @@
 """What the replicas in a stopped broker's log directory hold: topic ids, leader epochs, log ends. Changes nothing.
 
-Where the next start would cut off what is torn, the replica ends there here, too (SG-8, LD-10).
-"""
+Where the next start would cut off what is torn, the replica ends there here, too (SG-8, LD-10)."""
 
 import os
 from collections.abc import Collection, Iterator

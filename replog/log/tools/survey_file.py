@@ -1,8 +1,7 @@
 """Surveys as files: what a broker's disks hold, written on its host and read where a metadata store is restored.
 
 One JSON object a line: first the broker, then each directory with as many lines as it says. So a file that was cut off
-is found out.
-"""
+is found out."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,7 @@
 
 For each event that thread writes a byte into a socket. The loop reads one byte and takes all events, and is then woken
 again for every other byte, with nothing left to do. When some 280 bytes are unread, the thread waits at each write
-until the loop has read one; events after a burst wait as many rounds.
-"""
+until the loop has read one; events after a burst wait as many rounds."""
 
 import asyncio
 import fcntl
@@ -21,8 +20,7 @@ _COUNT = struct.Struct("i")
 def take_together() -> None:
     """In the running loop, before it uses gRPC, and when no other loop of this process does.
 
-    A later gRPC writes once only, not into a socket, and is left alone.
-    """
+    A later gRPC writes once only, not into a socket, and is left alone."""
     loop = asyncio.get_running_loop()
     add_reader = loop.add_reader
 

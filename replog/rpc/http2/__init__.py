@@ -9,5 +9,4 @@ credit, `outgoing.py` what waits for the peer's windows. `headers.py` is HPACK, 
 The shells, on asyncio, as `transport.py` names them: `wire.py` puts a connection on a socket, `exchange.py` a stream
 before a task. `server.py` listens, `server_wire.py` makes each call a task; `channel.py` connects, `client_wire.py`
 opens calls. `calls.py` is how gRPC writes a call into header lists. `shield.py` is TLS between a wire and its socket,
-`handshakes.py` bounds those that do not end.
-"""
+`handshakes.py` bounds those that do not end."""

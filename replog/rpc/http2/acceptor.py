@@ -2,8 +2,7 @@
 that are there (as by Kafka's `max.connection.creation.rate`, KIP-612).
 
 Those that have to wait do it here: hosts take turns, and of one host the newest goes first. A client gives up after
-some seconds, so if the oldest went first, in a long storm all would be begun in vain.
-"""
+some seconds, so if the oldest went first, in a long storm all would be begun in vain."""
 
 import asyncio
 import logging

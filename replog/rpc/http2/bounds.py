@@ -18,8 +18,7 @@ class Bounds:
     """Of one side of a connection. Bytes, except where said.
 
     The peer may have sent `memory` bytes in messages that are incomplete or untaken: that is the window of the
-    connection, and credit goes back as messages are taken. It holds the largest message and a stream's window.
-    """
+    connection, and credit goes back as messages are taken. It holds the largest message and a stream's window."""
 
     max_message: int  # of one gRPC message, without its prefix
     memory: int = 0  # 0: twice the largest message, at least 64 MiB

@@ -1,8 +1,7 @@
 """One HTTP/2 connection that carries gRPC, either side: bytes in, events out; calls in, bytes out (RFC 9113).
 
 No socket, clock or loop. A shell does, for whatever it reads: `receive`, handle the events, write `to_send`, handle
-`events`; and after calls: write `to_send`, handle `events`.
-"""
+`events`; and after calls: write `to_send`, handle `events`."""
 
 from collections.abc import Collection, Sequence
 from typing import Literal
@@ -46,8 +45,7 @@ class Connection:
     def receive(self, data: Buffer, now_ms: int) -> list[Event]:
         """What `data` means. Never raises for what a peer sends: a wrong connection is a last event, `Failed`.
 
-        Keeps no reference to `data`. `now_ms` is any clock that does not go back; it forgives floods.
-        """
+        Keeps no reference to `data`. `now_ms` is any clock that does not go back; it forgives floods."""
         if not self._failed:
             self._streams.now_ms = self._incoming.now_ms = now_ms
             try:
@@ -95,8 +93,7 @@ class Connection:
     def can_open(self) -> bool:
         """Of a client: whether `open` may be called now. If not, but `usable`, `Opened` will say when.
 
-        The server's SETTINGS have to come first.
-        """
+        The server's SETTINGS have to come first."""
         return self._streams.can_open
 
     @property
@@ -122,8 +119,7 @@ class Connection:
         """Take no new streams. Those that are open go on.
 
         A server without an error drains: streams that are on the way here are still served, until the peer knows; not
-        if it goes `at_once`: the client may ask them again elsewhere.
-        """
+        if it goes `at_once`: the client may ask them again elsewhere."""
         if self._failed:
             return
         if code or at_once or self._streams.client:
@@ -137,8 +133,7 @@ class Connection:
     def open(self, headers: FieldList, end: bool = False) -> int:
         """Begin a call (client), only while `can_open`; returns the stream's number. With `end`, no message follows.
 
-        Raises ValueError for a field that may not be sent, as every call with headers does.
-        """
+        Raises ValueError for a field that may not be sent, as every call with headers does."""
         streams = self._streams
         number = streams.next_number
         block = encode_fields(headers)
@@ -167,8 +162,7 @@ class Connection:
     def send_trailers(self, stream: int, headers: FieldList) -> None:
         """Finish (server), after what waits. Without `send_headers` before, these are all headers of the answer.
 
-        If the client has not ended, a RST_STREAM(NO_ERROR) follows: what it still sends is dropped.
-        """
+        If the client has not ended, a RST_STREAM(NO_ERROR) follows: what it still sends is dropped."""
         block = encode_fields(headers)
         known = self._open.get(stream)
         if known is not None:

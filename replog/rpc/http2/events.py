@@ -15,8 +15,7 @@ class Headers(NamedTuple):
 class Message(NamedTuple):
     """One whole gRPC message, without its prefix. Every one has to be given back by `Connection.took`.
 
-    Of more than 4 KiB it is a bytearray, which nobody else knows.
-    """
+    Of more than 4 KiB it is a bytearray, which nobody else knows."""
 
     stream: int
     payload: bytes | bytearray
@@ -41,8 +40,7 @@ class Unreadable(NamedTuple):
 
     `status` is a gRPC status: 8 RESOURCE_EXHAUSTED (message or memory over its bound), 12 UNIMPLEMENTED (compressed),
     13 INTERNAL (not gRPC's framing). A server should answer with trailers of it, a client `reset` and report it.
-    What still comes is dropped, and neither `Message` nor `Ended` follows. `Trailers` and `Reset` may.
-    """
+    What still comes is dropped, and neither `Message` nor `Ended` follows. `Trailers` and `Reset` may."""
 
     stream: int
     status: int
@@ -52,8 +50,7 @@ class Unreadable(NamedTuple):
 class Reset(NamedTuple):
     """The stream is closed at once, by the peer, or by this side if `text` says why (what the peer sent was wrong).
 
-    A REFUSED_STREAM (7) was not handled at all and may be tried again, on another connection after a `GoAway`.
-    """
+    A REFUSED_STREAM (7) was not handled at all and may be tried again, on another connection after a `GoAway`."""
 
     stream: int
     code: int

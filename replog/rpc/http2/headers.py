@@ -2,8 +2,7 @@
 
 What this side sends has no state: fields of the static table, and literals that nobody has to remember. So a field is
 encoded once for all connections. What arrives may use the dynamic table, which is the peer's choice; a block that
-does not change the table means the same next time, and is looked up.
-"""
+does not change the table means the same next time, and is looked up."""
 
 from functools import lru_cache
 from typing import NamedTuple

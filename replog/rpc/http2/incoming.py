@@ -243,8 +243,7 @@ class Incoming:
         """The reader has a message of `size` bytes: credit goes back to the peer. Returns whether any may be due now,
         or an event.
 
-        Once for every `Message`, also of streams that have ended. After a reset, by either side, it does nothing.
-        """
+        Once for every `Message`, also of streams that have ended. After a reset, by either side, it does nothing."""
         size += PREFIX_BYTES
         stream = self._streams.get(number)
         if stream is None:

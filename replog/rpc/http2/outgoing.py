@@ -45,8 +45,7 @@ class Outgoing:
         """What to write now, in order: headers of frames and pieces of messages, not joined.
 
         With a lot to send, little more than `most` bytes, streams taking turns: ask again once they are written.
-        Empty if there is nothing more to write until the peer or a call changes that.
-        """
+        Empty if there is nothing more to write until the peer or a call changes that."""
         while self.turns and self.window > 0 and self._size < most:
             self._send_turn(self.turns.popleft())
         frames = self.frames[:]
@@ -57,8 +56,7 @@ class Outgoing:
     def send_message(self, number: int, pieces: Sequence[Buffer], end: bool = False) -> int:
         """Send one gRPC message, joined from `pieces` of bytes, with its prefix; with `end`, the last one (client).
 
-        What the windows do not let through waits, and keeps the pieces. Returns what is `waiting` now.
-        """
+        What the windows do not let through waits, and keeps the pieces. Returns what is `waiting` now."""
         stream = self._streams.get(number)
         if stream is None:
             return 0

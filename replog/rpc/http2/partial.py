@@ -1,8 +1,7 @@
 """A message that comes in pieces, and where they are until it is whole.
 
 Once an eighth of a large message has come, there is memory for all of it. What comes then is read from the socket into
-its place, and copied nowhere. Before, a peer could have memory for messages of which it sends hardly anything.
-"""
+its place, and copied nowhere. Before, a peer could have memory for messages of which it sends hardly anything."""
 
 from replog.buffers import unwritten
 from replog.log.offsets import Buffer

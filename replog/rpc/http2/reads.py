@@ -2,8 +2,7 @@
 
 The loop reads once from every socket that has something. Of thirty that have a lot, each would wait for megabytes of
 the others, and so would all small messages beside them. So those that bring much stand in line, and in one turn of the
-loop one of them is read. All others are read in every turn.
-"""
+loop one of them is read. All others are read in every turn."""
 
 import asyncio
 from collections import deque

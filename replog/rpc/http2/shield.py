@@ -1,7 +1,6 @@
 """TLS of one connection: what its socket carries on one side, HTTP/2 on the other. Memory in, memory out.
 
-asyncio's own TLS would have a buffer of 256 KiB for every connection, and one context for the life of a listener.
-"""
+asyncio's own TLS would have a buffer of 256 KiB for every connection, and one context for the life of a listener."""
 
 import contextlib
 import ssl

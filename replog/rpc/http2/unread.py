@@ -2,8 +2,7 @@
 
 Each connection bounds its own (`Bounds.memory`). All of them together have `limits.MAX_UNREAD_BYTES`; when that is
 almost full, calls are refused until an eighth is free again, first those that cost most: bytes times time. So a message
-that comes and is taken is safe beside many that stay.
-"""
+that comes and is taken is safe beside many that stay."""
 
 import asyncio
 from collections.abc import Collection

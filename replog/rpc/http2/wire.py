@@ -2,8 +2,7 @@
 
 The first write after a read, of this connection or of another one of the same side, goes out at once, what comes later
 together at the end of that turn of the loop: most often there is no other, so nothing has to be called at the end of a
-turn. While the socket takes no more, everything waits where it is, uncopied.
-"""
+turn. While the socket takes no more, everything waits where it is, uncopied."""
 
 import asyncio
 import contextlib

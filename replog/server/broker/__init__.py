@@ -11,5 +11,4 @@
 | replication, the leader's side and the followers' | `replication/` |
 | requests of clients: produces, fetches, look-ups | `clients/` |
 | flushes, checkpoints, retention, moves between directories, audits | `disks/` |
-| compaction, in a child process | `cleaning/` |
-"""
+| compaction, in a child process | `cleaning/` |"""

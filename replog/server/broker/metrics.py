@@ -1,7 +1,6 @@
 """The families that a broker shows, under the names that Kafka's have by the usual rules of its JMX exporter.
 
-Made when somebody asks, in slices of the event loop: some microseconds for each replica.
-"""
+Made when somebody asks, in slices of the event loop: some microseconds for each replica."""
 
 from collections.abc import Collection, Iterator
 from typing import Any

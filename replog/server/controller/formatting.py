@@ -26,8 +26,7 @@ def is_formatted(directory: Path) -> bool:
 async def format_etcd(config: ControllerConfig, cluster_id: str | None = None, moved: Path | None = None) -> str:
     """The same below the prefix in etcd, or with the metadata of the SQLite store in the directory `moved`.
 
-    Raises as `format_cluster`, as `SqliteStore`, and as `EtcdStore.load`.
-    """
+    Raises as `format_cluster`, as `SqliteStore`, and as `EtcdStore.load`."""
     if moved is None:
         cluster_id, records = first_records(cluster_id, SystemRandom())
     else:

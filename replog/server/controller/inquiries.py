@@ -4,8 +4,7 @@ when another process registers in its place.
 Only two answers count: its address refuses connections, or another process answers there. Silence, an
 unreachable network or a wrong answer mean nothing; then the session decides (CT-6, CT-21, divergence 25).
 
-Is it there? Asked before it gets the leadership of another broker (CT-22): its session may outlive it.
-"""
+Is it there? Asked before it gets the leadership of another broker (CT-22): its session may outlive it."""
 
 import asyncio
 import random

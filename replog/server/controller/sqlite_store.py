@@ -42,16 +42,14 @@ class SqliteStore:
     While it is open its newest changes are in `metadata.sqlite-wal`; `close` takes them over. So the file itself says
     whether it is whole, and a copy of it alone, from an open store, is refused.
 
-    Not thread-safe: calls may come from different threads, but one at a time.
-    """
+    Not thread-safe: calls may come from different threads, but one at a time."""
 
     def __init__(self, directory: Path, *, read_only: bool = False) -> None:
         """Open the store. It is made once, by `create_store`: an empty directory may be a volume that is not mounted.
         `read_only`: as of one moment, also while a controller has it open.
 
         Raises KAFKA_STORAGE_ERROR when there is none, when it is in use, damaged, not a metadata store, a copy that
-        lacks its newest changes, or cannot be written.
-        """
+        lacks its newest changes, or cannot be written."""
         self.path = directory / DATABASE_NAME
         self._check_there()
         self._lock = _lock(directory) if not read_only else None
@@ -124,8 +122,7 @@ class SqliteStore:
         """Somebody may have removed the files, which this process still has open: a start would not find the changes.
 
         Those of the WAL are taken over into the file, and a new WAL begins. Raises KAFKA_STORAGE_ERROR where the file
-        itself is gone.
-        """
+        itself is gone."""
         now = self._inodes_now()
         if now == self._inodes:
             return

@@ -26,14 +26,12 @@ class LeadershipLostError(Exception):
 class MetadataStore(Protocol):
     """A durable map of key to `MetadataRecord`; a record without a value is the key's tombstone.
 
-    The store's version is that of its newest record. One call at a time.
-    """
+    The store's version is that of its newest record. One call at a time."""
 
     async def load(self) -> list[pb.MetadataRecord]:
         """Every key's newest record, tombstones included, in version order.
 
-        Called again, where several controllers share the store, all records that were committed since then.
-        """
+        Called again, where several controllers share the store, all records that were committed since then."""
 
     async def commit(
         self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
@@ -44,8 +42,7 @@ class MetadataStore(Protocol):
 
         Raises VersionConflictError, with nothing written, when the store is at another version.
         Raises KAFKA_STORAGE_ERROR when they could not be written; the store's version is then unchanged. Raises
-        LeadershipLostError where only a new `load` can say whether they were.
-        """
+        LeadershipLostError where only a new `load` can say whether they were."""
 
     async def close(self) -> None:
         """Release the store; nothing is lost by not calling it."""

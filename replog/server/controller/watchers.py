@@ -51,8 +51,7 @@ class Watchers:
 
         Who has seen so little that it may miss deletions which are forgotten is given everything, and told so.
         Ends when the controller stops, and when its broker opens another. A delta without records comes each second
-        that brings no other. Raises INVALID_REQUEST, NOT_CONTROLLER, BROKER_NOT_AVAILABLE.
-        """
+        that brings no other. Raises INVALID_REQUEST, NOT_CONTROLLER, BROKER_NOT_AVAILABLE."""
         after = request.after_version
         if after < 0:
             raise ErrorCode.INVALID_REQUEST.error(f"after_version {after} < 0; 0 is the beginning")

@@ -9,5 +9,4 @@
 | the HTTP server that answers `/metrics` | `endpoint.py` |
 
 What a broker counts is in `replog/server/broker/replicas/traffic.py`, what it shows in
-`replog/server/broker/metrics.py`, what a controller shows in `replog/server/controller/metrics.py`.
-"""
+`replog/server/broker/metrics.py`, what a controller shows in `replog/server/controller/metrics.py`."""

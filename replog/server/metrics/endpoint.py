@@ -1,7 +1,6 @@
 """The HTTP server that answers `GET /metrics`, in threads of its own: who asks, and how slowly, costs the loop nothing.
 
-The event loop makes a list of what is to be shown, in slices; a thread writes it down.
-"""
+The event loop makes a list of what is to be shown, in slices; a thread writes it down."""
 
 import asyncio
 import contextlib

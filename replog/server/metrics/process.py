@@ -44,8 +44,7 @@ async def shown_at(
     """Meanwhile, `families` and those of the process can be seen where `metrics.listener` says. Raises INVALID_CONFIG.
 
     Enter it before anything else begins: one that starts for long is then seen to start, and one that cannot listen
-    leaves nothing behind. `other_tls`: what the process shows elsewhere.
-    """
+    leaves nothing behind. `other_tls`: what the process shows elsewhere."""
     if not config.metrics_listener:
         yield
         return

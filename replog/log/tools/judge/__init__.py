@@ -9,5 +9,4 @@ read is trusted.
 | the entries of the indexes against the batches | `ticks.py` |
 | the entries of the indexes by themselves | `indexes.py` |
 | the leader epoch checkpoint against the batches | `epochs.py` |
-| what can be wrong, and what it means | `findings.py` |
-"""
+| what can be wrong, and what it means | `findings.py` |"""

@@ -50,8 +50,7 @@ class IndexEntries(NamedTuple):
     def out_of_order(self, lies: set[int], first: int = -1, end: int = MAX_LONG) -> Iterator[Fault]:
         """Faults of entries that are out of order, except those behind an entry that is known to lie (a slot).
 
-        Only of those behind an entry in a slot from `first` to `end`; -1 is what comes before the first entry.
-        """
+        Only of those behind an entry in a slot from `first` to `end`; -1 is what comes before the first entry."""
         faults = (listed for before, listed in self.disordered.items() if first <= before < end and before not in lies)
         return chain.from_iterable(faults)
 
@@ -75,8 +74,7 @@ class Indexes(NamedTuple):
     def alone(self, entries: Iterable[tuple[int, int, int]], doubtful: set[int]) -> Iterator[Fault]:
         """Faults of entries of the offset index that have no digest beside them, as far as these are ours.
 
-        Not of those next to a digest that is `doubtful` (a slot) or out of order: it may have been theirs.
-        """
+        Not of those next to a digest that is `doubtful` (a slot) or out of order: it may have been theirs."""
         rows, exact_to = self.digests.rows, self.exact_to
         for slot, offset, position in entries:
             at = bisect_left(rows, offset, key=_first)

@@ -23,8 +23,7 @@ class SegmentJudge:
     """Goes by the batches of one segment, from its beginning or from where `begin` says.
 
     Without `crc` no payload is read, except where something does not fit: of the batch that says so, as it may be
-    rotten.
-    """
+    rotten."""
 
     def __init__(self, segment: Segment, indexes: Indexes, epochs: EpochJudge, *, crc: bool) -> None:
         """`indexes` were read before the log was opened, `epochs` behind it: so a live broker writes them."""
@@ -149,8 +148,7 @@ class SegmentJudge:
     def _misnumbered(self, log: LogFile, position: int, header: BatchHeader) -> BatchHeader | None:
         """The header with offsets that fit, if its own go back, or beyond what follows, and there is room for them.
 
-        No CRC covers the base offset (RB-2). What is missing next to the batch counts as part of it.
-        """
+        No CRC covers the base offset (RB-2). What is missing next to the batch counts as part of it."""
         if (header.base_offset, header.crc) == self._before:
             return None  # it is there twice
         first, count = self.next_offset, header.next_offset - header.base_offset
@@ -169,8 +167,7 @@ class SegmentJudge:
     def _offset_behind(self, log: LogFile, position: int) -> int | None:
         """The offset of a later batch that the offset index points to, or of the next segment.
 
-        To be asked of one position after the other: no entry that lies is looked at twice.
-        """
+        To be asked of one position after the other: no entry that lies is looked at twice."""
         self._behind = max(self._behind, bisect_right(self._landmarks, position, key=_position))
         while self._behind < len(self._landmarks):
             entry = self._landmarks[self._behind]

@@ -67,8 +67,7 @@ class Ticks:
 
         Those of the offset index are known by the position `end` of what follows, if it is given: that of an append
         that begins there has the offset of a later batch (SG-2), and `last` may be a lie. Where the offset goes back,
-        so do the time and digest index: who begins there knows of no more.
-        """
+        so do the time and digest index: who begins there knows of no more."""
         self._open = self._latest = None
         self._digest = self._other = None
         self._digest_known = False
@@ -204,8 +203,7 @@ class Ticks:
         """A digest that is off once may be off for good (a changed batch) or once (a changed entry): allow for both.
 
         Entries are compared with the entries before them, so that what is said of a part of a segment depends on
-        little of what there is before it.
-        """
+        little of what there is before it."""
         digest = batch_digest(header)
         self._digest = None if self._digest is None else add_digests(self._digest, digest)
         self._other = None if self._other is None else add_digests(self._other, digest)

@@ -91,8 +91,7 @@ def epochs_verified(
 ) -> tuple[int, EpochsVerified, list[Finding]]:
     """Where the log starts; its epochs, and what is wrong with their file.
 
-    The checkpoint of log starts lags behind; the epochs follow at once (EP-5), which shows after a crash.
-    """
+    The checkpoint of log starts lags behind; the epochs follow at once (EP-5), which shows after a crash."""
     entries, malformed = read_epochs(directory / LEADER_EPOCH_CHECKPOINT)
     log_start = max(said.log_start or 0, bases[0] if bases else 0)
     flushed = said.flushed if any(directory.glob(f"*{DIGEST_SUFFIX}")) else None  # Kafka's, without, does not lag

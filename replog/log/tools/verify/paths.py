@@ -40,8 +40,7 @@ def verify(paths: Sequence[Path], options: Options, totals: VerifiedTotals) -> I
     """All that is found in `paths`: log directories, partition directories and single files, ours or Kafka's.
 
     Nothing is written. What cannot be read is a finding. Raises INVALID_REQUEST, before anything is read, for a path
-    that is none of these.
-    """
+    that is none of these."""
     for path in paths:
         path_kind(path)
     for path in paths:

@@ -40,8 +40,7 @@ def check_records(
 ) -> Iterator[Finding]:
     """They must decompress, decode (RB-3), have rising offsets inside of the batch, and the timestamps that it says.
 
-    With LogAppendTime all have the batch's (RB-4); else the greatest of them is the batch's.
-    """
+    With LogAppendTime all have the batch's (RB-4); else the greatest of them is the batch's."""
     offset, greatest = header.base_offset - 1, NO_TIMESTAMP
     try:
         for record in iterate_records(data, header):

@@ -1,8 +1,7 @@
 """Control batches, transactions and producers: the transaction indexes and the snapshots against the batches.
 
 The batches are replayed as a follower would (PS-2: the state follows the data). Audits use it for one segment after the
-other, from the snapshot with which each begins.
-"""
+other, from the snapshot with which each begins."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -47,8 +46,7 @@ class Producers:
     def check_snapshot(self, entries: list[ProducerSnapshotEntry], offset: int) -> Iterator[Fault]:
         """A snapshot of the state at `offset`, which is now: what it says must follow from the batches.
 
-        It may say less, producers expire (PS-11), and only its own batch is known of each (PS-7).
-        """
+        It may say less, producers expire (PS-11), and only its own batch is known of each (PS-7)."""
         known = {entry.producer_id: entry for entry in self._state.snapshot_entries()} if self.complete else {}
         name = segment_file_name(offset, SNAPSHOT_SUFFIX)
         for slot, entry in enumerate(entries if self.complete else ()):

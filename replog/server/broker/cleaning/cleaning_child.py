@@ -1,8 +1,7 @@
 """The process that cleans logs: requests on its standard input, answers on its standard output.
 
 Requests and answers are pickles behind their length. It ends with its input, and at once when its parent dies: two
-cleaners in one directory would write to each other's files.
-"""
+cleaners in one directory would write to each other's files."""
 
 import ctypes
 import os

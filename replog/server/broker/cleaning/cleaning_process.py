@@ -24,8 +24,7 @@ class CleaningInterrupted(Exception):
 class CleaningProcess:
     """A child at low priority, started when it is needed. One request at a time.
 
-    Cleaning is long work in Python: in a thread of the broker it would take the interpreter from the event loop.
-    """
+    Cleaning is long work in Python: in a thread of the broker it would take the interpreter from the event loop."""
 
     def __init__(self) -> None:
         self._child: asyncio.subprocess.Process | None = None
@@ -34,8 +33,7 @@ class CleaningProcess:
     async def ask(self, request: MapKeys | Rewrite) -> int:
         """The child's answer. Raises what the cleaning raises there, CleaningInterrupted if the child ends.
 
-        A cancellation ends the child.
-        """
+        A cancellation ends the child."""
         if self._idle is not None:
             self._idle.cancel()
         child = self._child or await self._start()

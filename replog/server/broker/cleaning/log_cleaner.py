@@ -1,7 +1,6 @@
 """The broker's log cleaner: one cleaning at a time, the dirtiest log first (CL-2).
 
-Another process does the long work. The loop only does the renames, a few for each segment.
-"""
+Another process does the long work. The loop only does the renames, a few for each segment."""
 
 import asyncio
 from collections import Counter

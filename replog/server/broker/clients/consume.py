@@ -45,8 +45,7 @@ class ConsumerStream:
         the caller gives that back when the reader has taken the answer.
 
         Without room in time it comes without records. If nothing is due there is nothing to read, and no room is asked
-        for. A request that does not go on from the last one names everything that it wants.
-        """
+        for. A request that does not go on from the last one names everything that it wants."""
         begun_s = self._manager.clock.monotonic_s()
         if not goes_on:
             self.close()

@@ -21,8 +21,7 @@ BATCH_BYTES = 2500  # of memory that a batch takes while it waits for its replic
 class Produce:
     """One request, from its append to its answer (PR-1..PR-11). Of its records it keeps none.
 
-    `done` is called once, with one result per batch in `answer`, in their order; offsets are -1 on error.
-    """
+    `done` is called once, with one result per batch in `answer`, in their order; offsets are -1 on error."""
 
     def __init__(self, manager: ReplicaManager, head: pb.ProduceRequest, done: Callable[["Produce"], None]) -> None:
         self.acks = head.acks

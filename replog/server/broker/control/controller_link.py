@@ -19,8 +19,7 @@ class ControllerLink:
 
     One that does not decide is left for the one that it names, or for the next, and one that has other metadata for
     the next; a call that they refused for that is made there. Any other failure is the caller's, who tries again; if
-    nobody answered, the next try goes elsewhere.
-    """
+    nobody answered, the next try goes elsewhere."""
 
     def __init__(self, transport: Transport, addresses: str) -> None:
         self._channels: dict[str, Channel] = {

@@ -36,8 +36,7 @@ MORE_LOG_ENDS_S = 0.1
 class BrokerLifecycle:
     """This process and its registration: its heartbeats, and when the broker may stop.
 
-    A registration that is lost though nobody here gave it up is loudly taken back (D40).
-    """
+    A registration that is lost though nobody here gave it up is loudly taken back (D40)."""
 
     def __init__(
         self,
@@ -83,8 +82,7 @@ class BrokerLifecycle:
         partitions that are placed here and are not on the disks (CT-29).
 
         A live session of an earlier incarnation (DUPLICATE_BROKER_REGISTRATION) is waited out. Raises what the
-        controller refuses for good, or REQUEST_TIMED_OUT.
-        """
+        controller refuses for good, or REQUEST_TIMED_OUT."""
         release = Release()
         self._request = pb.RegisterBrokerRequest(
             cluster_id=cluster_id,
@@ -145,8 +143,7 @@ class BrokerLifecycle:
         """Heartbeat until told to stop.
 
         Raises DUPLICATE_BROKER_REGISTRATION when another process has the id and lives; STALE_BROKER_EPOCH when this one
-        wants to stop, and has no registration to give up.
-        """
+        wants to stop, and has no registration to give up."""
         while not self._may_stop.is_set():
             self._changed.clear()  # a change during the heartbeat calls for the next one at once
             delay_s = await (self._register_again() if self._is_lost else self._heartbeat())
@@ -235,8 +232,7 @@ class BrokerLifecycle:
     async def say_goodbye(self, timeout_s: float) -> None:
         """This broker fails and stops: others lead from now on, not when its session ends, and it may register again.
 
-        Whether that was heard does not matter; the connections that it loses say it too (CT-21).
-        """
+        Whether that was heard does not matter; the connections that it loses say it too (CT-21)."""
         request = self._heartbeat_request(want_fence=True, want_shutdown=True)
         self._may_stop.set()  # and no other heartbeat after it
         self._changed.set()

@@ -20,8 +20,7 @@ log = structlog.get_logger()
 def missing_replicas(image: MetadataImage, broker_id: int, logs: LogManager) -> Mapping[bytes, Sequence[int]]:
     """By topic id, the partitions that the cluster places on this broker, and that are in none of its log directories.
 
-    Nothing while one of these is offline: what is not found may be there. Nor what is there and cannot be loaded.
-    """
+    Nothing while one of these is offline: what is not found may be there. Nor what is there and cannot be loaded."""
     missing: defaultdict[bytes, list[int]] = defaultdict(list)
     for tp in () if logs.offline else image.index.on_broker(broker_id):
         topic_id = image.topics[tp.topic].topic_id

@@ -31,8 +31,7 @@ class MetadataWatch:
 
     Changes that come in several deltas are handed over in one piece: in between, a partition may have no topic, or a
     deleted one of the same name. Changes that come while an earlier one is being applied are also handed over in one
-    piece, with the newest record of each key, so they never exceed the metadata.
-    """
+    piece, with the newest record of each key, so they never exceed the metadata."""
 
     def __init__(
         self,
@@ -181,8 +180,7 @@ class MetadataWatch:
     async def wait_for_version(self, version: int, timeout_s: float) -> None:
         """Until the image has reached `version`, and all that there was when the controller was first heard.
 
-        A controller that is behind this broker is waited for as long as it takes. Raises REQUEST_TIMED_OUT.
-        """
+        A controller that is behind this broker is waited for as long as it takes. Raises REQUEST_TIMED_OUT."""
         while True:
             try:
                 async with asyncio.timeout(timeout_s):

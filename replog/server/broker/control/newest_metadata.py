@@ -2,8 +2,7 @@
 
 A controller whose store is an older copy would elect leaders without what was acknowledged since. Each request to a
 controller says what this broker knows, and a controller that does not know as much refuses it. So a broker that takes
-up a role, or counts by a smaller in-sync set, writes down first which metadata said so.
-"""
+up a role, or counts by a smaller in-sync set, writes down first which metadata said so."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -42,8 +41,7 @@ class NewestMetadata:
     async def note(self, position: Position) -> None:
         """It, or a newer one, is in every directory that takes it when this returns. One is waited for.
 
-        Raises LogStorageError if the disks of all fail.
-        """
+        Raises LogStorageError if the disks of all fail."""
         async with self._writing:
             while position.version > self._durable:
                 try:

@@ -1,7 +1,6 @@
 """What a broker does periodically: ISR checks, checkpoints, retention, deletion of expired things.
 
-The work of every second looks only at logs that have changed, and at those with something due.
-"""
+The work of every second looks only at logs that have changed, and at those with something due."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

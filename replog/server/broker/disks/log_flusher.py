@@ -1,8 +1,7 @@
 """Group commit: flushes of logs, in a thread for each disk (LG-18, divergence 36).
 
 One fsync serves every append that came before it began, and later ones share the next; the truncations of many logs
-share one write of each checkpoint. Waiting acknowledgements, high watermarks and followers continue on the loop.
-"""
+share one write of each checkpoint. Waiting acknowledgements, high watermarks and followers continue on the loop."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -2,8 +2,7 @@
 
 All moves share one task, which copies a slice of one log after the other and rests as long as it has worked. A thread
 creates and removes the copies' directories, and fsyncs what was copied and the checkpoints before and after the
-swap. The swap is one step of the event loop and waits twice for the disk: for the directories' new names.
-"""
+swap. The swap is one step of the event loop and waits twice for the disk: for the directories' new names."""
 
 import asyncio
 import shutil

@@ -5,8 +5,7 @@ readers that do not read hold this much memory and no more. If room gets scarce,
 readers wait in line, and are sent away after a while.
 
 Producers and replicas get the event loop in between, even if many readers ask at once: each pass of the loop begins
-one answer, and streams are sent away some milliseconds apart.
-"""
+one answer, and streams are sent away some milliseconds apart."""
 
 import asyncio
 from collections import deque

@@ -2,8 +2,7 @@
 
 Batches are searched in a thread, one at a time on a broker. After each the thread rests for three times as long, so all
 together take a quarter of a core; after a long one, of a batch that expands to much or on a busy machine, for nine
-times as long. Each request has `LOOK_UP_S` for all of its batches.
-"""
+times as long. Each request has `LOOK_UP_S` for all of its batches."""
 
 import asyncio
 from functools import partial

@@ -3,8 +3,7 @@
 Everything here runs on the event loop and nothing awaits, so no two events interleave. Kafka needs locks for that order
 (ST-3..ST-6). The consequences of events (checks of delayed operations, pushes of high watermarks) are collected, and
 done once after all events of a pass of the loop (PR-6). So many appends wake a follower once, and nothing is completed
-in the middle of another event (ST-5).
-"""
+in the middle of another event (ST-5)."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -146,8 +145,7 @@ class ReplicaManager:
     def watch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
         """Every event of `tp` marks it in this session.
 
-        Raises THROTTLING_QUOTA_EXCEEDED if consumers fetch too many partitions. A follower always has room.
-        """
+        Raises THROTTLING_QUOTA_EXCEEDED if consumers fetch too many partitions. A follower always has room."""
         if session.is_bounded:
             if self._consumed >= MAX_CONSUMED:
                 raise ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
@@ -185,8 +183,7 @@ class ReplicaManager:
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
         """Records were appended, or the HW advanced, or the role changed: check soon what waits for that (PR-6).
 
-        Sessions are marked at once: before that, their requests mean that nothing has changed.
-        """
+        Sessions are marked at once: before that, their requests mean that nothing has changed."""
         if high_watermark_advanced:
             self._advanced[tp] = None
             self._wake()

@@ -1,7 +1,6 @@
 """The follower's side of replication on the wire: one fetcher per leader broker, one stream per fetcher (FT-1..FT-5).
 
-The session decides what to ask, and what an answer means (`follower/fetch_session_handler.py`).
-"""
+The session decides what to ask, and what an answer means (`follower/fetch_session_handler.py`)."""
 
 import asyncio
 from collections.abc import Callable

@@ -19,8 +19,7 @@ UNSURE = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})  
 def transport_to_etcd(config: ControllerConfig) -> Transport:
     """With TLS if there is a truststore for it.
 
-    Raises INVALID_CONFIG, also for an etcd without TLS that others than this machine may reach.
-    """
+    Raises INVALID_CONFIG, also for an etcd without TLS that others than this machine may reach."""
     keystore, truststore = config.metadata_etcd_ssl_keystore_location, config.metadata_etcd_ssl_truststore_location
     if truststore is not None:
         return transport_named(config.rpc_transport, Tls(TlsFiles(keystore, truststore)))

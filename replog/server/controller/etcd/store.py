@@ -6,8 +6,7 @@ revision of its election. What a crash left between goes with the next head. A r
 at one revision.
 
 The chunks are a ring: when too much of what is stored counts no more, what still counts in the oldest ones is written
-again before a commit, and they are deleted; twice as much, at most, as the commit writes.
-"""
+again before a commit, and they are deleted; twice as much, at most, as the commit writes."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -129,8 +128,7 @@ class EtcdStore:
     async def create(self, records: Sequence[pb.MetadataRecord]) -> None:
         """Make the store with these, in version order; a crash leaves none.
 
-        Raises KAFKA_STORAGE_ERROR if there is one, or somebody else makes one just now; and as `load`.
-        """
+        Raises KAFKA_STORAGE_ERROR if there is one, or somebody else makes one just now; and as `load`."""
         chunks = list(_in_chunks(records, (), 0))
         head = StoreHead(
             format=FORMAT,
@@ -172,8 +170,7 @@ class EtcdStore:
         """As `MetadataStore.commit`.
 
         Raises LeadershipLostError when this controller leads no longer, or cannot find out whether the commit counts
-        while it does; also when etcd refuses a part after an earlier one.
-        """
+        while it does; also when etcd refuses a part after an earlier one."""
         known = self._head
         assert known is not None, "load first"
         if known.version != expected_version:
@@ -239,8 +236,7 @@ class EtcdStore:
         """Have etcd do these if this controller leads and nobody has committed since; the revision at which it did.
 
         A try of which nobody knows is repeated: its comparisons let it happen once, and a new head tells whose it is.
-        `first`: nothing of this commit was sent before. Raises KAFKA_STORAGE_ERROR, if so, when etcd refuses.
-        """
+        `first`: nothing of this commit was sent before. Raises KAFKA_STORAGE_ERROR, if so, when etcd refuses."""
         request = etcd_pb2.TxnRequest(
             compare=[created_at(self._keys.leader, self.epoch), changed_at(self._keys.head, self._revision)],
             success=operations,
