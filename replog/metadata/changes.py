@@ -3,7 +3,6 @@
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, cast, get_args
 
-from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 
 Kind = Literal[
@@ -19,6 +18,7 @@ Kind = Literal[
     "lineage",
     "audit",
 ]
+KINDS = frozenset(get_args(Kind))
 
 
 class Change(NamedTuple):
@@ -52,15 +52,13 @@ def partitions_key(topic: str) -> str:
 
 
 def parse_key(key: str) -> tuple[Kind, Any]:
-    """The kind and the name that `key_of` made the key of. Raises UNSUPPORTED_VERSION for a kind of a later release."""
+    """The kind and the name that `key_of` made the key of. A key of a later release is a kind of its own."""
     noun, _, name = key.partition("/")
     kind = cast(Kind, noun.replace("-", "_"))
     with suppress(ValueError):  # a number is wanted, and something else is there
         if kind == "partition":
             topic, _, partition = name.rpartition("/")
             return kind, TopicPartition(topic, int(partition))
-        if kind in get_args(Kind):
+        if kind in KINDS:
             return kind, int(name) if kind in ("broker", "broker_config") else name or None
-    raise ErrorCode.UNSUPPORTED_VERSION.error(
-        f"the cluster's metadata have {key[:100]!r}, of a later release of replog; install that one here, too"
-    )
+    return cast(Kind, key), None

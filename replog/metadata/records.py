@@ -8,9 +8,9 @@ from google.protobuf.message import Message
 
 from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType, as_connected
 from replog.config import AlterableBrokerConfig, ClientQuota, TopicConfig
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
-from replog.metadata.changes import Change, parse_key
+from replog.metadata.changes import KINDS, Change, parse_key
 from replog.metadata.lineage import History
 from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
@@ -57,6 +57,8 @@ def _record_value(change: Change) -> Message:
 
 
 def change_of(record: pb.MetadataRecord) -> Change:
+    """A kind that only a later release knows is not among `KINDS`, and changes nothing but the version of an image.
+    Raises UNSUPPORTED_VERSION for another kind whose value only a later release can read."""
     name: Any = None
     value: Any = None
     topic_id = b""
@@ -88,7 +90,26 @@ def change_of(record: pb.MetadataRecord) -> Change:
             value = audit_from_record(record.audit)
         case None:
             kind, name = parse_key(record.key)
+            if (
+                kind in KINDS
+                and record.ByteSize() > pb.MetadataRecord(version=record.version, key=record.key).ByteSize()
+            ):
+                raise _later(record.key)  # to take it for a deletion would delete what it is about
     return Change(kind, name, value, topic_id, record.version)
+
+
+def all_known(record: pb.MetadataRecord) -> Change:
+    """The same for who must not pass over anything, because he decides by it. Raises UNSUPPORTED_VERSION."""
+    change = change_of(record)
+    if change.kind not in KINDS:
+        raise _later(record.key)
+    return change
+
+
+def _later(key: str) -> ReplogError:
+    return ErrorCode.UNSUPPORTED_VERSION.error(
+        f"the cluster's metadata have {key[:100]!r}, of a later release of replog; install that one here, too"
+    )
 
 
 def published(record: pb.MetadataRecord) -> pb.MetadataRecord:

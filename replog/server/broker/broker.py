@@ -28,7 +28,6 @@ from replog.log.directories.replica import Placed
 from replog.log.errors import LogStorageError, is_of_the_disk
 from replog.metadata.image import MetadataImage
 from replog.metadata.incarnation import INCARNATION_ID_SIZE
-from replog.metadata.records import change_of
 from replog.rpc import methods
 from replog.rpc.peer import Peer
 from replog.rpc.tasks import may_fail_unheard
@@ -45,6 +44,7 @@ from replog.server.broker.control.lifecycle import BrokerLifecycle
 from replog.server.broker.control.log_ends import LogEnds, missing_replicas
 from replog.server.broker.control.metadata_watch import MetadataWatch
 from replog.server.broker.control.newest_metadata import NewestMetadata
+from replog.server.broker.control.odd_settings import read_record
 from replog.server.broker.control.presence_service import PresenceService
 from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.control.role_changes import RoleChanges
@@ -277,11 +277,11 @@ class Broker:
         """Apply a change. One that fails will not come again: the broker fails, and applies no later one."""
         if self.failed:
             return
-        if self._roles is None:
-            for record in records:
-                self._image.put(change_of(record))
-            return
         try:
+            if self._roles is None:
+                for record in records:
+                    self._image.put(read_record(record))
+                return
             await self._roles.apply(records, is_all=is_all)
             if any(record.WhichOneof("value") == "partition" and record.partition.leader < 0 for record in records):
                 self._lifecycle.report_soon()  # how far the replicas here go

@@ -21,7 +21,7 @@ from replog.log.directories.metadata_position import Position
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.incarnation import Claim
-from replog.metadata.records import change_of, position_from_message, published, record_of
+from replog.metadata.records import all_known, position_from_message, published, record_of
 from replog.metadata.values import BrokerRegistration, PartitionState
 from replog.rpc.tasks import for_good, may_fail_unheard
 from replog.rpc.transport import Transport, always
@@ -139,9 +139,10 @@ class ActiveController:
             self._tasks.append(asyncio.create_task(rebalance, name="rebalance leaders"))
 
     async def follow(self) -> None:
-        """Take in what the store has and this controller has not, before it is active. Raises as the store's `load`."""
+        """Take in what the store has and this controller has not, before it is active. Raises as the store's `load`,
+        and UNSUPPORTED_VERSION: what it has read then does not come again."""
         async for record in in_slices(await self._store.load()):
-            change, newer = change_of(record), CurrentRecords()
+            change, newer = all_known(record), CurrentRecords()
             newer.put([published(record)])
             self.records.take_over(newer, self.state.forgotten_by([change]))
             self.state.follow(change)

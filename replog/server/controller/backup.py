@@ -26,7 +26,9 @@ def back_up(records: list[MetadataRecord], target: Path) -> tuple[Path, Metadata
 
     Raises KAFKA_STORAGE_ERROR.
     """
-    image = image_of(records)
+    image = MetadataImage()
+    for record in records:
+        image.put(change_of(record))
     path = target / f"replog-metadata-{image.cluster_id}-{image.version}.sqlite"
     with storage_errors(target), tempfile.TemporaryDirectory(prefix=".backup-", dir=_made(target)) as scratch:
         create_store(Path(scratch), records)
@@ -49,13 +51,6 @@ def read_copy(path: Path) -> list[MetadataRecord]:
             shutil.copy(wal, Path(scratch) / (DATABASE_NAME + WAL_SUFFIX))
         with closing(SqliteStore(Path(scratch))) as opened:
             return opened.load()
-
-
-def image_of(records: list[MetadataRecord]) -> MetadataImage:
-    image = MetadataImage()
-    for record in records:
-        image.put(change_of(record))
-    return image
 
 
 def _made(directory: Path) -> Path:

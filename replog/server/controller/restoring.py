@@ -19,9 +19,9 @@ from replog.log.tools.survey_file import read_survey_file
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.lineage import HISTORY_ID_SIZE, History
-from replog.metadata.records import record_of
+from replog.metadata.records import all_known, record_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
-from replog.server.controller.backup import image_of, read_copy
+from replog.server.controller.backup import read_copy
 from replog.server.controller.sqlite_store import create_store
 from replog.topic import MAX_CLUSTER_PARTITIONS
 
@@ -61,7 +61,7 @@ def restored_store(
     are given up. Raises KAFKA_STORAGE_ERROR if a copy, a directory or a file cannot be read; INVALID_REQUEST,
     INCONSISTENT_CLUSTER_ID if they do not belong together, or if a broker of the copy is missing.
     """
-    known = image_of(read_copy(copy)) if copy is not None else MetadataImage()
+    known = _image(map(all_known, read_copy(copy))) if copy is not None else MetadataImage()
     _check_complete(known, replicas.keys(), without)
     surveys, remarks = _surveys(replicas, known, now_ms)
     if copy is None:

@@ -129,7 +129,7 @@ class ControllerServer:
     async def wait(self) -> None:
         """After `start`. Raises NOT_CONTROLLER once the controller must not go on: another has taken over its store.
 
-        KAFKA_STORAGE_ERROR if a store that it shares is gone or damaged.
+        KAFKA_STORAGE_ERROR, UNSUPPORTED_VERSION if a store that it shares is gone or damaged, or of a later release.
         """
         if self._running is not None:
             await self._running

@@ -38,13 +38,13 @@ class Terms:
         self._failed = 0  # calls to etcd since one did not
 
     async def begin(self) -> None:
-        """Take in the store, as soon as an etcd answers. Raises KAFKA_STORAGE_ERROR if there is none, or damage."""
+        """Take in the store, as soon as an etcd answers. Raises KAFKA_STORAGE_ERROR if there is none, or damage;
+        UNSUPPORTED_VERSION if a later release has written to it."""
         while not await self._followed():
             await asyncio.sleep(FOLLOW_S)
 
     async def run(self) -> None:
-        """Until cancelled. Raises KAFKA_STORAGE_ERROR if the store is gone or damaged, NOT_CONTROLLER if somebody
-        writes to it who does not lead."""
+        """Until cancelled. Raises as `begin`, and NOT_CONTROLLER if somebody writes to it who does not lead."""
         while True:
             while not await self._elected():
                 await self._followed()
@@ -70,7 +70,7 @@ class Terms:
             await self._next_term()
             return False
         except ReplogError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+            if error.code in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNSUPPORTED_VERSION):
                 raise
             self._warn("cannot follow the metadata in etcd", error)
             return False
@@ -92,6 +92,8 @@ class Terms:
             either: set[asyncio.Future[Any]] = {holding, controller.failure}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except (ReplogError, LeadershipLostError) as error:
+            if isinstance(error, ReplogError) and error.code is ErrorCode.UNSUPPORTED_VERSION:
+                raise
             log.warning("cannot lead", reason=str(error))
         finally:
             await self._on_change(False)

@@ -8,7 +8,8 @@ from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change, parse_key
-from replog.metadata.records import acl_to_binding, change_of, record_of
+from replog.metadata.image import MetadataImage
+from replog.metadata.records import acl_to_binding, all_known, change_of, record_of
 from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
@@ -88,12 +89,27 @@ def test_a_key_names_its_kind_and_its_name(change):
     assert parse_key(change.key) == (change.kind, change.name)
 
 
-def test_a_record_of_a_kind_that_only_a_later_release_knows_is_refused():
-    with pytest.raises(
-        ReplogError, match=r"'delegation-token/7', of a later release .* install that one here"
-    ) as refused:
-        change_of(MetadataRecord(version=9, key="delegation-token/7"))
+def later(key, version):
+    """A record with a value that this release does not know."""
+    head = MetadataRecord(version=version, key=key).SerializeToString()
+    return MetadataRecord.FromString(head + b"\xa2\x06\x03abc")  # field 100
+
+
+@pytest.mark.parametrize("record", [later("delegation-token/7", 9), MetadataRecord(version=9, key="broker/seven")])
+def test_a_kind_that_only_a_later_release_knows_changes_nothing_but_the_version_and_who_decides_refuses_it(record):
+    image = MetadataImage()
+    image.put(change_of(record))
+    assert (image.version, image.brokers) == (9, {})
+    with pytest.raises(ReplogError, match=rf"'{record.key}', of a later release .* install that one here") as refused:
+        all_known(record)
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_value_that_only_a_later_release_can_read_is_not_taken_for_a_deletion():
+    """A broker would delete the topic's records."""
+    assert change_of(MetadataRecord(version=9, key="topic/t")).value is None
+    with pytest.raises(ReplogError, match=r"'topic/t', of a later release"):
+        change_of(later("topic/t", 9))
 
 
 def test_settings_are_read_as_if_they_were_stored_today():

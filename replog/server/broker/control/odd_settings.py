@@ -1,12 +1,15 @@
-"""Settings in the metadata that this release does not know, or cannot read: they are told to who runs a broker."""
+"""What there is in the metadata that this release does not know, or cannot read: it is told to who runs a broker."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import structlog
 
 from replog.config import AlterableBrokerConfig, ClientQuota, TopicConfig
-from replog.metadata.changes import Change, Kind
+from replog.metadata.changes import KINDS, Change, Kind
 from replog.metadata.image import MetadataImage
+from replog.metadata.records import change_of
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.logging import tell_each
 from replog.settings import Settings
 
@@ -18,6 +21,19 @@ _MODELS: Mapping[Kind, type[Settings]] = {
     "client_quota": ClientQuota,
 }
 _EVENT = "settings that this release cannot read do not count; --delete-config takes them away"
+
+
+def read_record(record: MetadataRecord) -> Change:
+    """What it changes; nothing if only a later release knows its kind, which is told once. Raises as `change_of`."""
+    change = change_of(record)
+    if change.kind not in KINDS:
+        _tell_kind(change.kind.partition("/")[0][:100])
+    return change
+
+
+@lru_cache(100)
+def _tell_kind(kind: str) -> None:
+    log.warning("the metadata have what only a later release knows; this broker passes it over", kind=kind)
 
 
 def tell_odd_settings(changes: Iterable[Change]) -> None:

@@ -42,11 +42,10 @@ from replog.log.directories.metadata_position import Position
 from replog.log.errors import Passing, is_of_the_disk
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
-from replog.metadata.records import change_of
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.broker.control.newest_metadata import NewestMetadata
-from replog.server.broker.control.odd_settings import in_image, tell_odd_settings
+from replog.server.broker.control.odd_settings import in_image, read_record, tell_odd_settings
 from replog.server.broker.control.replica_plan import Present, ReplicaPlan, plan_replica
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_partition import HostedPartition
@@ -193,7 +192,7 @@ class RoleChanges:
         """What the records say, and `besides` as the image is. `is_all` as in `apply`."""
         batch = Batch(self._image)
         async for record in in_slices(records):
-            batch.add(change_of(record))
+            batch.add(read_record(record))
         changes = batch.changes
         if changes:  # first of all: no older copy may give away once more an epoch that has begun here (CT-24)
             await self._known.note(self._position(changes))

@@ -9,6 +9,7 @@ import pytest
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.records import record_of
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.backup import back_up, read_copy, read_store
 from replog.server.controller.formatting import format_cluster
 from replog.server.controller.restoring import VERSIONS_AHEAD, restore
@@ -33,6 +34,17 @@ def test_a_copy_has_what_is_committed_also_what_is_in_the_log_of_an_open_store(d
     again, image = back_up(read_store(directory), tmp_path / "copies")
     assert (again.name, image.version) == ("replog-metadata-the-cluster-3.sqlite", 3), "of a store that is closed, too"
     assert sorted(each.name for each in (tmp_path / "copies").iterdir()) == [path.name, again.name]
+
+
+def test_a_copy_has_what_only_a_later_release_knows_and_nobody_restores_without_it(directory, tmp_path, refused):
+    unknown = MetadataRecord(version=2, key="delegation-token/7")
+    with closing(SqliteStore(directory)) as store:
+        store.commit(1, [unknown])
+    path, image = back_up(read_store(directory), tmp_path)
+    assert image.version == 2
+    assert read_copy(path)[-1] == unknown
+    with refused(ErrorCode.UNSUPPORTED_VERSION, "'delegation-token/7'", "a later release"):
+        restore(tmp_path / "new", {}, random.Random(1), path)
 
 
 def test_a_damaged_copy_is_refused(directory, tmp_path, refused):

@@ -9,7 +9,9 @@ from grpc_health.v1 import health_pb2
 
 from replog.config import ControllerConfig
 from replog.controller.configs import ConfigChange
+from replog.controller.decision import Decision
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.changes import Change
 from replog.rpc import methods
 from replog.rpc.health import SERVICE as health_service  # noqa: N811
 from replog.rpc.http2.transport import H2Transport
@@ -211,6 +213,18 @@ async def follows(server, leader):
         while server.controller.decides or version(server) < version(leader):
             assert not server._running.done(), server._running.exception()
             await asyncio.sleep(0.02)
+
+
+async def test_a_standby_of_an_earlier_release_stops_before_it_decides_by_a_part_of_the_metadata(refused):
+    """What it has read up to there does not come again: it would lead without what came with it."""
+    async with controllers(2) as among:
+        leader = await among.the_one()
+        (standby,) = (server for server in among.servers if server is not leader)
+        unknown = [Change("delegation-token/7", None, None), Change("producer_ids", None, 1000)]
+        await leader.controller.decide(lambda _: Decision(unknown, None))
+        with refused(ErrorCode.UNSUPPORTED_VERSION, "'delegation-token/7'", "a later release"):
+            async with asyncio.timeout(LEASE_S + 5):
+                await standby.wait()
 
 
 async def test_a_store_that_nobody_has_made_is_refused_at_the_start(refused):

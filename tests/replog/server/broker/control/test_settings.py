@@ -8,6 +8,7 @@ from replog.config import DEFAULT_USER, TopicConfig
 from replog.controller.decision import Decision
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
+from replog.server.broker.control import odd_settings
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import SESSION_MS, InProcessCluster, batch, eventually
 
@@ -113,6 +114,20 @@ async def test_no_setting_that_is_stored_stops_a_broker_while_it_runs_or_when_it
         assert mended == {"min.insync.replicas": "2"}
         assert await admin.alter_broker_configs(1, {}, ["leader_replication_throttled_rate", "follower.rate"]) == {}
     assert {cluster.log(broker_id, TP).config for broker_id in (1, 2)} == {TopicConfig()}
+
+
+async def test_a_broker_passes_over_what_only_a_later_release_knows_while_it_runs_and_when_it_starts(cluster):
+    """docs/versions.md. It is told once."""
+    odd_settings._tell_kind.cache_clear()
+    await cluster.begin(1, min_insync_replicas="1")
+    unknown = [Change("delegation-token/7", None, None), Change("delegation-token/8", None, None)]
+    with structlog.testing.capture_logs() as told:
+        await cluster.controller.decide(lambda _: Decision(unknown, None))
+        version = cluster.controller.state.image.version
+        await cluster.start_broker(2)
+        await eventually(lambda: all(broker._image.version > version for broker in cluster.brokers.values()))
+        assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
+    assert [each["kind"] for each in told if "a later release" in each["event"]] == ["delegation-token"]
 
 
 async def test_a_broker_beats_often_enough_for_a_short_session(cluster):
