@@ -28,7 +28,7 @@ test: $(SETUP_DONE)  ## Every test: unit tests first, then real processes, then 
 	@$(MAKE) --no-print-directory --keep-going test-unit test-processes test-spark
 
 test-unit: $(SETUP_DONE)  ## The tests that need neither processes nor Spark
-	$(PYTEST) -n 3 --dist worksteal -m "not processes and not spark"
+	$(PYTEST) -n 4 --dist worksteal -m "not processes and not spark"
 
 test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controllers, more at once than there are cores: they wait for much
 	$(PYTEST) -n 4 --dist loadfile -m "processes and not spark"

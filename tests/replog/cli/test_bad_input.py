@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from replog.client import SyncAdmin
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.ports import HOST, free_port
 from tests.replog.processes.commands import Replog
@@ -30,6 +31,12 @@ def asks_nobody() -> Iterator[subprocess.Popen[str]]:
         command = [sys.executable, "-m", "replog.cli", "topic", "list", "--bootstrap-server", address]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             yield process
+
+
+@pytest.fixture(scope="module")
+def there(cluster: LocalCluster) -> None:
+    with SyncAdmin(cluster.bootstrap) as admin:
+        admin.create_topic("there", partitions=1)
 
 
 @pytest.fixture
@@ -96,9 +103,9 @@ REFUSED = [
 ]
 
 
+@pytest.mark.usefixtures("there")
 @pytest.mark.parametrize(("words", "status", "says"), REFUSED, ids=[words for words, _, _ in REFUSED])
 def test_what_cannot_be_done_is_refused_by_name_and_status(ask, words, status, says):
-    ask("topic create --topic there --partitions 1")
     done = ask(words, stdin="a:1\nno separator\n")
     assert (done.returncode, all(part in done.stderr for part in says.split(" … "))) == (status, True), done
 
