@@ -10,6 +10,7 @@ from replog.local_cluster.ports import free_port
 from spark_jobs.java import find_java_home, shim_java_home
 from tests.deploy.commands import compose_commands
 from tests.deploy.running import Running, stopped_afterwards
+from tests.spark_jobs.standalone import SHORT_LIVED
 
 pytestmark = pytest.mark.spark
 
@@ -22,6 +23,7 @@ def test_the_worker_registers_with_the_master(tmp_path):
         "PATH": f"{programs}:{os.environ['PATH']}",
         "JAVA_HOME": str(shim_java_home(find_java_home())),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        **SHORT_LIVED,
         "SPARK_MASTER_WEBUI_PORT": "0",
         "SPARK_WORKER_WEBUI_PORT": "0",
     }

@@ -18,6 +18,7 @@ from spark_jobs.java import find_java_home, shim_java_home
 from tests.deploy.running import Running, stopped_afterwards
 from tests.docs.tree import ROOT
 
+SHORT_LIVED = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}  # for JVMs that end soon
 WORKERS = (1, 2)
 _OURS = ("replog", "leader", "follower", "cluster", "spark_jobs")
 
@@ -87,7 +88,7 @@ def standalone(home: Path) -> Iterator[Standalone]:
         "PATH": f"{python.parent}:{os.defpath}",
         "PYSPARK_PYTHON": str(python),
         "SPARK_HOME": str(spark_home),
-        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # half a dozen JVMs that do not live for long
+        **SHORT_LIVED,
         "SPARK_LOCAL_IP": HOST,
         "SPARK_DAEMON_MEMORY": "256m",
     }

@@ -22,6 +22,7 @@ from replog.local_cluster.local_cluster import LocalCluster
 from spark_jobs.java import find_java_home, shim_java_home
 from spark_jobs.records import offsets_behind_latest
 from tests.docs.tree import ROOT
+from tests.spark_jobs.standalone import SHORT_LIVED
 
 pytestmark = pytest.mark.processes
 
@@ -181,11 +182,13 @@ def test_the_job_of_the_page_goes_on_where_it_stopped(local, tmp_path):
         "PATH": os.defpath,
         "JAVA_HOME": str(shim_java_home(find_java_home())),
         "REPLOG_BOOTSTRAP_SERVER": local.bootstrap,
+        **SHORT_LIVED,
     }
     script = "".join(f"{line[2:]}\n" for line in session.splitlines() if line.startswith("$ "))
     shell = ["bash", "-euo", "pipefail", "-c", script]
-    done = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-5000:]
+    done = subprocess.run(shell, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1500)
+    if done.returncode:
+        raise PySparkException(done.stderr[-5000:])
     printed = [line for line in session.splitlines() if not line.startswith("$ ")]
     assert done.stdout.splitlines()[-2:] == printed, done.stderr[-5000:]
 

@@ -81,7 +81,7 @@ _KEPT: list[asyncio.StreamWriter] = []
 async def is_closed(reader: asyncio.StreamReader) -> bool:
     """Else the rest of the server's greeting is all that there is."""
     try:
-        async with asyncio.timeout(0.5):
+        async with asyncio.timeout(1.0):
             await reader.read(-1)
     except TimeoutError:
         return False
