@@ -37,7 +37,7 @@ test-secure: $(SETUP_DONE)  ## The same with TLS and an authorizer on every loca
 	REPLOG_TEST_SECURE=1 $(PYTEST) -n 2 --dist loadfile -m "processes and not spark and not plaintext" tests/replog --ignore=tests/replog/simulator
 
 test-spark: $(SETUP_DONE)  ## The tests that start a real Spark session
-	$(PYTEST) -n 2 --dist loadfile -m spark
+	$(PYTEST) -n 3 --dist loadfile -m spark
 
 FUZZ := tests/replog/fuzz tests/replog/log/test_log_machine.py tests/replog/log/test_producer_machine.py tests/replog/log/test_kill_machine.py
 EXAMPLES := 1000

@@ -1,4 +1,4 @@
-"""Tests that start processes, on several workers at once (`-n 2 --dist loadfile`): they share a machine, and no more.
+"""Tests that start processes, on several workers at once (`--dist loadfile`): they share a machine, and no more.
 
 A file's tests stay together, for the cluster that they have in common; so do those that ask Apache Kafka. A worker has
 one Spark at most, and no test stops it: what stops a Spark is tested in a process of its own.
