@@ -21,9 +21,10 @@ from typing import Any
 from crc32c import crc32c
 from rich.console import Console
 
-from benchmarks import cleaning
 from benchmarks.report import benchmark_parser, publish, table
-from replog.config import TopicConfig
+from replog.client.records import BatchBuilder
+from replog.config import BrokerConfig, TopicConfig
+from replog.log.compaction.cleaning import Cleaning, CleanTask
 from replog.log.formats.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
 from replog.log.indexes.offset_index import OffsetIndex
 from replog.log.log import Log
@@ -36,6 +37,9 @@ FETCH_BYTES = MIB
 INDEX_BYTES = 10 * MIB  # the default of segment.index.bytes
 LOOK_UPS = 20_000
 CLEANED = ((KIB, 16), (100, 150))  # bytes of a record, records of a batch
+PER_KEY = 4  # of these records, about: three of four go
+KEY_BYTES = 16
+NOW_MS = 1_700_000_000_000
 CLEANED_MB = 25.0  # a second of CPU: five times what the first cleaner did
 COLD_READS = 200
 MIN_MEBIBYTES = 8  # enough batches to read at the tail and elsewhere
@@ -96,6 +100,41 @@ def timed(call: Callable[[Any], object], items: Iterable[Any]) -> Seconds:
     for item in items:
         call(item)
     return time.perf_counter() - started
+
+
+def read_and_check(path: Path) -> None:
+    crc = 0
+    with path.open("rb", buffering=0) as file:
+        while window := file.read(MIB):
+            crc = crc32c(window, crc)
+
+
+def compacted(directory: Path, total: int, record_bytes: int, per_batch: int) -> Log:
+    """One sealed segment of `total` bytes at least, whose records have each key of a random few."""
+    log = Log.open(directory, TopicConfig(cleanup_policy="compact"), clean=True)
+    chance = random.Random(1)
+    keys = [chance.randbytes(KEY_BYTES) for _ in range(total // record_bytes // PER_KEY)]
+    while log.size < total:
+        builder = BatchBuilder(1 << 30)
+        for _ in range(per_batch):
+            builder.append(NOW_MS, chance.choice(keys), chance.randbytes(record_bytes - KEY_BYTES), ())
+        log.append_as_leader(b"".join(builder.build()), leader_epoch=0, now_ms=NOW_MS)
+    log.roll()
+    log.update_high_watermark(log.log_end_offset)
+    return log
+
+
+def clean(task: CleanTask) -> Seconds:
+    """Of CPU. What was written is thrown away, so the next cleaning does the same."""
+    begun = time.process_time()
+    cleaning = Cleaning(task)
+    cleaning.map_keys()
+    swaps = [cleaning.rewrite(group) for group in task.groups(cleaning.end_offset)]
+    seconds = time.process_time() - begun
+    for swap in swaps:
+        assert swap is not None, "nothing was cleaned"
+        swap.cancel()
+    return seconds
 
 
 class Bench:
@@ -188,12 +227,7 @@ class Bench:
         path = log.segments[-1].path
 
         def plain() -> Seconds:
-            started = time.perf_counter()
-            crc = 0
-            with path.open("rb", buffering=0) as file:
-                while window := file.read(MIB):
-                    crc = crc32c(window, crc)
-            return time.perf_counter() - started
+            return timed(read_and_check, [path])
 
         def ours() -> Seconds:
             started = time.perf_counter()
@@ -213,10 +247,18 @@ class Bench:
 
     def cleaning(self, record: int, per_batch: int) -> Figure:
         """Of one sealed segment."""
-        log = cleaning.compacted(Path(tempfile.mkdtemp(dir=self._directory)), self._bytes, record, per_batch)
-        task = cleaning.task_of(log)
+        log = compacted(Path(tempfile.mkdtemp(dir=self._directory)), self._bytes, record, per_batch)
+        map_bytes = BrokerConfig.model_fields["log_cleaner_dedupe_buffer_size"].default
+        task = log.cleaning_task(log.cleanable(None, NOW_MS), NOW_MS, map_bytes)
+
+        def plain() -> Seconds:
+            begun = time.process_time()
+            for source in task.sources:
+                read_and_check(source.path)
+            return time.process_time() - begun
+
         name = f"clean records of {record} B, {per_batch} a batch, CPU"
-        figure = self._rate(name, lambda: cleaning.read(task), lambda: cleaning.clean(task), at_least=CLEANED_MB)
+        figure = self._rate(name, plain, lambda: clean(task), at_least=CLEANED_MB)
         self._drop(log)
         return figure
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -27,14 +26,11 @@ an authorizer ([security](security.md)). In proto3 a field that is absent has th
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Comments:
+class _Comments(dict[tuple[int, ...], str]):
     """Of one file, by the paths of descriptors."""
 
-    comments: dict[tuple[int, ...], str]
-
     def of(self, *path: int) -> str:
-        return self.comments.get(path, "")
+        return self.get(path, "")
 
     def line(self, *path: int) -> str:
         """For a cell of a table."""
@@ -48,7 +44,8 @@ def wire_reference() -> str:
 
 
 def _file(name: str, file: FileDescriptorProto) -> Iterator[str]:
-    comments = _comments(file)
+    places = file.source_code_info.location
+    comments = _Comments((tuple(at.path), _text(at.leading_comments + at.trailing_comments)) for at in places)
     yield f"## {name}.proto\n\n{comments.of(12)}\n"
     for at, service in enumerate(file.service):
         yield from _service(service, comments, (6, at))
@@ -56,15 +53,6 @@ def _file(name: str, file: FileDescriptorProto) -> Iterator[str]:
         yield from _message(message, comments, (4, at))
     for at, enum in enumerate(file.enum_type):
         yield from _enum(enum, comments, (5, at))
-
-
-def _comments(file: FileDescriptorProto) -> _Comments:
-    return _Comments(
-        {
-            tuple(place.path): _text(place.leading_comments + place.trailing_comments)
-            for place in file.source_code_info.location
-        }
-    )
 
 
 def _text(comment: str) -> str:

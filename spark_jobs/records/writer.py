@@ -47,8 +47,20 @@ class _Writer:
         self._options = options
         _check_columns(options, schema)
 
+    @told_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _write(self._options, iterator)
+        """Send all records and wait for all outcomes. Raises the first failure: partition, cause.
+
+        Spark's next batch is waited for here, not on the event loop: what was sent is on its way meanwhile.
+        """
+        writing = _Writing(self._options)
+        run(writing.open())
+        try:
+            for batch in iterator:
+                run(writing.send(batch))
+            return Written(run(writing.finish()))
+        finally:
+            run(writing.producer.close())
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
@@ -73,22 +85,6 @@ def _check_columns(options: SinkOptions, schema: StructType) -> None:
 
 def _refused(message: str) -> ReplogError:
     return ReplogError(ErrorCode.INVALID_CONFIG, message)
-
-
-@told_first()
-def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Written:
-    """Send all records and wait for all outcomes. Raises the first failure: partition, cause.
-
-    Spark's next batch is waited for here, not on the event loop: what was sent is on its way meanwhile.
-    """
-    writing = _Writing(options)
-    run(writing.open())
-    try:
-        for batch in batches:
-            run(writing.send(batch))
-        return Written(run(writing.finish()))
-    finally:
-        run(writing.producer.close())
 
 
 class _Writing:
