@@ -23,25 +23,17 @@ from spark_jobs.records.offsets import Bound, parse_partitions
 
 logger = logging.getLogger(__name__)
 
-_CONSUMER: dict[str, tuple[str, type]] = {
-    "isolation.level": ("isolation_level", str),
-    "fetch.min.bytes": ("fetch_min_bytes", int),
-    "fetch.max.bytes": ("fetch_max_bytes", int),
-    "fetch.max.wait.ms": ("fetch_max_wait_ms", int),
-    "max.partition.fetch.bytes": ("max_partition_fetch_bytes", int),
-    "request.timeout.ms": ("request_timeout_ms", int),
-    "client.rack": ("client_rack", str),
+_CONSUMER: dict[str, type] = {
+    **dict.fromkeys(("isolation.level", "client.rack"), str),
+    **dict.fromkeys(("fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes"), int),
+    "request.timeout.ms": int,
 }
-_PRODUCER: dict[str, tuple[str, type]] = {
-    "linger.ms": ("linger_ms", int),
-    "batch.size": ("batch_size", int),
-    "compression.type": ("compression", str),
-    "max.request.size": ("max_request_bytes", int),
-    "buffer.memory": ("buffer_memory", int),
-    "max.block.ms": ("max_block_ms", int),
-    "delivery.timeout.ms": ("delivery_timeout_ms", int),
-    "request.timeout.ms": ("request_timeout_ms", int),
+_PRODUCER: dict[str, type] = {
+    "compression.type": str,
+    **dict.fromkeys(("linger.ms", "batch.size", "max.request.size", "buffer.memory", "max.block.ms"), int),
+    **dict.fromkeys(("delivery.timeout.ms", "request.timeout.ms"), int),
 }
+_ARGUMENTS = {"compression.type": "compression", "max.request.size": "max_request_bytes"}  # of clients, named otherwise
 _SUBSCRIPTIONS = ("assign", "subscribe", "subscribePattern")
 _STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given counts
 _ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
@@ -235,16 +227,16 @@ class _Given:
             raise _refused(name, text, f"give a whole number and one of {', '.join(_UNITS_MS)}")
         return int(number) * _UNITS_MS[unit] / 1000
 
-    def client(self, known: Mapping[str, tuple[str, type]]) -> dict[str, Any]:
+    def client(self, known: Mapping[str, type]) -> dict[str, Any]:
         """The arguments of the client that its `kafka.` options come to."""
         arguments: dict[str, Any] = {}
-        for option, (argument, kind) in known.items():
+        for option, kind in known.items():
             name = f"kafka.{option}"
             if name in self:
                 text = self[name]
                 if kind is int and not (text.isdecimal() and int(text) < 2**31):
                     raise _refused(name, text, "give a whole number below 2^31")
-                arguments[argument] = kind(text)
+                arguments[_ARGUMENTS.get(option, option.replace(".", "_"))] = kind(text)
         return arguments
 
 

@@ -8,29 +8,14 @@ from typing import Any
 import numpy as np
 
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from replog.log.formats.batch import HEADER, BatchHeader
 from replog.log.indexes.entries import IndexFile
 from replog.log.tools.judge.indexes import open_index
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-HEADER_LAYOUT = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("records_count", ">i4"),
-    ]
-)
+HEADER_LAYOUT = np.dtype([*zip(BatchHeader._fields, (f">{code}" for code in HEADER.format[1:]), strict=True)])
 INDEX_LAYOUTS = {
     INDEX_SUFFIX: np.dtype([("offset", ">i4"), ("position", ">i4")]),
     TIME_INDEX_SUFFIX: np.dtype([("timestamp", ">i8"), ("offset", ">i4")]),
