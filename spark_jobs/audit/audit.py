@@ -18,13 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from replog.topic import TopicPartition
 from spark_jobs.audit.cleaned import Compare, Scope, compare_records
-from spark_jobs.audit.compare import (
-    MAX_RESULTS,
-    compare_batches,
-    compare_blocks,
-    compare_indexes,
-    marks_frame,
-)
+from spark_jobs.audit.compare import MAX_RESULTS, compare_batches, compare_blocks, compare_indexes, marks_frame
 from spark_jobs.audit.epochs import Epochs, collect_epochs
 from spark_jobs.audit.findings import (
     EPOCH_MISMATCH,
@@ -350,13 +344,7 @@ class _Run:
         return _Seen(faults, [mismatch_of(row) for row in mismatches])
 
     def _collect(
-        self,
-        stage: str,
-        held: list[Replica],
-        compare: Compare,
-        options: dict[str, str],
-        *,
-        few: bool = False,
+        self, stage: str, held: list[Replica], compare: Compare, options: dict[str, str], *, few: bool = False
     ) -> list[Row]:
         """Run one pass; its bytes and seconds count for `stage`. A `few` rows may be looked at twice."""
         bounds = [(*r.key, r.replica, r.high_watermark, r.log_end, r.cleaned_to) for r in held]

@@ -19,14 +19,7 @@ from replog.log.files.replacing import write_atomically
 from replog.topic import TopicPartition
 from spark_jobs.audit import overview, pictures
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import (
-    CONSISTENT,
-    DIVERGED,
-    INCONCLUSIVE,
-    MEANINGS,
-    AuditFinding,
-    told_of_cleaned,
-)
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, MEANINGS, AuditFinding, told_of_cleaned
 from spark_jobs.audit.lineage import EpochHistory, Lineage, lineage
 from spark_jobs.audit.overview import ABSENT, is_fault, states
 from spark_jobs.audit.results import LISTED, counts, summary, write_findings

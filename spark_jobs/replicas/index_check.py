@@ -203,12 +203,7 @@ class _IndexCheck(SegmentEnds):
             first = log.header(position)  # of an append of several batches (SG-2)
             if self._sound and first.base_offset <= self._sound[-1][1]:
                 before, said, start = self._sound[-1]
-                yield lie(
-                    INDEX_SUFFIX,
-                    before,
-                    said,
-                    f"{said} → {start}: that would run into the batch at {position}",
-                )
+                yield lie(INDEX_SUFFIX, before, said, f"{said} → {start}: that would run into the batch at {position}")
             yield from self.see(position, first)
             if at != position:
                 yield from self.see(at, header)

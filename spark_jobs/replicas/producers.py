@@ -35,11 +35,7 @@ def producer_faults(
 
 
 def _faults(
-    segment: ReplicaSegment,
-    log_start: int,
-    mark: int,
-    offsets: list[int],
-    producing: Producing | None,
+    segment: ReplicaSegment, log_start: int, mark: int, offsets: list[int], producing: Producing | None
 ) -> Iterator[Fault]:
     checkpoint = segment.epochs()
     flushed = MAX_LONG if checkpoint.flushed is None else checkpoint.flushed

@@ -66,8 +66,7 @@ class FetchSessionChecks:
             self._late[session] = deadline_ms, now_ms
         elif now_ms - self._late[session][1] > SLACK_MS:
             raise Violation(
-                "INV-19",
-                f"broker {self._broker_id}: a fetch due at {deadline_ms} ms is not answered at {now_ms}",
+                "INV-19", f"broker {self._broker_id}: a fetch due at {deadline_ms} ms is not answered at {now_ms}"
             )
 
     def _check_awake(self, session: Session, now_ms: int) -> None:

@@ -24,10 +24,7 @@ class Purgatories:
         self._broker_id = broker_id
         self._manager = manager
         self._process = process
-        self._kinds = {
-            "produce": manager.produces,
-            "DeleteRecords": manager.record_deletions,
-        }
+        self._kinds = {"produce": manager.produces, "DeleteRecords": manager.record_deletions}
         self._late: dict[str, tuple[int, int]] = {}  # by kind: the deadline, and when it was first seen to have passed
         self._ready: dict[Operation, int] = {}  # since when each could be answered, by now
 
