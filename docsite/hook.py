@@ -20,7 +20,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         documents.append(path)
         files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
     files.append(File.generated(config, REFERENCE, content=wire_reference()))
-    for path in sorted({target for document in documents for target in targets(_read(document), document)}):
+    linked = (targets((ROOT / document).read_text(), document) for document in documents)
+    for path in sorted(set[str]().union(*linked)):
         page = page_of(path)
         if not page.startswith("source/"):
             continue
@@ -37,7 +38,3 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     above = {name: path for path, name in ABOVE.items()}
     return with_links(markdown, above.get(page.file.src_uri, f"docs/{page.file.src_uri}"))
-
-
-def _read(path: str) -> str:
-    return (ROOT / path).read_text()

@@ -90,16 +90,13 @@ def _message(message: DescriptorProto, comments: _Comments, path: tuple[int, ...
     for at, field in enumerate(message.field):
         entry = entries.get(field.type_name.rpartition(".")[2])
         kind = f"map of {_type(entry.field[0])} to {_type(entry.field[1])}" if entry else _type(field)
-        one_of = f"*one of {message.oneof_decl[field.oneof_index].name}* " if _in_oneof(field) else ""
+        in_one = field.HasField("oneof_index") and not field.proto3_optional
+        one_of = f"*one of {message.oneof_decl[field.oneof_index].name}* " if in_one else ""
         yield f"| {field.number} | `{field.name}` | {kind} | {one_of}{comments.line(*path, 2, at)} |"
     yield ""
     for at, nested in enumerate(message.nested_type):
         if nested.name not in entries:
             yield from _message(nested, comments, (*path, 3, at), f"{outer}{message.name}.")
-
-
-def _in_oneof(field: FieldDescriptorProto) -> bool:
-    return field.HasField("oneof_index") and not field.proto3_optional
 
 
 def _type(field: FieldDescriptorProto) -> str:

@@ -97,17 +97,14 @@ def _print_dump(writer: TerminalWriter, dump: Json) -> None:
         line = data[at : at + 16]
         differ = [at + n in dump["differs"] for n in range(len(line))]
         words = [_marked(f"{byte:02x}", marked) for byte, marked in zip(line, differ, strict=True)]
-        characters = [_marked(_character(byte), marked) for byte, marked in zip(line, differ, strict=True)]
+        plain = [chr(byte) if 32 <= byte < 127 and chr(byte) not in "\\[" else "." for byte in line]
+        characters = [_marked(character, marked) for character, marked in zip(plain, differ, strict=True)]
         here = first is not None and 0 <= first - dump["from"] - at < 16
         position = dump["batch"] + dump["from"] + at
         padding = "   " * (16 - len(line))
         writer.line(f"{'>' if here else ' '} {position:>12}  {' '.join(words)}{padding}  {''.join(characters)}")
         if any(differ) and not writer.colours:
             writer.line((" " * 16 + " ".join("^^" if marked else "  " for marked in differ)).rstrip())
-
-
-def _character(byte: int) -> str:
-    return chr(byte) if 32 <= byte < 127 and chr(byte) not in "\\[" else "."
 
 
 def _marked(text: str, marked: bool) -> str:

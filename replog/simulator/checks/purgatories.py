@@ -14,18 +14,30 @@ SLACK_MS = 1000  # a broker that was paused first works off what is due; its clo
 WAKING_MS = 50  # far more than a loop takes to get round to what an event set off
 
 
-class Purgatories:
-    """Those of one broker. A deadline that has passed is told once it has been so for `SLACK_MS` of running time.
+class Overdue:
+    """Deadlines that have passed. One is told once it has been so for `SLACK_MS` of running time."""
 
-    While the loop waits for the disk no time passes here.
-    """
+    def __init__(self) -> None:
+        self.seen: dict[object, tuple[int, int]] = {}  # the deadline, and when it was first seen to have passed
+
+    def check(self, of: object, deadline_ms: int | None, now_ms: int, what: str) -> None:
+        if deadline_ms is None or deadline_ms >= now_ms:
+            self.seen.pop(of, None)
+        elif of not in self.seen or self.seen[of][0] != deadline_ms:
+            self.seen[of] = deadline_ms, now_ms
+        elif now_ms - self.seen[of][1] > SLACK_MS:
+            raise Violation("INV-19", f"{what} due at {deadline_ms} ms is not answered at {now_ms}")
+
+
+class Purgatories:
+    """Those of one broker. While the loop waits for the disk no time passes here."""
 
     def __init__(self, broker_id: int, manager: ReplicaManager, process: SimulatedProcess) -> None:
         self._broker_id = broker_id
         self._manager = manager
         self._process = process
         self._kinds = {"produce": manager.produces, "DeleteRecords": manager.record_deletions}
-        self._late: dict[str, tuple[int, int]] = {}  # by kind: the deadline, and when it was first seen to have passed
+        self._late = Overdue()  # by kind
         self._ready: dict[Operation, int] = {}  # since when each could be answered, by now
 
     def check(self) -> int:
@@ -35,21 +47,9 @@ class Purgatories:
         for kind, operations in self._kinds.items():
             self._check_none_forgotten(kind, operations)
             self._check_none_sleeps(kind, operations, now_ms, ready)
-            self._check_none_late(kind, operations, now_ms)
+            deadline_ms = operations.purgatory.next_deadline_ms()
+            self._late.check(kind, deadline_ms, now_ms, f"broker {self._broker_id}: a {kind}")
         return sum(operations.purgatory.size for operations in self._kinds.values())
-
-    def _check_none_late(self, kind: str, operations: DelayedOperations, now_ms: int) -> None:
-        deadline_ms = operations.purgatory.next_deadline_ms()
-        if deadline_ms is None or deadline_ms >= now_ms:
-            self._late.pop(kind, None)
-            return
-        first = self._late.get(kind)
-        if first is None or first[0] != deadline_ms:
-            self._late[kind] = deadline_ms, now_ms
-        elif now_ms - first[1] > SLACK_MS:
-            raise Violation(
-                "INV-19", f"broker {self._broker_id}: a {kind} due at {deadline_ms} ms is not answered at {now_ms}"
-            )
 
     def _check_none_sleeps(
         self, kind: str, operations: DelayedOperations, now_ms: int, before: dict[Operation, int]
