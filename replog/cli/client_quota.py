@@ -1,6 +1,6 @@
 """`replog client-quota`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -40,12 +40,6 @@ def client_quota(
         )
         note(f"{user or 'each user without a quota of its own'} has {settings_line(altered)}")
         return
-
-    async def described(admin: Any) -> dict[str, dict[str, str]]:
-        quotas: dict[str, dict[str, str]] = await admin.describe_client_quotas()
-        return quotas
-
-    rows = [
-        {"user": name, "quota": settings_line(quota)} for name, quota in ask(bootstrap, described, controller).items()
-    ]
-    print_rows([row for row in rows if not user or row["user"] == user], ("user", "quota"), output)
+    quotas: dict[str, dict[str, str]] = ask(bootstrap, lambda admin: admin.describe_client_quotas(), controller)
+    rows = [{"user": name, "quota": settings_line(quota)} for name, quota in quotas.items() if user in ("", name)]
+    print_rows(rows, ("user", "quota"), output)
