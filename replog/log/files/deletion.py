@@ -47,11 +47,11 @@ class DeletedFiles:
         return expired
 
 
-def remove(paths: Iterable[Path], left: dict[Path, str] | None = None) -> int:
+def remove(paths: Iterable[Path], left: dict[Path, str] | None = None, links: dict[Path, str] | None = None) -> int:
     """Remove files, and directories with all that is in them; returns how many. In any thread: it takes long.
 
-    Of a symbolic link the link goes, and what it points to stays, as in Kafka. `left` gets what is still there, and
-    why: strangers add files and change permissions. Raises LogStorageError for a failed disk, and TooManyOpenFiles."""
+    Of a symbolic link the link goes, and what it points to stays, as in Kafka: `links` gets both. `left` gets what is
+    still there, and why: strangers change things. Raises LogStorageError for a failed disk, and TooManyOpenFiles."""
     removed = 0
     for path in paths:
         why = "its files come and go"
@@ -60,6 +60,8 @@ def remove(paths: Iterable[Path], left: dict[Path, str] | None = None) -> int:
                 if path.is_dir() and not path.is_symlink():
                     with_room(path, partial(shutil.rmtree, path))
                 else:
+                    if links is not None and path.is_symlink():
+                        links[path] = os.readlink(path)
                     path.unlink()
         except LogStorageError as error:
             if is_of_the_disk(error):

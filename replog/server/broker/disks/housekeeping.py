@@ -211,10 +211,11 @@ class Housekeeping:
         self._expired += [path for path, (_, due_ms) in self._stuck.items() if due_ms <= now_ms]
         firsts = range(0, len(self._expired), REMOVED)
         async for _ in self._manager.pace.in_slices(firsts):
-            left: dict[Path, str] = {}
+            left, links = dict[Path, str](), dict[Path, str]()
             tried = self._expired[:REMOVED]
-            await in_thread(partial(remove, tried, left))
-            self._note_stuck(tried, left, now_ms)
+            await in_thread(partial(remove, tried, left, links))
+            gone = [{"path": str(path), "target": target} for path, target in links.items() if path not in left]
+            self._note_stuck(tried, left, gone, now_ms)
             del self._expired[:REMOVED]  # not before: without descriptors they are tried again
         self._manager.traffic.undeleted = len(self._stuck)
 
@@ -226,7 +227,9 @@ class Housekeeping:
         traffic.strays = {path: len(since) for path, since in strays.items()}
         traffic.oldest_stray_s = 0.0 if oldest is None else max(0.0, now_s - oldest)
 
-    def _note_stuck(self, tried: Sequence[Path], left: Mapping[Path, str], now_ms: int) -> None:
+    def _note_stuck(
+        self, tried: Sequence[Path], left: Mapping[Path, str], links: Sequence[Mapping[str, str]], now_ms: int
+    ) -> None:
         """What strangers keep from being removed is named, and tried again later and later (D57)."""
         for path in tried:
             tries, _ = self._stuck.pop(path, (0, 0))
@@ -234,6 +237,7 @@ class Housekeeping:
                 self._stuck[path] = tries + 1, now_ms + min(FIRST_MS << min(tries, 20), LAST_MS)
         told = [{"path": str(path), "reason": reason} for path, reason in left.items()]
         tell_each(log.warning, "cannot be deleted, to be tried again", told)
+        tell_each(log.warning, "a link is deleted, and what it points to stays", links)
 
 
 def _has_something_due(log: Log) -> bool:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import structlog
 
 from replog.errors import ErrorCode
 from replog.log.directories.partition_metadata import PARTITION_METADATA
@@ -49,10 +50,13 @@ async def test_a_deleted_replica_with_a_strangers_file_is_tried_again_and_a_link
         real(path, *rest, **options)
 
     monkeypatch.setattr(os, "rmdir", rmdir)
-    await cluster.delete_topic("t")
-    await cluster.delete_topic("u")
-    await eventually(lambda: broker.manager.traffic.undeleted == 1)
-    await eventually(lambda: not list(disk(cluster, 1).glob("u-0*")))
+    with structlog.testing.capture_logs() as told:
+        await cluster.delete_topic("t")
+        await cluster.delete_topic("u")
+        await eventually(lambda: broker.manager.traffic.undeleted == 1)
+        await eventually(lambda: not list(disk(cluster, 1).glob("u-0*")))
+        await eventually(lambda: [each["target"] for each in told if "link" in each["event"]] != [])
+    assert [each["target"] for each in told if "link" in each["event"]] == [str(cluster.directory / "elsewhere")]
     assert list((cluster.directory / "elsewhere").glob("*.log")), "only the link is ours to remove"
     assert not broker.failed
     await cluster.stop_broker(1)
