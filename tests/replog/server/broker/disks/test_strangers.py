@@ -218,6 +218,7 @@ async def test_a_replica_that_was_moved_away_is_made_again_only_when_nobody_take
     await eventually(lambda: cluster.isr(T) == {first})
     await fail(cluster, first)
     assert cluster.controller.state.image.partitions[T].last_known_elr == (first,)
+    await eventually(lambda: cluster.brokers[first].manager.is_remembered(T))
     (disk(cluster, first) / "t-0").rename(cluster.directory / "elsewhere")
     await at_once(cluster, first)
     assert T in dict(cluster.brokers[first].manager.lost())
