@@ -30,7 +30,8 @@ def certificates(tmp_path):
     return tmp_path / "controller-a.pem", tmp_path / "controller-etcd.pem", tmp_path / "ca.pem"
 
 
-async def test_an_etcd_takes_nobody_without_a_certificate_of_its_authority(certificates, tmp_path):
+async def test_an_etcd_takes_nobody_without_a_certificate_of_its_authority(certificates, tmp_path, monkeypatch):
+    monkeypatch.setattr(client_module, "ATTEMPT_S", 60.0)  # on a busy machine one second may be too little
     own, etcds_own, root = certificates
     etcds = Etcds(etcd_or_skip(), tmp_path, tls=(etcds_own, root))
     try:
