@@ -8,6 +8,10 @@ MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
 MAX_BATCH_BYTES = 14 << 20  # what a message carries beside the largest head of a produce (`replog.rpc.limits`)
 MAX_PROPERTIES_BYTES = 1 << 20
+PATHS = frozenset(  # settings that are paths
+    {"log.dirs", "log.file", "metadata.log.dir"}
+    | {f"{of}ssl.{store}.location" for of in ("", "metadata.etcd.") for store in ("keystore", "truststore")}
+)
 
 
 def load_properties(path: Path) -> dict[str, str]:
@@ -21,6 +25,25 @@ def load_properties(path: Path) -> dict[str, str]:
     except OSError as error:
         raise ErrorCode.INVALID_CONFIG.error(f"cannot read {path}: {error}") from None
     return parse_properties(path, raw)
+
+
+def load_settings(path: Path) -> dict[str, str]:
+    """As `load_properties`; relative paths count from the file, since processes and commands start in any directory.
+
+    Raises INVALID_CONFIG, too, for one that is only there if it counts from the working directory, as in 0.1.0.
+    """
+    properties, home = load_properties(path), path.absolute().parent
+    for name in PATHS & properties.keys():
+        several = name == "log.dirs"
+        given = [part.strip() for part in properties[name].split(",")] if several else [properties[name]]
+        places = [each and str(home / each) for each in given]
+        for each, place in zip(given, places, strict=True):
+            if (several and "," in place) or (Path(each).exists() and not Path(place).exists()):
+                raise ErrorCode.INVALID_CONFIG.error(
+                    f"{path}: {name}={each} counts from the file, and would be {place}; write the whole path"
+                )
+        properties[name] = ",".join(places)
+    return properties
 
 
 def parse_properties(path: Path, raw: bytes) -> dict[str, str]:

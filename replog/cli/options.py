@@ -12,7 +12,7 @@ import typer
 from replog.command.home import user_directory
 from replog.command.output import Format, note
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT, load_properties, put_setting
+from replog.properties import MAX_INT, load_settings, put_setting
 
 
 def default_directory() -> Path:
@@ -97,7 +97,7 @@ def name_values(settings: list[str], option: str) -> dict[str, str]:
 
 def settings(config: Path | None, overrides: list[str] | None) -> dict[str, str]:
     """The file's, and those of the command line over them. Raises INVALID_CONFIG."""
-    return {**(load_properties(config) if config else {}), **name_values(overrides or [], "--override")}
+    return {**(load_settings(config) if config else {}), **name_values(overrides or [], "--override")}
 
 
 def settings_line(configs: Mapping[str, str]) -> str:

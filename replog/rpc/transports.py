@@ -12,7 +12,7 @@ from replog.addresses import is_loopback, parse_address
 from replog.config import ClientSecurity, ConnectionConfig, ServerSecurity
 from replog.errors import ErrorCode
 from replog.listeners import Listener
-from replog.properties import load_properties
+from replog.properties import load_settings
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.limits import ConnectionLimits
@@ -67,12 +67,7 @@ def tls_of(settings: Mapping[str, str], source: str) -> Tls | None:
 
 @lru_cache(maxsize=100)
 def _client_tls(path: str) -> Tls | None:
-    """Its own paths count from the file: commands run in any directory."""
-    properties = dict(load_properties(Path(path)))
-    for name in ("ssl.keystore.location", "ssl.truststore.location"):
-        if properties.get(name):
-            properties[name] = str(Path(path).absolute().parent / properties[name])
-    return client_tls_of(properties, path)
+    return client_tls_of(load_settings(Path(path)), path)
 
 
 def client_tls_of(properties: Mapping[str, str], source: str) -> Tls | None:

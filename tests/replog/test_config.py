@@ -7,7 +7,7 @@ import pytest
 from replog.addresses import parse_address
 from replog.config import BrokerConfig, ControllerConfig, TopicConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import load_properties
+from replog.properties import PATHS, load_properties, load_settings
 
 
 def test_defaults_are_kafkas_but_for_the_safe_ones():
@@ -192,3 +192,31 @@ def test_a_directory_without_a_name_is_refused_and_a_file_without_one_is_none():
         ControllerConfig.parse({"metadata.log.dir": ""}, "test")
     config = ControllerConfig.parse({"metadata.log.dir": "/d", "log.file": "", "ssl.keystore.location": ""}, "test")
     assert (config.log_file, config.ssl_keystore_location) == (None, None)
+
+
+def test_each_setting_that_is_a_path_counts_from_its_file(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    models = (BrokerConfig, ControllerConfig)
+    assert {
+        str(field.alias) for model in models for field in model.model_fields.values() if "Path" in str(field.annotation)
+    } == PATHS
+    file = tmp_path / "x.properties"
+    file.write_text("".join(f"{name}=a/b,c\n" for name in PATHS))
+    assert load_settings(file) == dict.fromkeys(PATHS, f"{tmp_path}/a/b,c") | {
+        "log.dirs": f"{tmp_path}/a/b,{tmp_path}/c"
+    }
+    file.write_text("".join(f"{name}=/a/b\n" for name in PATHS - {"log.file"}) + "log.file=\n")
+    assert load_settings(file) == dict.fromkeys(PATHS, "/a/b") | {"log.file": ""}
+
+
+def test_a_relative_path_that_would_lead_elsewhere_than_it_did_is_refused(tmp_path, monkeypatch):
+    (file := tmp_path / "x.properties").write_text("log.dirs=/d, data\n")
+    (tmp_path / "work" / "data").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    with pytest.raises(ReplogError, match=f"log.dirs=data counts from the file, and would be {tmp_path}/data; write"):
+        load_settings(file)
+    (tmp_path / "data").mkdir()
+    assert load_settings(file)["log.dirs"] == f"/d,{tmp_path}/data"
+    (tmp_path / "a,b").mkdir()
+    with pytest.raises(ReplogError, match="a,b/data; write the whole path"):
+        load_settings(file.rename(tmp_path / "a,b" / "x.properties"))
