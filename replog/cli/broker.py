@@ -49,8 +49,9 @@ def broker(context: typer.Context, config: ConfigFile = None, override: Override
         return BrokerConfig.parse(settings(config, override), str(config or "--override"))
 
     parsed = read()
-    logging.configure_process(parsed)
-    raise typer.Exit(main(parsed, read))
+    with logging.starting(parsed) as started:
+        status = main(parsed, read, started)
+    raise typer.Exit(status)
 
 
 @app.command()

@@ -45,8 +45,9 @@ def controller(context: typer.Context, config: ConfigFile = None, override: Over
     from replog.server.controller.process import main
 
     parsed = _parsed(config, override)
-    logging.configure_process(parsed)
-    raise typer.Exit(main(parsed, lambda: _parsed(config, override)))
+    with logging.starting(parsed) as started:
+        status = main(parsed, lambda: _parsed(config, override), started)
+    raise typer.Exit(status)
 
 
 @app.command("format")

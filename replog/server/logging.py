@@ -4,12 +4,15 @@ The processes log through structlog, the library through `logging`; both come ou
 """
 
 import logging
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import structlog
 
+from replog.command.output import harmless
 from replog.config import LogConfig
 from replog.server.log_file import LogFile
 from replog.server.log_lines import LogLines
@@ -38,6 +41,21 @@ def configure_process(config: LogConfig) -> None:
     renderer = {"": None, "console": structlog.dev.ConsoleRenderer(), "json": _json}[config.log_format]
     lines = LogLines() if config.log_file is None else LogLines(LogFile(config.log_file).turn_if_full)
     configure(logging.getLevelNamesMapping()[config.log_level], renderer, lines)
+
+
+@contextmanager
+def starting(config: LogConfig) -> Iterator[Callable[[], None]]:
+    """Log as `config` says. Until what this gives is called, who starts the process is told of an error that ends it:
+    where stderr led before `log.file`, too."""
+    with os.fdopen(os.dup(sys.stderr.fileno()), "wb", buffering=0) as before:
+        try:
+            configure_process(config)
+            yield before.close
+        except Exception as error:
+            with suppress(OSError, ValueError):  # nobody is there any more; or it has started
+                if not os.path.sameopenfile(before.fileno(), sys.stderr.fileno()):
+                    before.write(f"error: {harmless(str(error))}\n".encode())
+            raise
 
 
 def _json(logger: Any, name: str, event: structlog.typing.EventDict) -> str | bytes:

@@ -28,8 +28,9 @@ from replog.server.threads import start_workers
 log = structlog.get_logger()
 
 
-def main(config: BrokerConfig, read: Callable[[], BrokerConfig]) -> int:
-    """Run until SIGTERM or SIGINT (0) or until the broker fails (1). `read` has the settings as they are by now.
+def main(config: BrokerConfig, read: Callable[[], BrokerConfig], started: Callable[[], None]) -> int:
+    """Run until SIGTERM or SIGINT (0) or until the broker fails (1). `read` has the settings as they are by now;
+    `started` is called once it serves.
 
     Raises ReplogError when it cannot start.
     """
@@ -40,10 +41,12 @@ def main(config: BrokerConfig, read: Callable[[], BrokerConfig]) -> int:
     steps = SlowSteps()
     steps.watch()
     search_what_is_new()
-    return asyncio.run(_run(config, read, steps))
+    return asyncio.run(_run(config, read, started, steps))
 
 
-async def _run(config: BrokerConfig, read: Callable[[], BrokerConfig], steps: SlowSteps) -> int:
+async def _run(
+    config: BrokerConfig, read: Callable[[], BrokerConfig], started: Callable[[], None], steps: SlowSteps
+) -> int:
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     start_workers()
@@ -61,13 +64,13 @@ async def _run(config: BrokerConfig, read: Callable[[], BrokerConfig], steps: Sl
     broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls, transports)
     broker.manager.longest_step_s = steps.longest_s
     async with shown_at(config, broker.metrics, steps, tls), looked_at_daily(tls):
-        await _serve(broker, told_to_stop)
+        await _serve(broker, started, told_to_stop)
     answering.cancel()
     await asyncio.gather(answering, return_exceptions=True)
     return 1 if broker.failed else 0
 
 
-async def _serve(broker: Broker, told_to_stop: asyncio.Event) -> None:
+async def _serve(broker: Broker, started: Callable[[], None], told_to_stop: asyncio.Event) -> None:
     """Until told to stop, or until the broker fails."""
     starting = asyncio.create_task(broker.start())
     stopping = asyncio.create_task(told_to_stop.wait())
@@ -77,6 +80,7 @@ async def _serve(broker: Broker, told_to_stop: asyncio.Event) -> None:
         await asyncio.gather(starting, return_exceptions=True)
         return
     starting.result()
+    started()
     failing = asyncio.create_task(broker.wait())
     await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()

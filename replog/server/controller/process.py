@@ -32,9 +32,9 @@ from replog.server.slow_steps import SlowSteps
 log = structlog.get_logger()
 
 
-def main(config: ControllerConfig, read: Callable[[], ControllerConfig]) -> int:
+def main(config: ControllerConfig, read: Callable[[], ControllerConfig], started: Callable[[], None]) -> int:
     """Run until SIGTERM or SIGINT (0), or until another controller takes its store (1). `read` has the settings as they
-    are by now.
+    are by now; `started` is called once it serves.
 
     Raises ReplogError when it cannot start.
     """
@@ -44,7 +44,7 @@ def main(config: ControllerConfig, read: Callable[[], ControllerConfig]) -> int:
     steps.watch()
     search_what_is_new()
     try:
-        asyncio.run(run_controller(config, read, steps))
+        asyncio.run(run_controller(config, read, steps, lambda _: started()))
     except VersionConflictError as error:
         log.error("stopped", reason=str(error))
         return 1
@@ -77,7 +77,7 @@ async def run_controller(
     config: ControllerConfig,
     read: Callable[[], ControllerConfig],
     steps: SlowSteps,
-    on_listening: Callable[[str], None] | None = None,
+    on_listening: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM or SIGINT; `on_listening` is told the bound address.
 
@@ -101,8 +101,7 @@ async def run_controller(
             await server.start()  # it waits as long as no etcd answers
             if tls is not None:
                 tls.check_cluster(server.controller.state.image.cluster_id)
-            if on_listening is not None:
-                on_listening(server.address)
+            on_listening(server.address)
             await server.wait()
 
     stopping, running = asyncio.create_task(stopped.wait()), asyncio.create_task(run())

@@ -178,6 +178,22 @@ def test_a_broker_refuses_bad_settings_by_name(replog, cluster, tmp_path, settin
     assert says in done.stderr
 
 
+def test_who_starts_a_process_hears_why_it_ends_though_it_logs_to_a_file(replog, cluster, tmp_path):
+    running = cluster.data_directory(1)
+    log, taken = tmp_path / "x.log", cluster.state.brokers[0].address
+    ended = {
+        "is in use by another process": _broker(replog, cluster, running, log_file=log),
+        f"cannot listen on {taken}": _broker(replog, cluster, tmp_path, log_file=log, listeners=taken),
+        "metadata.sqlite": replog(
+            "controller", "--override", f"log.file={log}", "--override", f"metadata.log.dir={tmp_path}"
+        ),
+    }
+    told = [line for line in log.read_text().splitlines() if line.startswith("error: ")]
+    assert [done.stderr for done in ended.values()] == [f"{line}\n" for line in told]
+    assert all(says in line for says, line in zip(ended, told, strict=True)), told
+    assert all(done.returncode in (PROBLEM_FOUND, BAD_USE) for done in ended.values())
+
+
 def test_a_broker_that_finds_no_controller_gives_up_after_its_setting_and_warns_before(replog, cluster, tmp_path):
     nobody = f"{HOST}:{free_port([])}"
     done = _broker(replog, cluster, tmp_path, controller_listener=nobody, initial_broker_registration_timeout_ms=1500)
