@@ -5,13 +5,21 @@ broker must reach its controller.
 """
 
 import asyncio
+import logging
 import socket
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
+from replog.addresses import parse_address
+from replog.listeners import Listener
+
+logger = logging.getLogger(__name__)
+
 AT_ONCE = 4  # a further one waits
+ANSWER_S = 10.0
 
 _asking = ThreadPoolExecutor(AT_ONCE, "names")
 
@@ -25,3 +33,17 @@ async def look_up(host: str, port: int, flags: int = 0) -> list[tuple[Any, ...]]
     except ValueError:
         return await asyncio.get_running_loop().run_in_executor(_asking, ask)
     return ask()  # which leads to itself
+
+
+async def warn_of_unknown(listeners: Iterable[Listener]) -> None:
+    """A line for each advertised name that this host does not resolve. It may be right all the same: others resolve it.
+
+    They are asked one after the other, so no more than one thread waits for who does not answer.
+    """
+    for address in (listener.advertised for listener in listeners if listener.advertised):
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await look_up(*parse_address(address))
+        except (OSError, UnicodeError) as error:
+            reason = str(error) or f"no answer within {ANSWER_S:.0f} s"
+            logger.warning("advertised.listeners: %s does not resolve on this host: %s; do others?", address, reason)

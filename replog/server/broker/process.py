@@ -11,7 +11,9 @@ from replog.config import BrokerConfig
 from replog.rpc.allocator import tune_allocator
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
+from replog.rpc.names import warn_of_unknown
 from replog.rpc.peer import Role
+from replog.rpc.tasks import for_good
 from replog.rpc.transports import server_tls, transport_named
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
@@ -53,7 +55,7 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
     tls = server_tls(config, config.bound, Role.BROKER, str(config.node_id))
-    answering = answer_hang_up(read, tls)
+    tasks = answer_hang_up(read, tls), for_good(warn_of_unknown(config.bound), "advertised names")
     transports = {
         protocol: transport_named(config.rpc_transport, tls if protocol == "SSL" else None, config)
         for protocol in {listener.protocol for listener in config.bound}
@@ -65,8 +67,9 @@ async def _run(
     broker.manager.longest_step_s = steps.longest_s
     async with shown_at(config, broker.metrics, steps, tls), looked_at_daily(tls):
         await _serve(broker, started, told_to_stop)
-    answering.cancel()
-    await asyncio.gather(answering, return_exceptions=True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
     return 1 if broker.failed else 0
 
 

@@ -12,7 +12,9 @@ from replog.config import ControllerConfig
 from replog.errors import ErrorCode
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
+from replog.rpc.names import warn_of_unknown
 from replog.rpc.peer import Role
+from replog.rpc.tasks import for_good
 from replog.rpc.transport import Transport
 from replog.rpc.transports import server_tls, transport_named
 from replog.server.certificate import looked_at_daily
@@ -88,7 +90,7 @@ async def run_controller(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     tls = server_tls(config, (config.bound,), Role.CONTROLLER)
-    answering = answer_hang_up(read, tls)
+    tasks = answer_hang_up(read, tls), for_good(warn_of_unknown([config.bound]), "advertised names")
     transport = transport_named(config.rpc_transport, tls, config)
     if isinstance(transport, GrpcTransport):
         take_together()
@@ -110,10 +112,9 @@ async def run_controller(
         if running.done():
             running.result()
     finally:
-        running.cancel()
-        stopping.cancel()
-        answering.cancel()
-        await asyncio.gather(running, stopping, return_exceptions=True)
+        for task in (running, stopping, *tasks):
+            task.cancel()
+        await asyncio.gather(running, stopping, *tasks, return_exceptions=True)
         await server.stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)

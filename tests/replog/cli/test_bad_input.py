@@ -194,6 +194,19 @@ def test_who_starts_a_process_hears_why_it_ends_though_it_logs_to_a_file(replog,
     assert all(done.returncode in (PROBLEM_FOUND, BAD_USE) for done in ended.values())
 
 
+@pytest.mark.parametrize(
+    "words", ["broker node.id=1 log.dirs={}", "controller metadata.store=etcd metadata.etcd.endpoints=127.0.0.1:1"]
+)
+def test_an_own_name_that_this_host_does_not_know_is_a_warning(tmp_path, words):
+    name, *settings = words.format(tmp_path).split()
+    settings += ["listeners=127.0.0.1:0", "advertised.listeners=no-such.invalid:9092"]
+    command = [sys.executable, "-m", "replog.cli", name, *(f"--override={setting}" for setting in settings)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        told = next(line for line in process.stderr if "no-such.invalid" in line)
+        process.terminate()
+    assert (told.count("no-such.invalid:9092 does not resolve on this host"), process.returncode) == (1, 0)
+
+
 def test_a_broker_that_finds_no_controller_gives_up_after_its_setting_and_warns_before(replog, cluster, tmp_path):
     nobody = f"{HOST}:{free_port([])}"
     done = _broker(replog, cluster, tmp_path, controller_listener=nobody, initial_broker_registration_timeout_ms=1500)
