@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replog.command.ending import BadUse
-from replog.command.output import Format
+from replog.command.output import Format, note
 from replog.command.packages import SPARK, require
 from replog.properties import MAX_INT
 from spark_jobs.audit.since import BadSaved
@@ -110,6 +110,7 @@ def _run(arguments: SimpleNamespace) -> int:
     if arguments.report_to is not None:
         servers_of("--report-to", arguments.report_to)
     require(*SPARK)
+    _look_into(arguments.checkpoint_dir)
     if isinstance(where, str):
         with contextlib.suppress(OSError):  # no broker answers: the rounds will say so, until one does
             check_cluster(where, arguments.topic or ())
@@ -120,6 +121,20 @@ def _run(arguments: SimpleNamespace) -> int:
         if not following.began:
             raise
     return following.end()
+
+
+def _look_into(directory: Path) -> None:
+    """Before anybody is asked. Raises BadUse for what no earlier run can have left there."""
+    from spark_jobs.audit.follow import read_state
+
+    try:
+        state = read_state(directory)
+    except BadSaved as error:
+        raise BadUse(f"--checkpoint-dir: {error}") from None
+    except OSError as error:
+        raise BadUse(f"--checkpoint-dir {directory}: {error.strerror}") from None
+    if state.round >= 0:
+        note(f"going on after round {state.round} of {directory}")
 
 
 class Following:
@@ -136,20 +151,11 @@ class Following:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
-        from spark_jobs.audit.follow import Follower, read_state
+        from spark_jobs.audit.follow import Follower
         from spark_jobs.audit.standing import Reporter
         from spark_jobs.java import NoJava
         from spark_jobs.session import reason, spark_session
 
-        directory: Path = self._arguments.checkpoint_dir
-        try:
-            state = read_state(directory)
-            if state.round >= 0:
-                print(f"going on after round {state.round} of {directory}", file=sys.stderr)
-        except BadSaved as error:
-            raise BadUse(f"--checkpoint-dir: {error}") from None
-        except OSError as error:
-            raise BadUse(f"--checkpoint-dir {directory}: {error.strerror}") from None
         try:
             spark = spark_session(NAME, self._arguments.master)
             tell = _tell_json if self._arguments.output is Format.JSON else _tell_table
@@ -157,7 +163,9 @@ class Following:
             where = (self._where, self._arguments.topic or [], self._arguments.level)
             reports_to = self._where if isinstance(self._where, str) else self._arguments.report_to
             report = Reporter(reports_to) if reports_to else lambda _: None
-            self._follower = Follower(spark, *where, directory, tell, *ends, writing=writing, report=report)
+            self._follower = Follower(
+                spark, *where, self._arguments.checkpoint_dir, tell, *ends, writing=writing, report=report
+            )
             try:
                 self._follower.run(self._arguments.interval)
             finally:

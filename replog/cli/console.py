@@ -16,10 +16,16 @@ def console(
     ] = "127.0.0.1:8080",
     keystore: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Key and certificate for browsers, in PEM; they must show one, too."),
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Key and certificate for browsers, in PEM; they must show one, too.",
+        ),
     ] = None,
     audit: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Show what an audit wrote there with --report-dir.")
+        Path | None,
+        typer.Option(metavar="DIR", file_okay=False, help="Show what an audit wrote there with --report-dir."),
     ] = None,
 ) -> None:
     """Show any cluster in a browser, live: partitions and replicas, what changed and why, brokers, the last audit.

@@ -63,7 +63,13 @@ def format_store(
     ] = False,
     moved: Annotated[
         Path | None,
-        typer.Option("--move-from", metavar="DIR", help="Into etcd: the metadata.log.dir of a controller on SQLite."),
+        typer.Option(
+            "--move-from",
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="Into etcd: the metadata.log.dir of a controller on SQLite.",
+        ),
     ] = None,
 ) -> None:
     """Make the metadata store of a new cluster, in `metadata.log.dir` or in etcd: once, before the first start.
@@ -131,7 +137,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print what cannot 
 def backup(
     config: ConfigFile = None,
     override: Overrides = None,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the copy goes.")] = Path(),
+    to: Annotated[
+        Path, typer.Option("--to", metavar="DIR", file_okay=False, writable=True, help="Where the copy goes.")
+    ] = Path(),
 ) -> None:
     """Copy the metadata store as it is at one moment, also while the controller runs; prints the file.
 

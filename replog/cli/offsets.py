@@ -1,7 +1,6 @@
 """`replog offsets get` and `replog records delete`: where partitions begin and end, and moving their beginning."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,7 +64,13 @@ def delete(
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--offset-json-file", metavar="FILE", help="Offsets of partitions, as kafka-delete-records.sh."),
+        typer.Option(
+            "--offset-json-file",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Offsets of partitions, as kafka-delete-records.sh.",
+        ),
     ] = None,
     bootstrap: BootstrapServer = None,
     output: OutputFormat = Format.TABLE,
@@ -87,10 +92,11 @@ def delete(
             f"--before {before[:60]!r} is no offset; use a number from 0 to {MAX_LONG}, or end for all there is"
         )
 
+    listed = None if file is None else offsets_of(file.read_text(errors="replace"), str(file))
+
     async def deleted(admin: Any) -> dict[TopicPartition, int]:
-        if file is not None:
-            wanted: Mapping[TopicPartition, int] = offsets_of(file.read_text(errors="replace"), str(file))
-        else:
+        wanted = listed
+        if wanted is None:
             assert before is not None
             wanted = dict.fromkeys(await named_partitions(admin, topic, partition), int(before) if end is None else end)
         return await admin.delete_records(wanted)  # type: ignore[no-any-return]

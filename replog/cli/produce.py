@@ -35,7 +35,9 @@ INTERRUPTED_S = 1.0  # for the outcomes of what was sent
 def produce(
     topic: Annotated[str, typer.Option(help="Where the records go.")],
     bootstrap: BootstrapServer = None,
-    file: Annotated[Path | None, typer.Option(help="Read this file instead of stdin.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Read this file instead of stdin.")
+    ] = None,
     format_: Annotated[
         Literal["lines", "json"],
         typer.Option("--format", help="json: each line is a record as `replog consume --format json` writes it."),

@@ -26,7 +26,10 @@ def reassign(
     ] = None,
     from_broker: Annotated[int | None, number(metavar="ID", help="Move every replica away from this broker.")] = None,
     plan: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Move what the plan names: JSON, as Kafka's tools write it.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, help="Move what it names: JSON, as Kafka's tools write it."
+        ),
     ] = None,
     generate: Annotated[
         bool, typer.Option("--generate", help="Print a plan, and move nothing: to spread replicas evenly over brokers.")

@@ -1,24 +1,49 @@
 """Typer, with a word more where somebody gives a value without its option: `replog topic create orders`."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+from replog.command.output import harmless
+
+_OF_ALL = ("--bootstrap-server", "--bootstrap-controller", "--format")  # options that nobody means by a bare word
 
 
 class _Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = list(args)
+        takes_any, ctx.allow_extra_args = ctx.allow_extra_args, True
+        fail: Callable[[str], NoReturn] = ctx.fail
         try:
-            return super().parse_args(ctx, args)
+            extra = super().parse_args(ctx, args)
         except typer.BadParameter as error:
             words = self.make_parser(ctx).parse_args(given)[1]
             if error.message or not words or error.param is None:  # a missing one has no message of its own
                 raise
-            name = error.param.opts[0]
-            fail: Callable[[str], NoReturn] = ctx.fail
-            fail(f"Missing option '{name}'. Perhaps you mean: {name} {words[0]}")
+            fail(f"Missing option '{error.param.opts[0]}'.{self._hint(words[0])}")
+        if extra and not takes_any:
+            fail(f"Got unexpected extra argument ({harmless(' '.join(extra))}).{self._hint(extra[0])}")
+        return extra
+
+    def _hint(self, word: str) -> str:
+        """The option that was probably meant: the topic's, or the first one; for a number, the first of numbers."""
+        params: list[Any] = list(self.params)
+        if any(each.param_type_name == "argument" for each in params):
+            return ""  # the word is one too many of these
+        of_kind = [each for each in params if ("int" in str(each.type_descriptor.annotation)) is word.isdecimal()]
+        names = [each.opts[0] for each in of_kind if not each.is_flag and each.opts[0] not in _OF_ALL]
+        name = "--topic" if "--topic" in names else next(iter(names), "")
+        return f" Perhaps you mean: {name} {harmless(word)}" if name else ""
+
+
+class _Group(TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if self.invoke_without_command and Path(args[0]).is_file():  # `replog broker broker.properties`
+            ctx.fail(f"No such command '{harmless(args[0])}'. Perhaps you mean: --config {harmless(args[0])}")
+        return super().resolve_command(ctx, args)
 
 
 class App(typer.Typer):
@@ -26,6 +51,9 @@ class App(typer.Typer):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"no_args_is_help": True, "rich_markup_mode": "markdown", **options})
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"cls": _Group, **options})
 
     def command(self, *names: Any, **options: Any) -> Callable[[Any], Any]:
         return super().command(*names, **{"cls": _Command, **options})

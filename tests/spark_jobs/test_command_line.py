@@ -59,6 +59,16 @@ def test_a_misspelt_option_is_told_which_one_was_meant(module, capsys):
     assert "(Possible options: --" in told
 
 
+def test_a_topic_without_its_option_and_a_checkpoint_that_is_none_are_told_before_anybody_is_asked(tmp_path, capsys):
+    assert audit_replicas.main(["orders"]) == 2
+    assert "Perhaps you mean: --topic orders" in capsys.readouterr().err
+    (tmp_path / "verified.json").write_text("{")
+    nobody = ["--bootstrap-server", "127.0.0.1:1", "--checkpoint-dir"]
+    for place in (tmp_path, tmp_path / "verified.json"):
+        assert follow_replicas.main([*nobody, str(place)]) == 2
+        assert "error: --checkpoint-dir" in capsys.readouterr().err
+
+
 def test_of_what_spark_says_the_data_sources_own_error_is_told():
     trace = 'Traceback (most recent call last):\n  File "brokers.py", line 92, in _metadata\n'
     said = f"[PYTHON_DATA_SOURCE_ERROR] Failed: {trace}OSError: [Errno 113] no broker answers; is it right?\n SQLSTATE"

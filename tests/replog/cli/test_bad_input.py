@@ -70,7 +70,6 @@ REFUSED = [
     ("produce --topic there --partition 7", PROBLEM_FOUND, "partitions 0 to 0, not 7"),
     ("produce --topic there --acks 2", BAD_USE, "--acks"),
     ("produce --topic there --key-separator :", PROBLEM_FOUND, "line 2: INVALID_RECORD: no key separator ':'"),
-    ("produce --topic there --file missing.txt", PROBLEM_FOUND, "missing.txt"),
     *((f"topic create --topic cannot-be {words}", BAD_USE, says) for words, says in NO_TOPICS),
     ("partition elect --election-type preferred", BAD_USE, "elect where?"),
     ("partition elect --election-type dirty --topic t", BAD_USE, "--election-type"),

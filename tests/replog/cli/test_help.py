@@ -92,6 +92,14 @@ def test_bad_use_is_status_2_and_leaves_stdout_alone(arguments):
         ("topic create orders", "Perhaps you mean: --topic orders"),
         ("produce greetings --acks 1", "Perhaps you mean: --topic greetings"),
         ("produce --acks 1", "Missing option '--topic'."),
+        ("offsets get orders", "Perhaps you mean: --topic orders"),
+        ("partition elect orders", "Missing option '--election-type'. Perhaps you mean: --topic orders"),
+        ("cluster up 3", "Perhaps you mean: --brokers 3"),
+        ("cluster status here", "Perhaps you mean: --directory here"),
+        ("client-quota ann", "Perhaps you mean: --user ann"),
+        ("cluster kill broker-1 broker-2", "unexpected extra argument (broker-2)."),
+        ("topic list orders", "unexpected extra argument (orders)."),
+        ("broker /etc/hosts", "No such command '/etc/hosts'. Perhaps you mean: --config /etc/hosts"),
     ],
 )
 def test_a_value_without_its_option_gets_a_hint(words, hint):
@@ -99,6 +107,24 @@ def test_a_value_without_its_option_gets_a_hint(words, hint):
     assert done.exit_code == 2
     assert hint in done.output
     assert ("Perhaps" in done.output) is ("Perhaps" in hint)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("produce --topic t --file {}", "does not exist"),
+        ("produce --topic t --file /", "is a directory"),
+        ("partition reassign --plan {}", "does not exist"),
+        ("records delete --offset-json-file {}", "does not exist"),
+        ("console --keystore {}", "does not exist"),
+        ("console --audit /etc/hosts", "is a file"),
+        ("controller backup --to /etc/hosts", "is a file"),
+        ("controller format --move-from {}", "does not exist"),
+    ],
+)
+def test_files_and_directories_are_looked_at_before_anybody_is_asked(words, says, tmp_path):
+    done = CliRunner().invoke(app, words.format(tmp_path / "x").split(), env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert (done.exit_code, says in done.output) == (2, True), done.output
 
 
 def test_examples_stand_a_line_each():
