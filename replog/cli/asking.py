@@ -65,10 +65,15 @@ async def not_deleted(admin: Any, topic: str, topic_id: bytes) -> str:
 
 async def _replicas(admin: Any, topic: str, brokers: set[int]) -> Set[tuple[int, int]]:
     """Which replicas of the topic are on these brokers, as (partition, broker)."""
-    import asyncio
-
     asked = [broker for broker in (await admin.describe_cluster()).brokers if broker.broker_id in brokers]
-    return (await asyncio.to_thread(replica_offsets, topic, asked, lambda _: None)).keys()
+    return (await offsets_meanwhile(topic, asked)).keys()
+
+
+async def offsets_meanwhile(topic: str, brokers: Iterable[Any]) -> dict[tuple[int, int], dict[str, int | None]]:
+    """`replica_offsets`, for which Ctrl-C does not wait."""
+    from replog.rpc.daemons import of_commands
+
+    return await of_commands.do(lambda: replica_offsets(topic, brokers, lambda _: None))
 
 
 async def topics_named(admin: Any, topic: str | None) -> Sequence[Any]:

@@ -206,12 +206,13 @@ async def _controllers(cluster: "ClusterDescription") -> list[dict[str, Any]]:
     import asyncio
 
     from replog.local_cluster.probe import is_serving
+    from replog.rpc.daemons import of_commands
     from replog.rpc.transports import client_tls
 
     tls = client_tls()
 
     async def state(address: str) -> str:
-        serves = await asyncio.to_thread(is_serving, address, tls)
+        serves = await of_commands.do(lambda: is_serving(address, tls))
         if address == cluster.controller:
             return "active" if serves or cluster.controller_heard_ms_ago < HEARD_MS else "silent"
         return "standby" if serves else "silent"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from replog.cli.asking import replica_offsets
+from replog.cli.asking import offsets_meanwhile
 from replog.cli.nearing import Nearing
 from replog.cli.reassignment_plan import assignment_of
 from replog.client import Admin, ReplicaInfo
@@ -173,7 +173,7 @@ async def _how_far(admin: Admin, tp: TopicPartition, target: Sequence[int]) -> s
     """How far those of the target are that are not in sync yet."""
     description = (await admin.describe_topic(tp.topic)).partitions[tp.partition]
     brokers = (await admin.describe_cluster()).brokers
-    offsets = await asyncio.to_thread(replica_offsets, tp.topic, brokers, lambda _: None)
+    offsets = await offsets_meanwhile(tp.topic, brokers)
     ends = {broker: its["log_end"] or 0 for (partition, broker), its in offsets.items() if partition == tp.partition}
     end = ends.get(description.leader)
     missing = [broker for broker in target if broker not in description.isr]

@@ -8,20 +8,20 @@ import asyncio
 import logging
 import socket
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
 from replog.addresses import parse_address
 from replog.listeners import Listener
+from replog.rpc.daemons import Daemons
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 4  # a further one waits
 ANSWER_S = 10.0
 
-_asking = ThreadPoolExecutor(AT_ONCE, "names")
+_asking = Daemons(AT_ONCE)
 
 
 async def look_up(host: str, port: int, flags: int = 0) -> list[tuple[Any, ...]]:
@@ -31,7 +31,7 @@ async def look_up(host: str, port: int, flags: int = 0) -> list[tuple[Any, ...]]
     try:
         ip_address(host)
     except ValueError:
-        return await asyncio.get_running_loop().run_in_executor(_asking, ask)
+        return await _asking.do(ask)
     return ask()  # which leads to itself
 
 

@@ -1,7 +1,11 @@
 """Hosts are found while a disk hangs."""
 
 import asyncio
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,8 +15,25 @@ from replog.rpc import methods
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.names import AT_ONCE, look_up
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, serving
+from tests.replog.waiting import until
 
 H2 = H2Transport()
+SILENT = """
+import asyncio, socket, sys, threading
+from replog.rpc.names import look_up
+socket.getaddrinfo = lambda *_, **__: threading.Event().wait()
+print("asks", flush=True)
+asyncio.run(look_up("a.name", 1))
+"""
+FORKED = """
+import asyncio, os
+from replog.rpc.names import look_up
+asyncio.run(look_up("localhost", 1))
+if child := os.fork():
+    os._exit(os.waitpid(child, 0)[1] >> 8)
+assert asyncio.run(look_up("localhost", 1))
+os._exit(0)
+"""
 
 
 async def test_so_many_names_are_asked_for_at_once_and_others_wait(monkeypatch):
@@ -46,3 +67,16 @@ async def test_a_connection_is_made_though_all_threads_of_the_loop_wait_for_a_di
         finally:
             disk.set()
     assert await H2.is_refused(there, 60.0)
+
+
+def test_ctrl_c_waits_for_no_name_server():
+    with subprocess.Popen([sys.executable, "-c", SILENT], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline()
+        until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) > 1, "somebody asks")
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=60)[1]
+    assert errors.endswith(b"KeyboardInterrupt\n")
+
+
+def test_a_child_finds_hosts_though_its_parent_has_looked_some_up():
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=60)
