@@ -50,10 +50,7 @@ class App(typer.Typer):
     """As typer's, with other defaults."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"no_args_is_help": True, "rich_markup_mode": "markdown", **options})
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"cls": _Group, **options})
+        super().__init__(**{"cls": _Group, "no_args_is_help": True, "rich_markup_mode": "markdown", **options})
 
     def command(self, *names: Any, **options: Any) -> Callable[[Any], Any]:
         return super().command(*names, **{"cls": _Command, **options})
