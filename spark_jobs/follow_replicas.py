@@ -186,7 +186,7 @@ class Following:
 
     def end(self) -> int:
         """Says how it went; returns the exit status."""
-        from spark_jobs.audit.findings import EXIT_CODES
+        from spark_jobs.audit.findings import EXIT_CODES, not_looked_at
         from spark_jobs.audit.follow import FINDINGS
 
         follower = self._follower
@@ -194,7 +194,8 @@ class Following:
         if self._arguments.output is Format.TABLE:
             where = f", see {self._arguments.checkpoint_dir / FINDINGS}" if follower.told else ""
             done = f"{many(follower.rounds.total(), 'round')}, {many(follower.told, 'new finding')}"
-            print(f"{follower.verdict}: {done}{where}")
+            unread = not_looked_at(self._arguments.level, live=isinstance(self._where, str))
+            print(f"{follower.verdict}: {done}{where}{f'; not looked at: {unread}' if unread else ''}")
         return EXIT_CODES[follower.verdict]
 
 

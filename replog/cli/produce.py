@@ -5,7 +5,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,7 +15,7 @@ import typer
 from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server, number
 from replog.cli.record_lines import Fields, from_json
-from replog.command.ending import PROBLEM_FOUND
+from replog.command.ending import PROBLEM_FOUND, given_up_soon
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_BATCH_BYTES
@@ -29,7 +29,6 @@ CHUNKS_AHEAD = 4
 MAX_LINE_BYTES = 16 << 20
 SHOWN_FAILURES = 5
 PROGRESS_INTERVAL_S = 0.2
-INTERRUPTED_S = 1.0  # for the outcomes of what was sent
 
 
 def produce(
@@ -211,7 +210,7 @@ async def _produce_lines(producer: "Producer", topic: str, partition: int | None
     """Send everything; whether any record failed. Raises ReplogError when the topic or the brokers are not there."""
     outcomes, number, started, shown = _Outcomes(), 0, monotonic(), 0.0
     try:
-        async with producer, _given_up_soon(producer):
+        async with producer, given_up_soon(producer):
             async for lines in source.lines():
                 for line in lines:
                     number += 1
@@ -227,18 +226,6 @@ async def _produce_lines(producer: "Producer", topic: str, partition: int | None
         seconds = monotonic() - started
         note(f"{outcomes.acknowledged} acknowledged, {outcomes.failed} failed, {seconds:.1f} s")
     return outcomes.failed > 0
-
-
-@asynccontextmanager
-async def _given_up_soon(producer: "Producer") -> AsyncIterator[None]:
-    """After Ctrl-C what is not acknowledged is not waited for as long as a delivery may take."""
-    from asyncio import CancelledError
-
-    try:
-        yield
-    except CancelledError:
-        await producer.close(INTERRUPTED_S)
-        raise
 
 
 async def _send(

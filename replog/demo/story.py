@@ -23,6 +23,7 @@ from replog.demo.traffic import Tracker, drained, produce_through_a_crash, read_
 from replog.errors import ErrorCode
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.rpc.daemons import of_commands
 from replog.simulator.checks.anomalies import find_anomalies
 from replog.simulator.history import History
 from replog.topic import TopicPartition
@@ -120,7 +121,7 @@ class Story:
 
         async def crash(tracker: Tracker) -> None:
             nonlocal victim, led
-            metadata = await asyncio.to_thread(cluster.metadata)
+            metadata = await of_commands.do(cluster.metadata)
             victim, led = _busiest_leader(metadata, tracker.by_partition())
             await asyncio.to_thread(cluster.kill, victim)
             say.tell(f"{tracker.count:,} acknowledged: killed broker {victim}, leader of {len(led)} partitions")
@@ -142,7 +143,7 @@ class Story:
                 cluster.bootstrap, TOPIC, rows, crash_after, crash, repair, progress
             )
             seconds = monotonic() - started
-            await asyncio.to_thread(cluster.wait_for_full_isr, TOPIC)
+            await of_commands.do(lambda: cluster.wait_for_full_isr(TOPIC))
         acknowledged = f"{tracker.count:,} of {len(rows):,} acknowledged by all in-sync replicas"
         say.done(acknowledged, tracker.count == len(rows))
         self._facts.append(("produced", f"in {seconds:.1f} s, at an even pace, acks=all"))

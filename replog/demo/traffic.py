@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
 from replog.client import Consumer, Delivery, Producer
+from replog.command.ending import given_up_soon
 from replog.demo.dataset import carrier
 from replog.errors import ErrorCode
 from replog.simulator.history import Drained, History, ProducerSend
@@ -100,7 +101,7 @@ async def produce_through_a_crash(
 
     producer = Producer(bootstrap, linger_ms=20, batch_size=64 << 10)
     try:
-        async with producer:
+        async with producer, given_up_soon(producer):
             for start in range(0, len(rows), CHUNK_ROWS):
                 chunk_end = monotonic() + CHUNK_S
                 for row in rows[start : start + CHUNK_ROWS]:

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import replog
 from replog.command.ending import READER_GONE, run
 from replog.errors import ErrorCode, ReplogError
 
@@ -71,3 +73,19 @@ def test_a_reader_that_has_enough_ends_a_command_without_a_word(script):
         process.stdout.close()
         assert process.wait(30) == READER_GONE
         assert process.stderr.read() == b""
+
+
+def test_commands_have_no_thread_that_ctrl_c_would_wait_for():
+    """Those of asyncio's own executor are waited for: so is what holds them, such as a broker that is silent."""
+    root = Path(replog.__file__).parent
+    found = {
+        line.strip()
+        for room in ("cli", "command", "demo")
+        for path in (root / room).glob("*.py")
+        for line in path.read_text().splitlines()
+        if "to_thread(" in line or "run_in_executor(" in line
+    }
+    assert found == {  # which change the cluster
+        "await asyncio.to_thread(cluster.kill, victim)",
+        "await asyncio.to_thread(cluster.start, victim)",
+    }

@@ -187,17 +187,29 @@ def command(*words: str, directory: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
+DEMO = """
+import asyncio, os
+from replog.command.ending import run
+from replog.demo.traffic import produce_through_a_crash
+async def never(_): await asyncio.Event().wait()
+rows = [b",,,,,,,,,AA,%d" % number for number in range(1_000_000)]
+tell = lambda acknowledged: print(acknowledged or "", flush=True)
+sent = produce_through_a_crash(os.environ["REPLOG_BOOTSTRAP_SERVER"], "demo", rows, 1, never, never, tell)
+raise SystemExit(run(lambda: asyncio.run(sent)))
+"""
 WAITING = {
-    "produce": "produce --topic t",
-    "consume": "consume --topic t --from-beginning",
-    "console": "console --listener 127.0.0.1:0",
+    "produce": ["-m", "replog.cli", "produce", "--topic", "t"],
+    "consume": ["-m", "replog.cli", "consume", "--topic", "t", "--from-beginning"],
+    "console": ["-m", "replog.cli", "console", "--listener", "127.0.0.1:0"],
+    "demo": ["-c", DEMO],
 }
 
 
 def test_ctrl_c_ends_what_waits_for_a_broker_that_is_dead(one_broker):
     """Within two seconds where nothing else runs; a delivery of `produce` may take two minutes."""
     with SyncAdmin(one_broker.bootstrap) as admin:
-        admin.create_topic("t", partitions=1, replication_factor=1)
+        for topic in ("t", "demo"):
+            admin.create_topic(topic, partitions=1, replication_factor=1)
     environment = {**os.environ, "REPLOG_BOOTSTRAP_SERVER": one_broker.bootstrap}
     if one_broker.tls is not None:
         environment["REPLOG_CLIENT_CONFIG"] = str(one_broker.client_config)
@@ -206,7 +218,7 @@ def test_ctrl_c_ends_what_waits_for_a_broker_that_is_dead(one_broker):
         begun = {
             name: stack.enter_context(
                 subprocess.Popen(
-                    [sys.executable, "-m", "replog.cli", *words.split()],
+                    [sys.executable, *words],
                     stdin=pipe,
                     stdout=pipe,
                     stderr=pipe,
@@ -223,6 +235,8 @@ def test_ctrl_c_ends_what_waits_for_a_broker_that_is_dead(one_broker):
         producer.flush()
         assert begun["consume"].stdout.readline() == "first\n"
         assert "http" in begun["console"].stderr.readline()
+        while not begun["demo"].stdout.readline().strip():
+            assert begun["demo"].poll() is None
         one_broker.kill(1)
         producer.write("second\n")
         producer.flush()
