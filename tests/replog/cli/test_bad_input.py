@@ -214,6 +214,13 @@ def test_a_broker_that_finds_no_controller_gives_up_after_its_setting_and_warns_
     assert '"level": "warning"' in next(line for line in done.stderr.splitlines() if "metadata stream lost" in line)
 
 
+def test_a_broker_with_the_id_of_one_that_runs_says_once_what_it_waits_for(replog, cluster, tmp_path):
+    own = {name.replace(".", "_"): value for name, value in broker_certificate(cluster, 1).items()}
+    done = _broker(replog, cluster, tmp_path, node_id=1, initial_broker_registration_timeout_ms=4000, **own)
+    assert (done.returncode, done.stderr.count("registration not accepted yet")) == (PROBLEM_FOUND, 1), done.stderr
+    assert "did not accept broker 1 within" in done.stderr
+
+
 def test_records_from_a_closed_stdin_are_none():
     command = [sys.executable, "-m", "replog.cli", "produce", "--topic", "t", "--bootstrap-server", f"{HOST}:1"]
     done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, timeout=120)

@@ -108,7 +108,7 @@ class BrokerLifecycle:
                         retriable = error.retriable or error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
                         if not retriable:
                             raise
-                        if last is None or str(error) != str(last):
+                        if last is None or error.code is not last.code:  # the text counts down
                             log.warning("registration not accepted yet", reason=str(error))
                         last = error
                         await asyncio.sleep(min(self._backoff.next_s(), REFUSED_S))
