@@ -11,9 +11,6 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-AT_ONCE = 8
-
-
 class Daemons:
     """At most `count` threads. Neither a cancellation nor the end of the process, as after Ctrl-C, waits for them."""
 
@@ -47,4 +44,4 @@ class Daemons:
                     done.set_exception(error)
 
 
-of_commands = Daemons(AT_ONCE)
+of_commands = Daemons(8)

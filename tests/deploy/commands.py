@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 import typer.main
 import yaml
 
@@ -110,7 +111,6 @@ def all_commands() -> list[Command]:
 def parse(arguments: list[str]) -> Any:
     """What the command line makes of the arguments, without running the command; raises UsageError."""
     command: Any = typer.main.get_command(app)
-    context = None
     remaining = list(arguments)
     while hasattr(command, "commands"):
         if command.invoke_without_command and (not remaining or remaining[0].startswith("-")):
@@ -118,5 +118,7 @@ def parse(arguments: list[str]) -> Any:
         name = remaining.pop(0)
         assert name in command.commands, f"replog has no command {name!r}"
         command = command.commands[name]
-    context = command.make_context(command.name, remaining)
-    return context.params
+    with pytest.MonkeyPatch.context() as patched:
+        for param in command.params:  # files that are named are not there
+            patched.setattr(param.type_descriptor.parameter_info, "exists", False)
+        return command.make_context(command.name, remaining).params
