@@ -1,0 +1,216 @@
+"""What an acknowledged record costs inside: calls of functions, messages, writes, turns of the event loop.
+
+A controller, three brokers and a producer run in one process and on one event loop, over real sockets and files, so a
+profiler sees all of them. Records of 1 KiB with acks=all go to six partitions with three replicas each. What is counted
+are lone records: each is sent some milliseconds after the one before it was acknowledged, so no two share a request
+however slow the profiler makes them, and the counts hardly vary. The CPU of a record and its latency are measured
+before, at a fixed rate and without the profiler; all roles take turns on one core there, so both differ from those of
+processes of their own (`make bench`).
+
+Run it with `make bench-inside`.
+"""
+
+import asyncio
+import cProfile
+import itertools
+import logging
+import os
+import pstats
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import structlog
+
+from benchmarks.load import RECORD_BYTES, Load
+from benchmarks.measure import Latency
+from benchmarks.peers.peer import Send
+from benchmarks.peers.replog import producer
+from benchmarks.report import benchmark_parser, publish, table
+from replog.client import Admin
+from replog.config import BrokerConfig, ControllerConfig
+from replog.rpc.http2.outgoing import Outgoing
+from replog.rpc.transports import transport_named
+from replog.server.broker.broker import Broker
+from replog.server.broker.cleaning.cleaning_process import CleaningProcess
+from replog.server.clock import SystemClock
+from replog.server.controller.formatting import format_cluster
+from replog.server.controller.server import ControllerServer
+from replog.server.controller.sqlite_store import SqliteStore
+from replog.server.controller.store import StoreInThread
+
+TOPIC, PARTITIONS, BROKERS = "inside", 6, 3
+WARM_S = 1.0
+GAP_S = 0.005  # between a lone record's acknowledgement and the next record: all that it brought about is over
+ROOT = Path(__file__).parents[1]
+PARTS = (  # the first that a file lies in
+    "replog/rpc/http2",
+    "replog/rpc",
+    "replog/client",
+    "replog/server",
+    "replog/log",
+    "leader",
+    "follower",
+    "replog",
+    "benchmarks",
+)
+SYSTEM = ("posix.", "'socket'", "'_socket", "'select.", "send", "recv")  # in the names of what calls the kernel
+
+
+class TurnsLoop(asyncio.SelectorEventLoop):
+    """Counts its turns."""
+
+    turns = 0
+
+    def _run_once(self) -> None:
+        self.turns += 1
+        super()._run_once()  # type: ignore[misc]
+
+
+class Cost(NamedTuple):
+    """Of some records at a fixed rate."""
+
+    latency: Latency
+    cpu_s: float
+
+
+@asynccontextmanager
+async def cluster(directory: Path) -> AsyncIterator[list[str]]:
+    """The addresses of its brokers."""
+    transport, chance = transport_named(""), random.Random(1)
+    settings = {"listeners": "127.0.0.1:0", "metadata.log.dir": str(directory / "controller")}
+    format_cluster(directory / "controller")
+    store = StoreInThread(SqliteStore(directory / "controller"))
+    controller = ControllerServer(
+        ControllerConfig.parse(settings, "controller"), store, transport, SystemClock(), chance
+    )
+    brokers: list[Broker] = []
+    try:
+        await controller.start()
+        for number in range(1, BROKERS + 1):
+            settings = {
+                "node.id": str(number),
+                "listeners": "127.0.0.1:0",
+                "controller.listener": controller.address,
+                "log.dirs": str(directory / f"broker-{number}"),
+            }
+            config = BrokerConfig.parse(settings, f"broker {number}")
+            brokers.append(Broker(config, transport, SystemClock(), chance, CleaningProcess()))
+            await brokers[-1].start()
+        yield [broker.address for broker in brokers]
+    finally:
+        for broker in brokers:
+            await broker.stop()
+        await controller.stop()
+
+
+async def cost_of(send: Send, per_second: float, seconds: float) -> Cost:
+    cpu_s = time.process_time()
+    async with Load(send, TOPIC, PARTITIONS, per_second) as load:
+        await asyncio.sleep(seconds)
+    return Cost(load.latency(), time.process_time() - cpu_s)
+
+
+async def send_alone(send: Send, seconds: float) -> int:
+    """How many lone records there were in so many seconds."""
+    record, end = os.urandom(RECORD_BYTES), time.perf_counter() + seconds
+    for number in itertools.count():
+        if time.perf_counter() >= end:
+            break
+        await (await send(TOPIC, number % PARTITIONS, record))
+        await asyncio.sleep(GAP_S)
+    return number
+
+
+def part_of(file: str, name: str) -> str:
+    if file == "~":
+        return "the kernel" if any(word in name for word in SYSTEM) else "functions of C"
+    path = Path(file)
+    if path.is_relative_to(ROOT) and ".venv" not in path.parts:
+        return next((part for part in PARTS if path.is_relative_to(ROOT / part)), "other")
+    return "asyncio" if "asyncio" in path.parts else "other"
+
+
+def parts(profile: cProfile.Profile, records: int) -> list[dict[str, Any]]:
+    """Calls a record, and the share of the time in the functions themselves, of each part; the dearest first."""
+    calls, seconds = Counter[str](), Counter[str]()
+    for (file, _, name), (_, count, own_s, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        part = part_of(file, name)
+        calls[part] += count
+        seconds[part] += own_s
+    total_s = sum(seconds.values())
+    return [
+        {"part": part, "calls": calls[part] / records, "share": own_s / total_s}
+        for part, own_s in seconds.most_common()
+    ]
+
+
+def times(profile: cProfile.Profile, file: str, line: int, name: str) -> int:
+    """How often a function was called."""
+    return pstats.Stats(profile).stats[file, line, name][1]  # type: ignore[attr-defined,no-any-return]
+
+
+async def measure(per_second: float, seconds: float) -> dict[str, Any]:
+    profile = cProfile.Profile(time.process_time)  # waiting costs nothing
+    with tempfile.TemporaryDirectory() as directory:
+        async with cluster(Path(directory)) as addresses:
+            async with Admin(addresses) as admin:
+                await admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=BROKERS)
+            async with producer(",".join(addresses)) as send:
+                await cost_of(send, per_second, WARM_S)
+                plain = await cost_of(send, per_second, seconds)
+                loop = asyncio.get_running_loop()
+                assert isinstance(loop, TurnsLoop)
+                turns = loop.turns
+                profile.enable()
+                records = await send_alone(send, seconds)
+                profile.disable()
+                turns = loop.turns - turns
+    message = Outgoing.send_message.__code__
+    counts = {
+        "messages": times(profile, message.co_filename, message.co_firstlineno, message.co_name),
+        "socket_writes": times(profile, "~", 0, "<built-in method posix.writev>"),
+        "file_writes": times(profile, "~", 0, "<built-in method posix.pwritev>"),
+        "turns": turns,
+    }
+    return {
+        "cpu_us": plain.cpu_s / plain.latency.records * 1e6,
+        "p50_ms": plain.latency.p50_ms,
+        "p99_ms": plain.latency.p99_ms,
+        "parts": parts(profile, records),
+        **{name: count / records for name, count in counts.items()},
+    }
+
+
+def shown(figures: dict[str, Any], per_second: float) -> str:
+    rows = [[part["part"], f"{part['calls']:.0f}", f"{part['share']:.0%}"] for part in figures["parts"]]
+    rows.append(["all", f"{sum(part['calls'] for part in figures['parts']):.0f}", ""])
+    return (
+        table(["part", "calls a lone record", "of the profiled CPU time"], rows)
+        + f"\n\nA lone record takes {figures['messages']:.1f} messages, {figures['socket_writes']:.1f} writes to "
+        f"sockets, {figures['file_writes']:.1f} to files and {figures['turns']:.1f} turns of the loop. "
+        f"At {per_second:g} records a second, without the profiler: {figures['cpu_us']:.0f} µs of CPU a record, "
+        f"p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms."
+    )
+
+
+def main() -> int:
+    parser = benchmark_parser(__doc__)
+    parser.add_argument("--per-second", type=float, default=1000.0, help="without the profiler")
+    parser.add_argument("--seconds", type=float, default=5.0, help="without the profiler, and as long with it")
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    with asyncio.Runner(loop_factory=TurnsLoop) as runner:
+        figures = runner.run(measure(options.per_second, options.seconds))
+    publish("inside", shown(figures, options.per_second), figures, options)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
