@@ -262,7 +262,8 @@ class FetchSession(ABC, Generic[R]):
         how = Reading(max_bytes, min_one, named.brought)
         answer = self._fetch(tp, named.request, reader, how, now_ms, counts=counts)
         named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
-        named.lacks, named.brought = None, NOTHING
+        if max_bytes or min_one:  # else what is being brought, or was, has yet to be read
+            named.lacks, named.brought = None, NOTHING
         if answer.cold is not None and brings:
             self._bring(tp, named, answer.cold)
         return answer
@@ -278,17 +279,18 @@ class FetchSession(ABC, Generic[R]):
     def answer(self, now_ms: int, room: int) -> SessionResponse | None:
         """The answer to the parked request, at most `room` bytes: a new read of all due partitions (FE-13).
 
-        None: it lacks more from the disk than was brought, an index first and then records, and nothing else is there:
+        None, with room: it lacks more from the disk than was brought, an index first and then records, and nothing else is there:
         it goes on waiting.
         """
-        parked, rows = self.parked, self._read(now_ms, room)
-        may_wait = parked is not None and not parked.looks_only and now_ms < parked.deadline_ms
+        parked, first, rows = self.parked, tuple(self._first), self._read(now_ms, room)
+        may_wait = room > 0 and parked is not None and not parked.looks_only and now_ms < parked.deadline_ms
         if (
             may_wait
             and not is_enough((row.answer for row in rows), 1)
             and any(self.named[tp].lacks is not None for tp in self.due)
         ):
-            rows = self._read(now_ms, room, brings=False)  # what is brought had taken the room of the others
+            self._first |= {tp: None for tp in first if tp in self.due}  # what is brought had taken the room of these
+            rows = self._read(now_ms, room, brings=False)
             if not is_enough((row.answer for row in rows), 1):
                 return None
         return self._response(rows, now_ms)

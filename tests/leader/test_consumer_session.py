@@ -411,6 +411,51 @@ def test_looking_for_what_is_there_brings_no_more_from_the_disk(tmp_path):
     assert set(host.wanted) == {named(0), named(1)}
 
 
+def test_a_new_record_does_not_wait_for_the_disk_though_more_partitions_are_due_than_a_pass_looks_at(tmp_path):
+    """The first pass finds its room taken by what it asks the disk for, and the second one must get to it all the
+    same."""
+    host, _ = cold(tmp_path, 2, 0)
+    lagging, last = range(2 * MAX_LOOKS + 200), 2 * MAX_LOOKS + 200
+    host.leaders |= {named(last): host.leaders[named(1)]} | {named(one): host.leaders[named(0)] for one in lagging}
+    host.ask({**dict.fromkeys(lagging, 9), last: 10})
+    while host.answer(after_ms=1) is not None:  # of bounds
+        host.ask({})
+    host.append(last)
+    answer = host.answer(after_ms=2)
+    assert answer is not None
+    assert answer[last] == 72
+
+
+def test_what_is_brought_is_still_waited_for_when_its_partition_has_changed_and_there_is_no_room_to_read_it(tmp_path):
+    host, _ = cold(tmp_path, 1, 0)
+    assert host.ask({0: 9}) is None
+    brought = host.wanted[named(0)]
+    host.append(0)
+    assert host.answer(room=0) == {0: 0}, "the new bounds"
+    assert host.ask({}) is None
+    assert host.wanted == {named(0): brought}, "asked for once"
+    host.brought(0)
+    assert host.answer() is not None
+
+
+def test_what_was_brought_and_found_no_room_is_not_brought_again(tmp_path):
+    host, size = cold(tmp_path, 1, 0)
+    assert host.ask({0: 0}) is None
+    host.brought(0)
+    assert host.answer(room=0) == {0: 0}
+    host.evict(0)
+    assert host.ask({}) == {0: size}
+
+
+def test_a_request_for_which_there_is_no_room_does_not_wait_for_the_disk(tmp_path):
+    """As one that finds no room when it comes."""
+    host, _ = cold(tmp_path, 2, 0, 1)
+    assert host.ask({0: 0, 1: 0}) is None
+    assert host.answer(after_ms=1) is None
+    host.brought(0)
+    assert host.answer(room=0, after_ms=2) == {0: 0}
+
+
 def test_a_session_that_goes_on_is_answered_in_its_time_though_the_disk_is_slower(tmp_path):
     host = larger(tmp_path, 0)
     assert host.ask({0: 10}) is None
