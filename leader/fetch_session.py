@@ -279,8 +279,8 @@ class FetchSession(ABC, Generic[R]):
     def answer(self, now_ms: int, room: int) -> SessionResponse | None:
         """The answer to the parked request, at most `room` bytes: a new read of all due partitions (FE-13).
 
-        None, with room: it lacks more from the disk than was brought, an index first and then records, and nothing else is there:
-        it goes on waiting.
+        None: there is room, but it lacks more from the disk than was brought, an index first and then records, and
+        nothing else is there: it goes on waiting.
         """
         parked, first, rows = self.parked, tuple(self._first), self._read(now_ms, room)
         may_wait = room > 0 and parked is not None and not parked.looks_only and now_ms < parked.deadline_ms

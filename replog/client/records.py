@@ -222,7 +222,6 @@ class Decoded(NamedTuple):
 
     records: list[Record]
     next_offset: int  # where to fetch next; the offset asked for when no whole batch was there
-    last_epoch: int  # leader epoch of the last whole batch; -1 when there was none
 
 
 class Undecodable(ReplogError):
@@ -244,9 +243,8 @@ def decode_fetched(
     """
     records: list[Record] = []
     new = tuple.__new__  # what `Record(…)` comes to
-    next_offset, last_epoch = fetch_offset, -1
     view = memoryview(buffer)
-    base, behind = fetch_offset, -1  # -1: not known
+    next_offset, base, behind = fetch_offset, fetch_offset, -1  # -1: not known
     aborted_batches = AbortedBatches(aborted)
     try:
         for position, header in iterate_batches(view):
@@ -266,14 +264,14 @@ def decode_fetched(
                     for r in DefaultRecordBatch(_uncompressed(view[position : position + header.size], header))
                     if r.offset >= fetch_offset
                 ]
-            next_offset, last_epoch = header.next_offset, epoch
+            next_offset = header.next_offset
     except (CorruptRecord, InvalidRecord, CorruptRecordException, UnicodeDecodeError, EOFError, OSError) as error:
         remedy = "" if behind < 0 else f"; to go on behind it, seek to {behind}"
         raise Undecodable(
             f"{topic}-{partition}: the batch at offset {base} does not decode: {error}{remedy}",
-            Decoded(records, next_offset, last_epoch) if next_offset > fetch_offset else None,
+            Decoded(records, next_offset) if next_offset > fetch_offset else None,
         ) from None
-    return Decoded(records, next_offset, last_epoch)
+    return Decoded(records, next_offset)
 
 
 def _uncompressed(batch: memoryview, header: BatchHeader) -> Buffer:
@@ -284,8 +282,3 @@ def _uncompressed(batch: memoryview, header: BatchHeader) -> Buffer:
     payload = decompress(codec, bytes(batch[HEADER_SIZE:]))
     plain = header._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(payload), attributes=header.attributes - codec)
     return HEADER.pack(*plain) + payload
-
-
-def decode(buffer: Buffer, topic: str = "", partition: int = 0, fetch_offset: int = 0) -> Iterator[Record]:
-    """The records of `decode_fetched`, one after the other."""
-    return iter(decode_fetched(buffer, topic, partition, fetch_offset).records)

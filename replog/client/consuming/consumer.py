@@ -234,7 +234,7 @@ class Consumer:
         self.life.check()
         firsts = {TopicPartition(record.topic, record.partition): record.offset for record in reversed(records)}
         for partition in firsts.keys() & self._fetcher.states.keys():
-            self._fetcher.go_to(partition, firsts[partition])
+            self._fetcher.go_back(partition, firsts[partition])
 
     def metrics(self) -> Counts:
         """What it has done so far, in the words of Kafka's consumer: records, bytes, fetches and their latency in ms,

@@ -27,7 +27,7 @@ class AssignedPartition:
     position: int | None  # of the next record for the application; None until it is known
     reset: int | None  # the ListOffsets timestamp that will tell the position
     fetch_offset: int | None = field(init=False)  # of the next fetch: ahead of `position` by what is buffered
-    last_epoch: int | None = None  # leader epoch of the last batch fetched (truncation detection)
+    epochs: dict[int, int] = field(default_factory=dict)  # leader epochs of what was fetched, and where each begins
     topic_id: bytes = b""  # of the topic that the position is in; empty: not known
     error: ReplogError | None = None  # raised by fetch() until a seek
     failures: int = 0  # retriable ones in a row
@@ -190,8 +190,8 @@ class FetchStream:
         partition.fetch_offset = state.fetch_offset or 0
         partition.partition_max_bytes = self._owner.partition_max_bytes
         partition.current_leader_epoch = fetch.source.epoch
-        if state.last_epoch is not None:
-            partition.last_fetched_epoch = state.last_epoch
+        if state.epochs:
+            partition.last_fetched_epoch = max(state.epochs)
         partition.topic_id = fetch.topic_id
 
     async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:

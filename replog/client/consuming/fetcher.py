@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 METADATA_MAX_AGE_S = 300.0
 LEADER_ONLY_S = 10.0  # so long the leader is read after a follower failed, before it may name one again
+MAX_EPOCHS = 8  # the newest of a partition: nobody goes back further than to what was handed out last
 POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
 
 
@@ -218,7 +219,8 @@ class Fetcher:
             self._unreadable(chunk, message)
             return
         chunk.state.fetch_offset = headers[-1].next_offset
-        chunk.state.last_epoch = headers[-1].leader_epoch
+        epochs = {header.leader_epoch: header.base_offset for header in reversed(headers)} | chunk.state.epochs
+        chunk.state.epochs = dict(sorted(epochs.items())[-MAX_EPOCHS:])
         self._chunks.append(chunk)
         self.news.set()
 
@@ -317,11 +319,19 @@ class Fetcher:
         topic_id = topic_id or self.states[partition].topic_id or self._id_of(partition)
         self.replace(AssignedPartition(partition, offset, None, topic_id=topic_id))
 
+    def go_back(self, partition: TopicPartition, offset: int) -> AssignedPartition:
+        """To what was fetched before, of the same log: if it was truncated since, that is noticed as without this."""
+        state = self.states[partition]
+        epochs = {epoch: begins for epoch, begins in state.epochs.items() if begins < offset}
+        again = AssignedPartition(partition, offset, None, epochs=epochs, topic_id=state.topic_id)
+        self.replace(again)
+        return again
+
     def pause(self, partition: TopicPartition) -> None:
         """Fetch no more of it. What is buffered is dropped, and read again from the position later."""
         self.paused.add(partition)
         if (state := self.states[partition]).position is not None and state.error is None:
-            self.go_to(partition, state.position)
+            self.go_back(partition, state.position)
 
     def resume(self, partition: TopicPartition) -> None:
         self.paused.discard(partition)
@@ -403,9 +413,8 @@ class Fetcher:
                         return state, cast(D, error.before)  # else who seeks behind the batch would miss it
                     raise
                 logger.warning("%s; reading it from the leader", error)
-                again = AssignedPartition(state.partition, state.position, None, topic_id=state.topic_id)
+                again = self.go_back(state.partition, state.position)
                 again.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
-                self.replace(again)
         return None
 
     def _without(self, state: AssignedPartition) -> Iterable[Chunk]:

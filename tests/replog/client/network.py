@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from replog.client.records import decode
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
@@ -22,6 +21,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.methods import Method
 from replog.rpc.status import wire_code
 from replog.rpc.v1 import log_pb2
+from tests.replog.client.decoding import decode
 
 ADDRESSES = ("one:1", "two:2")
 

@@ -269,6 +269,24 @@ async def test_a_truncated_log_is_noticed_and_never_skipped_over(cluster, one_br
         assert values == [b"new %d" % i for i in range(3, 8)]
 
 
+@pytest.mark.parametrize("meanwhile", ["paused", "given back"])
+async def test_a_truncation_is_noticed_by_who_goes_back_to_what_was_fetched_before_fe_5(cluster, one_broker, meanwhile):
+    for i in range(6):
+        await cluster.produce(TP, batch(b"old %d" % i))
+    async with Consumer(one_broker, auto_offset_reset="error") as consumer:
+        consumer.assign([TP])
+        consumer.seek(TP, 0)
+        records = await read(consumer, 6)
+        consumer.pause(TP)
+        if meanwhile == "given back":
+            consumer.give_back(records[4:])
+        await lose_the_tail(cluster, keep=3)
+        consumer.resume(TP)
+        with pytest.raises(LogTruncated) as truncated:
+            await read(consumer, 1)
+    assert (truncated.value.position, truncated.value.diverging_offset) == (4 if meanwhile == "given back" else 6, 3)
+
+
 async def test_what_was_read_before_the_log_was_truncated_is_handed_out_first(cluster, one_broker):
     for i in range(6):
         await cluster.produce(TP, batch(b"old %d" % i))

@@ -78,7 +78,7 @@ def test_a_reader_of_uncommitted_records_gets_all_but_the_markers():
 
 def test_an_answer_of_aborted_batches_and_markers_alone_still_moves_on():
     only = laid_out([transactional(1, 0, b"a"), marker(1, committed=False)])
-    assert decode_fetched(only, "t", 0, 0, [AbortedTransaction(1, 0)]) == ([], 2, 0)
+    assert decode_fetched(only, "t", 0, 0, [AbortedTransaction(1, 0)]) == ([], 2)
 
 
 def test_a_batch_outside_of_its_producers_aborted_transaction_is_kept():

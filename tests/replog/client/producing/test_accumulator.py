@@ -9,8 +9,8 @@ import pytest
 
 from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, ProducerBatch
 from replog.client.producing.idempotence import Identity, ProducerId
-from replog.client.records import decode
 from replog.errors import ErrorCode, ReplogError
+from tests.replog.client.decoding import decode
 
 
 class Harness:

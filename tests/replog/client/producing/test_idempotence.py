@@ -5,9 +5,9 @@ import pytest
 from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from replog.client.producing.idempotence import MAX_EPOCH, SEQUENCES, Identity, ProducerId, Sequences
 from replog.client.producing.producer import Producer
-from replog.client.records import decode
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import parse_header, validate_crc
+from tests.replog.client.decoding import decode
 
 
 class Harness:

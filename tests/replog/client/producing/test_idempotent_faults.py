@@ -51,7 +51,7 @@ async def produce(network: Network, chance: random.Random) -> tuple[dict[bytes, 
     return acknowledged, failed
 
 
-@pytest.mark.parametrize("seed", [*range(20), 37])  # 37: NOT_LEADER_OR_FOLLOWER was taken for a refusal before the append
+@pytest.mark.parametrize("seed", [*range(20), 37])  # 37: NOT_LEADER_OR_FOLLOWER was taken for a definite error
 def test_each_record_once_and_in_order(seed, tmp_path):
     chance = random.Random(seed)
     network = Network(tmp_path / "t-0", chance)

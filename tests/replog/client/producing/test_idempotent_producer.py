@@ -11,12 +11,13 @@ from leader.partition_leader import LeaderAppend, PartitionLeader
 from replog.backoff import Backoff
 from replog.client import DeliveryFailed, Producer
 from replog.client.producing.idempotence import MAX_EPOCH, ProducerId
-from replog.client.records import BatchBuilder, decode
+from replog.client.records import BatchBuilder
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import BatchHeader, iterate_batches
 from replog.log.offsets import Buffer, Isolation
 from replog.rpc.methods import Log
 from replog.topic import TopicPartition
+from tests.replog.client.decoding import decode
 from tests.replog.client.losing import LosingTransport, loses_acknowledgements
 from tests.replog.server.broker.conftest import InProcessCluster, eventually
 
