@@ -16,7 +16,7 @@ from replog.chaos.client import TOPICS
 from replog.chaos.network import Network
 from replog.chaos.strain import Account, Starved, account, strain
 from replog.chaos.volume import Volume
-from replog.client import Admin
+from replog.client import Admin, SyncAdmin
 from replog.local_cluster import probe
 from replog.local_cluster.log_files import log_tail
 from replog.local_cluster.settings import BROKER_SETTINGS, CONTROLLER_SETTINGS
@@ -161,18 +161,15 @@ class ChaosWorld:
 
     async def no_move_is_left(self) -> None:
         """No move goes on, no throttle stays, and every broker takes new replicas."""
-        async with Admin(self.bootstrap, timeout_ms=60_000) as admin:
-            for _ in range(int(IN_SYNC_TIMEOUT_S)):
-                if not (moves := await admin.list_partition_reassignments()):
-                    break
-                await asyncio.sleep(1.0)
-            assert not moves, f"moves are left: {moves}"
-            left = {
-                broker.broker_id: broker.configs
-                for broker in (await admin.describe_cluster()).brokers
-                if broker.configs
-            }
-        assert not left, f"settings of brokers are left: {left}"
+        with SyncAdmin(self.bootstrap, timeout_ms=60_000) as admin:
+
+            def missing() -> str:
+                if moves := admin.list_partition_reassignments():
+                    return f"moves are left: {moves}"
+                left = {each.broker_id: each.configs for each in admin.describe_cluster().brokers if each.configs}
+                return f"settings of brokers are left: {left}" if left else ""
+
+            await self.until(missing, IN_SYNC_TIMEOUT_S, "not all is undone")
 
     def empty(self, name: str) -> None:
         """Its disk comes back with nothing on it. It must not run."""

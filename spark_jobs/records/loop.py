@@ -10,7 +10,9 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
+from replog.errors import ReplogError
 from replog.rpc.allocator import tune_allocator
+from spark_jobs.records.options import NAMES
 
 T = TypeVar("T")
 
@@ -24,5 +26,9 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Its result, waiting for it. Not to be called on an event loop."""
-    return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+    """Its result, waiting for it; errors name options, not arguments of clients. Not to be called on an event loop."""
+    try:
+        return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+    except ReplogError as error:
+        error.in_words_of(NAMES)
+        raise

@@ -34,6 +34,7 @@ _PRODUCER: dict[str, type] = {
     **dict.fromkeys(("delivery.timeout.ms", "request.timeout.ms"), int),
 }
 _ARGUMENTS = {"compression.type": "compression", "max.request.size": "max_request_bytes"}  # of clients, named otherwise
+NAMES = {_ARGUMENTS.get(name, name.replace(".", "_")): f"kafka.{name}" for name in (*_CONSUMER, *_PRODUCER)}
 _SUBSCRIPTIONS = ("assign", "subscribe", "subscribePattern")
 _STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given counts
 _ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")

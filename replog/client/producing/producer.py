@@ -265,13 +265,12 @@ class Producer:
     async def _room_in(self, topic: str, key: bytes | None, partition: int | None, size: int) -> PartitionQueue:
         """Where the record goes, once the buffer has room for it: it takes up to `size` bytes."""
         await self.start()
-        if size > self._max_request_bytes or size > self._buffer_memory:
-            raise ErrorCode.MESSAGE_TOO_LARGE.error(
-                f"a record for {topic!r} takes up to {size} bytes, counted before compression, more than "
-                f"max_request_bytes={self._max_request_bytes} or buffer_memory={self._buffer_memory} of the producer; "
-                f"raise it (max_request_bytes to {MAX_BATCH_BYTES} at most; in Spark kafka.max.request.size, of "
-                "replog produce --max-request-size)"
-            )
+        for name, most in (("max_request_bytes", self._max_request_bytes), ("buffer_memory", self._buffer_memory)):
+            if size > most:
+                raise ErrorCode.MESSAGE_TOO_LARGE.error(
+                    f"a record for {topic!r} takes up to {size} bytes, counted before compression, more than "
+                    f"{name}={most}; raise that (a record has {MAX_BATCH_BYTES} bytes at most)"
+                )
         queues = self._accumulator.topics.get(topic)
         if queues is None:
             queues = await self._load(topic)
