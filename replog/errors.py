@@ -3,7 +3,6 @@
 Per-partition answers carry an `ErrorCode`; whole calls fail with a `ReplogError`, which `replog.rpc.status` maps to
 and from `google.rpc.Status`. The codes are Kafka's, so that a Kafka user recognises every one."""
 
-from collections.abc import Mapping
 from enum import IntEnum
 
 
@@ -113,11 +112,6 @@ class ReplogError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"
-
-    def in_words_of(self, names: Mapping[str, str]) -> None:
-        """Say `name=value` of a setting by the name that the caller gave it, instead of the client's own."""
-        for own, given in names.items():
-            self.message = self.message.replace(f"{own}=", f"{given}=")
 
     @property
     def retriable(self) -> bool:

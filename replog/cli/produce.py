@@ -243,5 +243,5 @@ async def _send(
     except ReplogError as error:
         if error.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP):
             raise
-        error.in_words_of({"max_request_bytes": "--max-request-size"})
+        error.message = error.message.replace("max_request_bytes=", "--max-request-size=")
         outcomes.refused(number, error)

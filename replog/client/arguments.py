@@ -36,7 +36,7 @@ def check_record(topic: Any, value: Any, key: Any, partition: Any, timestamp_ms:
                 raise _wrong("each of headers", header, "(text, bytes or None)")
 
 
-def check_settings(least: int, most: int = MAX_LONG, kind: Any = int | float, **settings: Any) -> None:
+def check_settings(least: float, most: float = MAX_LONG, kind: Any = int | float, **settings: Any) -> None:
     """Raises TypeError, or INVALID_CONFIG, naming the first that is no such number."""
     for name, number in settings.items():
         if isinstance(number, bool) or not isinstance(number, kind):

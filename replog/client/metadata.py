@@ -7,6 +7,7 @@ broker is asked. A refresh soon after another one, because that did not help, as
 import asyncio
 import contextlib
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 from replog.addresses import check_address
 from replog.backoff import Backoff
+from replog.client.arguments import check_settings, listed
 from replog.client.lifetime import Lifetime
 from replog.client.waiting import told_if_long
 from replog.config import topic_config
@@ -64,8 +66,8 @@ def _max_batch_bytes(configs: Mapping[str, str]) -> int:
 
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
     """`host:port,host:port` or a list of them. Raises INVALID_CONFIG when one is not an address, or none is given."""
-    addresses = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
-    addresses = [address.strip() for address in addresses if address.strip()]
+    given = bootstrap.split(",") if isinstance(bootstrap, str) else listed("bootstrap", bootstrap, "host:port")
+    addresses = [str(address).strip() for address in given if str(address).strip()]
     if not addresses:
         raise ErrorCode.INVALID_CONFIG.error("no bootstrap address is given; name at least one host:port")
     for address in addresses:
@@ -186,7 +188,10 @@ class Metadata:
         """The topic's view, waiting until a broker knows it. Raises TOPIC_AUTHORIZATION_FAILED at once,
         UNKNOWN_TOPIC_OR_PARTITION at the deadline, NETWORK_EXCEPTION if no broker could be asked."""
         self.life.check()
-        unreachable: ReplogError | None = None
+        check_settings(-math.inf, math.inf, timeout_s=timeout_s)
+        unreachable: ReplogError | None = ErrorCode.NETWORK_EXCEPTION.error(
+            f"no broker has answered in {timeout_s:g} s ({_some(', ', self._addresses())})"
+        )
         self._looked_for[validate_topic_name(name)] += 1
         try:
             async with (

@@ -30,5 +30,6 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
     except ReplogError as error:
-        error.in_words_of(NAMES)
+        for argument, option in NAMES.items():
+            error.message = error.message.replace(f"{argument}=", f"{option}=")
         raise

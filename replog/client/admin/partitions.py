@@ -37,6 +37,7 @@ class Partitions(Calls):
 
         The high watermark is the leader's at that moment. A request whose answer is lost is sent again, and deletes
         then what was committed meanwhile, too; or the retry's answer names less than the first try deleted."""
+        offsets = by_partition(offsets)
 
         def request(partitions: list[TopicPartition], timeout_s: float) -> log_pb2.DeleteRecordsRequest:
             return log_pb2.DeleteRecordsRequest(
@@ -47,7 +48,7 @@ class Partitions(Calls):
                 ],
             )
 
-        for partition, offset in by_partition(offsets).items():
+        for partition, offset in offsets.items():
             whole(f"the offset of {partition}", offset, MAX_LONG)
         method = Log["delete_records"]
         results = await ask_leaders(self._metadata, self._backoff, list(offsets), method, request, self._timeout_s)

@@ -124,9 +124,10 @@ class Topics(Calls):
         """Set `configs`, put those named by `delete` back to their defaults, keep the others; all that are set now.
 
         Waits until a broker uses them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST."""
+        configs = texts(configs)
         request = controller_pb2.AlterTopicConfigsRequest(
             topic=validate_topic_name(topic),
-            set=texts(configs),
+            set=configs,
             delete=listed("delete", delete, "names"),
             validate_only=validate_only,
         )

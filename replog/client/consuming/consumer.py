@@ -1,6 +1,7 @@
 """The consumer: assigned partitions in, records out, positions kept by the application."""
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Self, TypeVar
@@ -148,6 +149,7 @@ class Consumer:
     async def position(self, partition: Partition, timeout_s: float = 30.0) -> int:
         """The offset of the next record that `fetch` will return, waiting until it is known."""
         wanted = self._assigned(partition)
+        check_settings(-math.inf, math.inf, timeout_s=timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -177,7 +179,8 @@ class Consumer:
         self, timestamps: Mapping[TopicPartition, int], timeout_s: float = 30.0
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each timestamp (ms since the epoch); None where all are older."""
-        for partition, timestamp in by_partition(timestamps).items():
+        timestamps = by_partition(timestamps)
+        for partition, timestamp in timestamps.items():
             if whole(f"the timestamp of {partition}", timestamp, MAX_LONG) < 0:
                 raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp} of {partition} is negative")
         return await self._list_offsets(timestamps, timeout_s)
@@ -190,6 +193,8 @@ class Consumer:
         Raises the error of a partition that cannot go on (LogTruncated, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) each
         time until a `seek` mends it.
         """
+        if max_records is not None:
+            check_settings(1, MAX_INT, int, max_records=max_records)
         return await self._taken(lambda: self._fetcher.take(max_records), timeout_s) or []
 
     async def fetch_many(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Record]:
@@ -213,6 +218,7 @@ class Consumer:
 
     async def _taken(self, take: Callable[[], T | None], timeout_s: float) -> T | None:
         self.life.check()
+        check_settings(-math.inf, math.inf, timeout_s=timeout_s)
         taken = take()
         if taken:
             return taken

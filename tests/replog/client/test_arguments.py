@@ -63,6 +63,39 @@ def test_a_negative_linger_is_refused():
         Producer("127.0.0.1:1", linger_ms=-1)
 
 
+@pytest.mark.parametrize("wrong", [None, 5, b"127.0.0.1:1"])
+def test_a_bootstrap_that_is_no_list_of_addresses_is_named(wrong):
+    with pytest.raises(TypeError, match=r"bootstrap must be a list of host:port, not "):
+        Admin(wrong)
+    with pytest.raises(ReplogError, match=r"bootstrap address 'None' is not host:port"):
+        Admin(["127.0.0.1:1", None])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(("wrong", "error"), [(None, TypeError), ("1", TypeError), (math.nan, ReplogError)])
+async def test_a_time_that_is_none_is_named_before_anything_waits_for_it(wrong, error):
+    async with Consumer("127.0.0.1:1") as consumer:
+        consumer.assign([TP])
+        for call in (consumer.fetch(wrong), consumer.position(TP, wrong), consumer.partitions_for("t", wrong)):
+            with pytest.raises(error, match="timeout_s"):
+                await call
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "5", True])
+async def test_a_number_of_records_is_at_least_one(wrong):
+    async with Consumer("127.0.0.1:1") as consumer:
+        consumer.assign([TP])
+        for call in (consumer.fetch(0, wrong), consumer.fetch_many(0, wrong)):
+            with pytest.raises((TypeError, ReplogError), match="max_records"):
+                await call
+
+
+async def test_a_pair_is_as_good_as_a_partition_also_where_it_has_a_value(one_broker):
+    async with Consumer(one_broker) as consumer, Admin(one_broker) as admin:
+        assert await consumer.offsets_for_times({("t", 0): 0}) == {TP: None}  # type: ignore[dict-item]
+        assert await admin.delete_records({("t", 0): 0}) == {TP: 0}  # type: ignore[dict-item]
+        assert "retention.ms" not in await admin.alter_topic_configs("t", None)  # type: ignore[arg-type]
+
+
 async def test_partitions_and_settings_are_named():
     async with Consumer("127.0.0.1:1") as consumer, Admin("127.0.0.1:1") as admin:
         with pytest.raises(TypeError, match=r"partitions must be a list of \(topic, number\), not str \('orders'\)"):

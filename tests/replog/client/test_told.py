@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import socket
 
 import pytest
 
@@ -97,3 +98,13 @@ async def test_tls_is_said_in_the_constructor(tmp_path):
             client("127.0.0.1:1", ssl_truststore_location=tmp_path / "none.pem")
         with pytest.raises(ReplogError, match=r"ssl.truststore.location is missing"):
             client("127.0.0.1:1", ssl_keystore_location=tmp_path / "none.pem")
+
+
+async def test_a_broker_that_accepts_and_says_nothing_is_not_taken_for_one_that_does_not_know_the_topic():
+    """Within the time of the call; a longer one hears what each broker did."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "{}:{}".format(*silent.getsockname())
+        async with Consumer(address) as consumer, Producer(address, max_block_ms=300) as producer:
+            for call in (consumer.partitions_for("t", 0.3), consumer.end_offsets([TP], 0.3), producer.send("t", b"x")):
+                with pytest.raises(ReplogError, match=f"NETWORK_EXCEPTION: no broker has answered in 0.3 s.*{address}"):
+                    await call
