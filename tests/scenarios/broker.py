@@ -106,7 +106,7 @@ class Broker(ReplicaManager):
     @property
     def waiting_fetches(self) -> tuple[int, int]:
         """Partitions that are watched for fetches, by each that does, and fetches that wait."""
-        return sum(map(len, self._sessions.values())), sum(s.deadline_ms is not None for s in self.open_sessions)
+        return sum(map(len, self.sessions.values())), sum(s.deadline_ms is not None for s in self.open_sessions)
 
     @property
     def next_wake_ms(self) -> int | None:
