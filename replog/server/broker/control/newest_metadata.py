@@ -43,13 +43,16 @@ class NewestMetadata:
 
         Raises LogStorageError if the disks of all fail."""
         async with self._writing:
+            told = ""
             while position.version > self._durable:
                 try:
                     failures = await in_thread(lambda: self._write(position))
                 except ReplogError as error:
                     if is_of_the_disk(error):
                         raise
-                    log.warning("the newest metadata cannot be noted, trying again", reason=error.message)
+                    if error.message != told:
+                        log.warning("the newest metadata cannot be noted, trying again", reason=error.message)
+                    told = error.message
                     await asyncio.sleep(self._backoff.next_s())
                 else:
                     self._backoff.reset()

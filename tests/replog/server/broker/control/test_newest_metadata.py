@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from structlog.testing import capture_logs
 
 from replog.backoff import Backoff
 from replog.log.directories.metadata_position import Position, read_position, write_position
@@ -35,7 +36,9 @@ async def test_ct_24_what_finds_no_room_is_noted_once_there_is_some_and_not_befo
         write_position(directory, position)
 
     monkeypatch.setattr(newest_metadata, "write_position", written)
-    await known.note(NOW)
+    with capture_logs() as lines:
+        await known.note(NOW)
+    assert len(lines) == 1, "a disk that is full for an hour is one line"
     assert tried == [THEN] * 6, "it is not told before it is on the disks"
     assert [read_position(directory) for directory in directories] == [NOW, NOW]
     assert known.position == NOW
