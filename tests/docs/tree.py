@@ -51,6 +51,12 @@ def _is_ours(name: str) -> bool:
     return not (name.startswith(".") or name in _NOT_OURS or name.endswith(".egg-info"))
 
 
+def package_of(path: str) -> str:
+    """`replog/log` for `replog/log/files/plain.py`, and `leader` for `leader/roles.py`."""
+    top, *rest = path.split("/")[:-1]
+    return f"{top}/{rest[0]}" if top in ("replog", "spark_jobs") and rest else top
+
+
 def registered_rules() -> list[str]:
     return re.findall(r"^- \*\*([A-Z]+-\d+)\*\* \S", (ROOT / "docs/rules.md").read_text(), re.M)
 
