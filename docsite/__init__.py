@@ -5,7 +5,7 @@
 | `hook.py` | what MkDocs calls: which pages there are beside docs/*.md, and where links lead |
 | `places.py` | which file of the repository is which page |
 | `sources.py` | pages that show files of the repository, because a document links to them |
-| `api.py` | docs/api.md: what `replog.client` has, from its docstrings |
+| `api.py` | the reference of the Python API, from the docstrings of `replog.client` |
 | `settings.py` | docs/settings.md: names, values and defaults from `replog/config.py` |
 | `wire.py` | the reference of the wire, from proto/ |
 """

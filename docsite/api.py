@@ -1,18 +1,16 @@
-"""Keeps docs/api.md true: `python -m docsite.api` writes it from the docstrings of what `replog.client` exports."""
+"""The reference of the Python API, from the docstrings of what `replog.client` exports."""
 
 import ast
 import inspect
 import re
 import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import replog.client
 from replog.client import Admin, Consumer, ErrorCode, Producer, SyncAdmin, SyncConsumer, SyncProducer, descriptions
 from replog.client.blocking import BlockingDelivery
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 _CLIENTS: dict[type, type] = {Producer: SyncProducer, Consumer: SyncConsumer, Admin: SyncAdmin}
 _OURS = {"transport", "rng", "wall_clock_ms"}  # options for our own tests
 _HEAD = """# The Python API
@@ -22,11 +20,12 @@ What `replog.client` has, from its docstrings. [Clients](clients.md) shows how t
 Blocking clients have the methods of the async ones with the same arguments, without `async`. Their `send` and
 `send_many` wait for the outcomes; `send_nowait` and `send_many_nowait` return those to come.
 """
-_FIELD = re.compile(r"^ {4}([a-zA-Z]\w*(?:: | = ).*)$", re.M)  # as it stands in its class, with its comment
+_FIELD = re.compile(r"^ {4}([a-zA-Z]\w*(?:: | = ).*)$", re.M)  # its line in its class, with the comment
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def generated() -> str:
+def api_reference() -> str:
+    """Returns Markdown."""
     kinds = {getattr(replog.client, name) for name in replog.client.__all__}
     errors = {kind for kind in kinds if issubclass(kind, Exception)}
     values = {BlockingDelivery, *kinds} - {*_CLIENTS, *_CLIENTS.values(), *errors, ErrorCode}
@@ -47,7 +46,7 @@ def generated() -> str:
 def _section(title: str, kind: type, level: str = "##") -> Iterator[str]:
     yield f"{level} {title}\n"
     doc = kind.__doc__ or ""
-    if not doc.startswith(f"{kind.__name__}("):  # which dataclasses and named tuples write by themselves
+    if not doc.startswith(f"{kind.__name__}("):  # dataclasses and named tuples write that by themselves
         yield f"{inspect.cleandoc(doc)}\n"
     if kind in _CLIENTS:
         yield _code(inspect.getattr_static(kind, "__init__"), kind.__name__)
@@ -66,7 +65,7 @@ def _method(member: Any) -> Iterator[str]:
 
 
 def _code(function: Any, name: str, is_property: bool = False) -> str:
-    """How it is called."""
+    """Shows how the function is called."""
     (made,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     assert isinstance(made, Function)
     given = made.args
@@ -78,11 +77,3 @@ def _code(function: Any, name: str, is_property: bool = False) -> str:
         arguments = "\n    " + re.sub(r", (?=\w+:|\*)", ",\n    ", arguments) + "\n"
     called = "" if is_property else f"({arguments})"
     return f"```python\n{'async ' * isinstance(made, ast.AsyncFunctionDef)}{name}{called}{returns}\n```\n"
-
-
-def main() -> None:
-    DOCUMENT.write_text(generated())
-
-
-if __name__ == "__main__":
-    main()

@@ -4,14 +4,14 @@ import posixpath
 import re
 from collections.abc import Callable
 
-ABOVE = {  # of documents that are not in docs/, which is the site's root
+ABOVE = {  # these are not in docs/, which is the site's root
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "tests/scenarios/README.md": "scenarios.md",
 }
-REFERENCE = "wire-reference.md"  # of all that is in proto/replog/v1
+MADE = {"proto/replog/v1": "wire-reference.md", "replog/client": "api.md"}  # a folder's files make the page
 PICTURES = (".png", ".svg")
 _LINK = re.compile(r"(?<=\]\()([^)#\s]*)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
@@ -19,11 +19,12 @@ _FOREIGN = re.compile(r"[a-z]+:")
 
 
 def page_of(path: str) -> str:
-    """Of a file or folder of the repository: a document's own page, a picture, or the page that shows it."""
+    """Returns the page of a file or folder of the repository: a document's own, a picture, or one that shows it."""
     if path in ABOVE:
         return ABOVE[path]
-    if path.startswith("proto/replog/v1"):
-        return REFERENCE
+    for folder, page in MADE.items():
+        if path.startswith(folder):
+            return page
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     shown = f"source/{path.lstrip('.')}"  # MkDocs leaves out what is hidden
@@ -31,7 +32,7 @@ def page_of(path: str) -> str:
 
 
 def targets(text: str, path: str) -> set[str]:
-    """What of the repository the document at `path` links to."""
+    """Returns the files and folders of the repository that the document at `path` links to."""
     names = (match[1] for match in _LINK.finditer(_FENCE.sub("", text)))
     return {_resolve(name, path) for name in names if name and not _FOREIGN.match(name)}
 

@@ -19,7 +19,7 @@ COMMENT = re.compile(
 # Docstrings, comments. Lower a number when you have mended some; a package that is not here has none.
 ALLOWED = {
     "benchmarks": (58, 25),
-    "docsite": (7, 5),
+    "docsite": (3, 1),
     "follower": (6, 2),
     "leader": (29, 16),
     "replog": (43, 23),

@@ -1,18 +1,13 @@
-"""docs/api.md is what the docstrings of the clients say, and everything in it has one."""
+"""The reference of the Python API has every public name, and everything in it has a docstring."""
 
 import re
 
-from docsite.api import DOCUMENT, generated
+from docsite.api import api_reference
 from replog import client
 
 
-def test_the_page_is_what_the_docstrings_say():
-    remedy = "what replog.client has, or says of it, has changed: run `python -m docsite.api`"
-    assert DOCUMENT.read_text() == generated(), remedy
-
-
 def test_every_name_and_method_says_what_it_promises():
-    text = generated()
+    text = api_reference()
     for name in client.__all__:
         assert re.search(rf"^##+ ({name}\b|.* and {name}$)|`{name}`", text, re.M), name
     silent = re.findall(
