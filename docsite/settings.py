@@ -15,6 +15,8 @@ from replog.config import (
     ClientSecurity,
     ConnectionConfig,
     ControllerConfig,
+    LogConfig,
+    MetricsConfig,
     ServerSecurity,
     TopicConfig,
 )
@@ -22,7 +24,7 @@ from replog.properties import MAX_INT, MAX_LONG
 from replog.settings import Settings
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
-_SHARED = (ServerSecurity, AuthorizerConfig, ConnectionConfig)
+_SHARED = (LogConfig, MetricsConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig)
 _TABLES: dict[str, tuple[tuple[type[Settings], ...], tuple[type[Settings], ...]]] = {  # settings of these, not of those
     "topics": ((TopicConfig,), ()),
     "brokers": ((BrokerConfig,), (*_SHARED, AlterableBrokerConfig)),
@@ -105,9 +107,5 @@ def _values(schema: Mapping[str, Any]) -> str:
     return "text"
 
 
-def main() -> None:
-    DOCUMENT.write_text(updated(DOCUMENT.read_text()))
-
-
 if __name__ == "__main__":
-    main()
+    DOCUMENT.write_text(updated(DOCUMENT.read_text()))

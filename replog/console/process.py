@@ -93,7 +93,7 @@ def certificates(host: str, listener: str, keystore: Path | None) -> Certificate
             return None
         raise ErrorCode.INVALID_CONFIG.error(
             f"--listener {listener}: others than this machine may reach it; give --keystore FILE, the key and the "
-            "certificate that browsers are shown (docs/console.md), or listen on 127.0.0.1"
+            "certificate that browsers are shown (docs/operations.md), or listen on 127.0.0.1"
         )
     cluster = client_tls()
     if cluster is None:

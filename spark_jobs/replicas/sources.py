@@ -3,7 +3,7 @@
     spark.read.format("replog_batches").option("bootstrap.servers", "broker-1:9092").option("topic", "orders").load()
     spark.read.format("replog_batches").option("replica.1", "/data/1").option("replica.2", "/mnt/a,/mnt/b").load()
 
-`docs/replica-tables.md` tells their options and columns.
+`docs/spark.md` tells their options and columns.
 
 An input partition is a part of a segment, a segment, or a few small ones; for `replog_replicas` and `replog_epochs` it
 is a broker, or one of its directories. Its memory is bounded, however large a segment is.

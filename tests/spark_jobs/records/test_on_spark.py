@@ -173,8 +173,8 @@ def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(spark, local, tmp_path
 @pytest.mark.spark
 def test_the_job_of_the_page_goes_on_where_it_stopped(local, tmp_path):
     """As it stands there, by the path to a Python whose environment nobody has activated."""
-    page = (ROOT / "docs/spark-source.md").read_text()
-    (job,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    page = (ROOT / "docs/spark.md").read_text()
+    job, _ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (session,) = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
     (tmp_path / "late_flights.py").write_text(job)
     (tmp_path / ".venv").symlink_to(sys.prefix)
