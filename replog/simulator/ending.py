@@ -1,4 +1,4 @@
-"""How a simulation ends: everything is repaired, the cluster comes to rest, and its disks are compared."""
+"""The end of a simulation: the cluster comes to rest, everything is read once more, and the disks are compared."""
 
 import asyncio
 from pathlib import Path
@@ -19,13 +19,13 @@ from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.topic import TopicPartition, parse_directory_name
 
-QUIESCENCE_S = 180.0  # virtual, and far more than it takes, even where a throttle lets 2,000 bytes a second pass
+QUIESCENCE_S = 180.0  # virtual time; far more than a cluster needs, even with a throttle of 2,000 bytes a second
 STOP_S = 40.0
 POLL_S = 0.1
 
 
 class Ending:
-    """The last acts; each raises Violation."""
+    """The last steps of a simulation; each raises Violation."""
 
     def __init__(self, kernel: Kernel, cluster: SimulatedCluster, workload: Workload) -> None:
         self._kernel = kernel
@@ -33,7 +33,7 @@ class Ending:
         self._workload = workload
 
     async def quiescence(self, when: str) -> None:
-        """INV-21, within a bound."""
+        """INV-21: the cluster comes to rest within `QUIESCENCE_S`."""
         loop = asyncio.get_running_loop()
         until = loop.time() + QUIESCENCE_S
         while reasons := self._cluster.unsettled():
@@ -52,13 +52,13 @@ class Ending:
             raise Violation("INV-21", f"at rest, and yet a consumer cannot read everything: {error}") from error
 
     def check_truncations(self) -> None:
-        """Once the checks have told where unclean elections were."""
+        """Raise Violation if a consumer saw committed records go, without an unclean election that the checks noted."""
         for truncation in self._workload.truncations:
             if truncation.partition not in self._workload.history.unclean:
                 raise Violation("INV-11", f"a consumer saw committed records go: {truncation}")
 
     async def stop_and_compare(self) -> None:
-        """After clean stops the replicas' files are equal where both have them, and none has a fault."""
+        """Stop the brokers cleanly; check that replicas' files are equal where both have them, and have no fault."""
         loop = asyncio.get_running_loop()
         starts = {tp: self._log_start(tp, state) for tp, state in self._cluster.last_image.partitions.items()}
         replicas = {tp: state.replicas for tp, state in self._cluster.last_image.partitions.items()}
@@ -84,20 +84,20 @@ class Ending:
             raise Violation("INV-21", "stopped cleanly, and their files have faults:\n    " + "\n    ".join(faults))
 
     def _was_copied_clean(self, finding: Finding) -> bool:
-        """What a leader's cleaner took is missing in a follower too, whose own cleaner was never there (CL-8)."""
+        """Return True for records that a follower never had since its leader's cleaner had removed them (CL-8)."""
         if finding.kind not in (Kind.HOLE, Kind.BATCH_COUNT, Kind.RECORDS):
             return False
         return parse_directory_name(finding.file.parent.name).topic in self._workload.history.compacted
 
     def _log_start(self, tp: TopicPartition, state: PartitionState) -> int:
-        """The latest of the replicas'."""
+        """Return the highest log start of the replicas."""
         brokers = [self._cluster.brokers[broker] for broker in state.replicas]
         return max(broker.manager.hosted[tp].log.log_start_offset for broker in brokers)
 
     @staticmethod
     def _compare(tp: TopicPartition, start: int, directories: list[Path]) -> None:
-        """Their bytes from the batch at `start` on (INV-13); segments may begin at different offsets, and retention may
-        have taken some meanwhile."""
+        """INV-13: compare the bytes from the batch at `start` on, or from where retention left all replicas. Segments
+        may begin at different offsets."""
         logs = {directory: sorted(directory.glob(f"*{LOG_SUFFIX}")) for directory in directories}
         start = max([start, *(int(files[0].stem) for files in logs.values() if files)])
         contents = {directory: _bytes_from(files, start) for directory, files in logs.items()}
@@ -106,7 +106,7 @@ class Ending:
             raise Violation("INV-21", f"{tp}: replicas differ from offset {start} on (bytes by broker: {sizes})")
 
     def _compare_latest(self, tp: TopicPartition, start: int, directories: list[Path]) -> None:
-        """CL-10: what readers come to. A reader away for longer than tombstones stay may miss one."""
+        """CL-10: compare the latest record of each key, except of deleted keys if tombstones expire."""
         forgotten = () if self._cluster.plan.topic(tp).keeps_tombstones else DELETED_KEYS
         by_directory: dict[Path, dict[bytes | None, LogRecord]] = {}
         for directory in directories:
@@ -125,7 +125,7 @@ class Ending:
 
 
 def _bytes_from(files: list[Path], start: int) -> bytes:
-    """From the batch that holds offset `start` to the end."""
+    """Return the bytes from the batch that holds offset `start` to the end."""
     pieces = []
     for path in files:
         data = path.read_bytes()

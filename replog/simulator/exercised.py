@@ -1,4 +1,4 @@
-"""What seeds exercised. A run that exercised nothing of what its profile is about has shown nothing: it is vacuous."""
+"""Counts what seeds exercised. A run that exercised nothing of what its profile is about is vacuous."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,10 +7,10 @@ from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.history import History, Outcome
 from replog.simulator.profiles import Profile
 
-COMPARED = "records compared"  # of the last readers, with what producers and replicas have
+COMPARED = "records compared"  # the number that the last readers read
 FAULTS, ELECTIONS, UNCLEAN = "faults", "elections", "elections by evidence, or unclean"
-ENOUGH_SEEDS = 20  # fewer may well miss something
-ABOUT = {  # what some seeds of a profile must have had, besides faults; where it is not here: elections
+ENOUGH_SEEDS = 20  # fewer seeds may miss something by chance
+ABOUT = {  # some seeds of a profile must have had these, besides faults; a profile that is not here: elections
     "calm": (),
     "compaction": ("cleanings", ELECTIONS),
     "crashes": (ELECTIONS, "truncations"),
@@ -27,7 +27,7 @@ ABOUT = {  # what some seeds of a profile must have had, besides faults; where i
 
 
 def exercised(partitions: Iterable[PartitionLedger], history: History, faults: int) -> dict[str, int]:
-    """How often each thing happened."""
+    """Count how often each kind of event happened."""
     counts = Counter({FAULTS: faults, "refusals": history.denials})
     counts[COMPARED] = sum(len(drained.records) for drained in history.drained.values())
     counts["deletions of records"] = sum(deletion.outcome is Outcome.OK for deletion in history.deletions)
@@ -40,7 +40,7 @@ def exercised(partitions: Iterable[PartitionLedger], history: History, faults: i
 
 
 def vacuous(profile: Profile, seeds: int, counts: Mapping[str, int]) -> str:
-    """The reason why seeds that passed show nothing, in a sentence; empty if they show something."""
+    """Return a sentence that says why seeds that passed show nothing; empty if they show something."""
     wanted = [COMPARED]
     if seeds >= ENOUGH_SEEDS:
         wanted += [*([FAULTS] if profile.faults else []), *ABOUT.get(profile.name, (ELECTIONS,))]

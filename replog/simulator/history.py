@@ -1,10 +1,8 @@
 """The operations of clients and their answers: plain values, in the order in which the operations began.
 
-A run with clients keeps one `History`; `checks.anomalies.find_anomalies` judges it. Times are in seconds, of one
-clock for all clients. Every value is sent once, so that it identifies its record; and a topic's name is not used
-again after the topic was deleted.
-
-Transactions only write: there are aborted and early reads of them to look for, and no cycles.
+A simulation keeps one `History`, which `checks.anomalies.find_anomalies` checks. Times are seconds of one clock. Each
+value is sent once, so it identifies its record. The name of a deleted topic is not used again. Transactions only
+write, so aborted and early reads can occur, but no cycles.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +16,7 @@ from replog.topic import TopicPartition
 
 
 class Outcome(Enum):
-    """What a client knows of its operation (PR-12)."""
+    """The outcome of an operation as its client knows it (PR-12)."""
 
     PENDING = "pending"  # no answer, yet or ever: anything may have happened
     OK = "ok"
@@ -28,7 +26,7 @@ class Outcome(Enum):
 
 @dataclass(slots=True)
 class Transaction:
-    """Its end is decided before the first marker is written."""
+    """A transaction. Its end is decided before the first marker is written."""
 
     committed: bool | None = None
     decided_s: float = inf
@@ -36,7 +34,7 @@ class Transaction:
 
 @dataclass(slots=True, eq=False)
 class ProducerSend:
-    """One record handed to a producer. `client` is one producer's life; its sends are in the order of its calls."""
+    """One record that was given to a producer. `client` names one producer; its sends are in the order of its calls."""
 
     client: str
     partition: TopicPartition
@@ -44,11 +42,11 @@ class ProducerSend:
     acks: int  # -1: all
     idempotent: bool
     invoked_s: float
-    key: bytes | None = None  # in compacted topics
-    tombstone: bool = False  # `value` is in a header then
-    transaction: Transaction | None = None  # it is acknowledged when that is committed, and PENDING for good else
+    key: bytes | None = None  # only in compacted topics
+    tombstone: bool = False  # True: `value` is in a header
+    transaction: Transaction | None = None  # its commit acknowledges the record, which else stays PENDING
     outcome: Outcome = Outcome.PENDING
-    offset: int = -1  # of an OK one; -1: it was not told (acks=0, or a leader that restarted)
+    offset: int = -1  # set if OK; -1: the answer had none (acks=0, or a leader that restarted)
     completed_s: float | None = None
     error: str = ""
 
@@ -64,7 +62,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one call returned, in its order. `client` is one consumer's life."""
+    """The records that one call returned, in their order. `client` names one consumer."""
 
     client: str
     records: tuple[Read, ...]
@@ -75,8 +73,8 @@ class Poll:
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """The consumer's next record of `partition` may lie anywhere: it was assigned, moved by the application, or reset
-    because its offset was out of range."""
+    """A new position of a consumer, anywhere in the log: by assignment, by the application, or by a reset because its
+    offset was out of range."""
 
     client: str
     partition: TopicPartition
@@ -85,7 +83,7 @@ class Seek:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """The end offset (LATEST) that a client was told (FE-22)."""
+    """An end offset (LATEST) in an answer to a client (FE-22)."""
 
     client: str
     partition: TopicPartition
@@ -98,7 +96,7 @@ class Latest:
 class Deletion:
     """A DeleteRecords; unless it FAILED, records below `offset` may be gone from `invoked_s` on.
 
-    -1: those below the high watermark of whichever leader did it, each time that one did it (`committed_deleted`).
+    Offset -1 means the high watermark of each leader that executes it, maybe more than once (`committed_deleted`).
     """
 
     client: str
@@ -112,8 +110,8 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The last word on a partition, once nothing fails and nobody sends any longer: every record from the first offset
-    there is to the end offset, in order."""
+    """All records of a partition in order, from its start offset to its end offset, read once nothing fails and nobody
+    sends any longer."""
 
     partition: TopicPartition
     start_offset: int
@@ -123,33 +121,33 @@ class Drained:
 
 @dataclass(slots=True)
 class History:
-    """All that clients did. Append to the lists; an operation is entered when it begins, and completed in place."""
+    """All operations of clients. Append an operation when it begins, and complete it in place."""
 
     sends: list[ProducerSend] = field(default_factory=list)
     acknowledgements: list[ProducerSend] = field(default_factory=list)  # the OK ones, in the order of their answers
-    answers: list[ProducerSend] = field(default_factory=list)  # of leaders: these, and refusals of what is too large
+    answers: list[ProducerSend] = field(default_factory=list)  # those, and the ones that a leader found too large
     reads: list[Poll | Seek] = field(default_factory=list)
     latest: list[Latest] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
     drained: dict[TopicPartition, Drained] = field(default_factory=dict)
-    drained_committed: dict[TopicPartition, Drained] = field(default_factory=dict)  # where there were transactions
+    drained_committed: dict[TopicPartition, Drained] = field(default_factory=dict)  # transactional topics only
     compacted: dict[str, None] = field(default_factory=dict)  # topics whose old records may vanish by their keys
     transactional: dict[str, None] = field(default_factory=dict)  # topics with transactions, and so with markers
     retained: dict[str, None] = field(default_factory=dict)  # topics with retention: their log start grows by itself
     deleted: dict[str, None] = field(default_factory=dict)  # topics that were deleted, or may have been
     unclean: dict[TopicPartition, None] = field(default_factory=dict)  # an unclean election may have lost records
-    passed_over: dict[TopicPartition, int] = field(default_factory=dict)  # a replica began there, and knows no producer
-    denials: int = 0  # that a stranger got
+    passed_over: dict[TopicPartition, int] = field(default_factory=dict)  # a replica began there without producers
+    denials: int = 0  # answers to a stranger
     committed_deleted: dict[TopicPartition, int] = field(default_factory=dict)  # how far deletions up to -1 went
 
     def acknowledged(self, send: ProducerSend, where: RecordMetadata, now_s: float) -> None:
-        """Call it in the same step in which the producer's answer came."""
+        """Note an OK answer, in the step in which the producer got it."""
         send.outcome, send.offset, send.completed_s = Outcome.OK, where.offset, now_s
         self.acknowledgements.append(send)
         self.answers.append(send)
 
     def failed(self, send: ProducerSend, error: ReplogError, now_s: float) -> None:
-        """`DeliveryFailed` says what is known; any other error came before the record was in a batch."""
+        """Note an error. `DeliveryFailed` says if the record may be appended; other errors came before it was sent."""
         unknown = isinstance(error, DeliveryFailed) and error.may_be_appended
         send.outcome, send.completed_s = Outcome.UNKNOWN if unknown else Outcome.FAILED, now_s
         send.error = str(error)

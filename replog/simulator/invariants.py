@@ -1,4 +1,4 @@
-"""The invariants in words, as `docs/rules.md` has them: what a violation says first."""
+"""The invariants in the words of `docs/rules.md`, with which the text of a violation begins."""
 
 INVARIANTS = {
     "INV-1": "0 ≤ logStart ≤ HW ≤ LEO; no epoch in a log exceeds its replica's, none the controller's; the ISR is "

@@ -1,4 +1,4 @@
-"""Several controllers over one etcd: only the one that leads commits, and only one believes that it leads (CT-25)."""
+"""CT-25: of several controllers over one etcd only the leader commits, and only one believes that it leads."""
 
 from replog.rpc.v1 import etcd_pb2
 from replog.rpc.v1.etcd_store_pb2 import StoreHead
@@ -10,14 +10,14 @@ from replog.simulator.runtime.process import SimulatedProcess
 
 
 class ControllersCheck:
-    """`after_step` of any process."""
+    """Checks the controllers and their etcd; call `after_step` after each step of any process."""
 
     def __init__(self, etcd: EtcdMember, controllers: list[ControllerMember]) -> None:
         self._etcd = etcd
         self._controllers = controllers
         self._keys = Keys(PREFIX)
-        self._revision = etcd.state.revision  # as last seen
-        self._version = 0  # of the metadata there
+        self._revision = etcd.state.revision  # the revision at the last look
+        self._version = 0  # the version of the metadata at the last look
 
     def after_step(self, process: SimulatedProcess) -> None:
         if process is self._etcd.process and self._etcd.state.revision != self._revision:
@@ -46,7 +46,7 @@ class ControllersCheck:
         return there[0] if there else None
 
     def _check_beliefs(self) -> None:
-        """A controller whose lease was taken away before its time cannot know it."""
+        """Raise Violation if two believe that they lead. One whose lease was revoked does not count: it cannot know."""
         believing = [
             member.name
             for member in self._controllers

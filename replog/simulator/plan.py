@@ -1,4 +1,4 @@
-"""One seed's cluster: how many brokers, which topics, which settings, how much trouble. All of it from the seed."""
+"""The cluster of one seed: its brokers, topics, settings and faults, all drawn from the seed."""
 
 import random
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from replog.simulator.runtime.chance import Chance
 from replog.topic import TopicPartition
 
 LAG_MS = 1500
-MIN_INSYNC_REPLICAS = 2  # of most topics: what one replica alone acknowledged, one power loss may take
+MIN_INSYNC_REPLICAS = 2  # most topics have it, otherwise one power loss may take acknowledged records
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 FSYNC = {"flush.messages": "1"}
 FOR_EVER = str(FOR_EVER_MS)
@@ -24,7 +24,7 @@ BROKERS_HAVE = {
     "leader.replication.throttled.rate": (2_000, 20_000),
     "follower.replication.throttled.rate": (2_000, 20_000),
 }
-TOPICS_HAVE = {  # such a share of them, one of these values
+TOPICS_HAVE = {  # the share of topics that have the setting, and its values
     "segment.bytes": (0.7, ("1024", "2048", "8192")),
     "index.interval.bytes": (0.5, ("0", "100", "1000")),
     "retention.bytes": (0.2, ("2048", "8192")),
@@ -32,7 +32,7 @@ TOPICS_HAVE = {  # such a share of them, one of these values
     "min.insync.replicas": (0.1, ("1",)),
     "retention.ms": (0.05, ("1000", "5000")),
 }
-COMPACTED = {  # the latest record of each key stays, and tombstones for half a second or for good
+COMPACTED = {  # tombstones stay for half a second, or for good
     "segment.bytes": ("1024", "2048"),
     "min.cleanable.dirty.ratio": ("0.01", "0.3"),
     "delete.retention.ms": ("500", FOR_EVER),
@@ -46,7 +46,7 @@ AUTHORIZER = {
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic to be made, with an explicit assignment of replicas."""
+    """A topic to create, with an explicit assignment of replicas."""
 
     name: str
     assignment: tuple[tuple[int, ...], ...]
@@ -69,10 +69,10 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that is decided before a simulation begins."""
+    """All that is drawn before a simulation begins."""
 
-    racks: Mapping[int, str]  # by broker
-    disks: tuple[str, ...]  # of each broker
+    racks: Mapping[int, str]  # keys: brokers
+    disks: tuple[str, ...]  # each broker has these
     topics: tuple[TopicPlan, ...]
     broker_settings: Mapping[str, object]
     controller_settings: Mapping[str, object]
@@ -82,21 +82,21 @@ class Plan:
     fsync: bool  # every topic has flush.messages=1: power losses cost nothing
 
     scratch_partitions: int = 1
-    long_s: float = 8.0  # what a fault that is long takes at most
+    long_s: float = 8.0  # the longest duration of a long fault
     controllers: int = 1
     permission: bool = False  # there is an authorizer, and a stranger
-    eligible_leader_replicas: bool = True  # else the last in sync is waited for (ISR-19)
+    eligible_leader_replicas: bool = True  # False: only the last replica in sync may lead again (ISR-19)
 
     def topic(self, tp: TopicPartition) -> TopicPlan:
         return next(topic for topic in self.topics if topic.name == tp.topic)
 
     def replicas(self, tp: TopicPartition) -> tuple[int, ...]:
-        """As first assigned."""
+        """Return the replicas that the partition is created with."""
         return self.topic(tp).assignment[tp.partition]
 
     @property
     def acknowledged_by_one(self) -> list[TopicPartition]:
-        """Partitions of which one replica alone may have what was acknowledged."""
+        """Partitions in which one replica alone may have an acknowledged record."""
         return [
             TopicPartition(topic.name, number)
             for topic in self.topics
@@ -106,7 +106,7 @@ class Plan:
 
 
 def draw(chances: Chance, profile: Profile) -> Plan:
-    """Each thing has a stream of its own, so that one more of them changes none of the others."""
+    """Draw a plan. Each value has its own stream, otherwise a further value would change all others."""
     brokers = range(1, chances.stream("brokers").randint(*profile.brokers) + 1)
     racks = chances.stream("racks").choice(([""], ["r1", "r2", "r3"]))
     fsync = chances.draw("flush.messages") < 0.15
@@ -152,7 +152,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
 
 
 def _topic(chances: Chance, profile: Profile, name: str, brokers: range, fsync: bool) -> TopicPlan:
-    """`chances` are this topic's."""
+    """Draw a topic from `chances`, which no other topic uses."""
     chance = chances.stream("assignment")
     factor = min(len(brokers), chance.choice((2, 3, 3, 3, 3, 3, 4)))
     assignment = tuple(tuple(chance.sample(brokers, factor)) for _ in range(chance.randint(*profile.partitions)))
@@ -166,7 +166,7 @@ def _topic(chances: Chance, profile: Profile, name: str, brokers: range, fsync: 
     unclean = chances.draw("unclean") < profile.unclean
     if unclean and chances.draw("unclean.leader.election.enable") < 0.5:
         configs["unclean.leader.election.enable"] = "true"
-    if chances.draw("expiring") < profile.expiring:  # by time alone, and nothing before its time
+    if chances.draw("expiring") < profile.expiring:  # retention by time only, and no record gets that old
         configs.pop("retention.bytes", None)
         configs |= {"segment.bytes": "1024", "retention.ms": FOR_EVER}
     if chances.draw("compacted") < profile.compacted:
@@ -174,7 +174,7 @@ def _topic(chances: Chance, profile: Profile, name: str, brokers: range, fsync: 
         configs |= {"cleanup.policy": "compact"}
         configs |= {name: chances.stream(f"{name} if compacted").choice(values) for name, values in COMPACTED.items()}
     transactional = chances.draw("transactional") < profile.transactions
-    # Not where a marker may be lost uncleanly: its transaction would stay open.
+    # An unclean election may lose a marker, and its transaction would then stay open.
     return TopicPlan(name, assignment, configs, unclean, transactional=transactional and not unclean)
 
 
@@ -189,7 +189,7 @@ def _weather(chance: random.Random) -> Weather:
 
 
 def _mix(chances: Chance, profile: Profile) -> dict[FaultKind, float]:
-    """A swarm takes a third of the kinds and about as many faults: combinations that an even mix hardly ever has."""
+    """A swarm has a third of the kinds at three times the rate, in combinations that an even mix hardly ever has."""
     if not profile.swarm:
         return dict(profile.faults)
     lots = {kind: chances.draw(f"whether to {kind.value}") for kind in profile.faults}  # a new kind moves one of these

@@ -1,4 +1,4 @@
-"""What may go wrong, and how often: named mixes of faults, from none at all to everything at once."""
+"""Named mixes of faults with their rates, from none at all to everything at once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ STEP_LIMIT_S = 0.05
 
 
 class FaultKind(StrEnum):
-    """Everything the nemesis can do; the value is its name in tables and traces."""
+    """Every fault of the nemesis; the value is its name in tables and traces."""
 
     CUT_LINK = "cut one link"
     CUT_ONE_WAY = "cut one direction of a link"
@@ -88,7 +88,7 @@ def _kinds(names: str) -> tuple[FaultKind, ...]:
 
 
 def _from(first: FaultKind, *, to: FaultKind) -> tuple[FaultKind, ...]:
-    """As they stand above."""
+    """Return the kinds from `first` to `to`, in the order of `FaultKind`."""
     kinds = tuple(FaultKind)
     return kinds[kinds.index(first) : kinds.index(to) + 1]
 
@@ -115,7 +115,7 @@ LASTING = _kinds(
     "PAUSE SLOW_DISK STALL_DISK"
 )
 SEVERAL_CONTROLLERS = _from(FaultKind.CUT_FROM_ETCD, to=FaultKind.OTHER_CONTROLLER)
-STORES = _from(FaultKind.OLDER_STORE, to=FaultKind.LOSE_STORE)  # no disk is emptied then: it would know no other store
+STORES = _from(FaultKind.OLDER_STORE, to=FaultKind.LOSE_STORE)  # not with WIPE_DISK: an empty disk takes any store
 CONTRIVED = (
     *STRAGGLERS,
     *SEVERAL_CONTROLLERS,
@@ -125,34 +125,34 @@ CONTRIVED = (
     FaultKind.NO_DESCRIPTORS,
     FaultKind.DENIED,
     FaultKind.ALL_DOWN_ONE_EMPTY,
-)  # for what hardly ever comes by itself
+)  # rare or strange: only profiles that name them have them
 ANYTHING = tuple(kind for kind in FaultKind if kind not in CONTRIVED)
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`faults` maps each kind to how many of it are begun per virtual minute, on average."""
+    """`faults` maps each kind to the number of them that begin per virtual minute, on average."""
 
     name: str
     description: str
     faults: Mapping[FaultKind, float] = field(default_factory=dict)
-    swarm: bool = False  # each seed takes only some of the kinds, and of these more
+    swarm: bool = False  # each seed takes only a third of the kinds, at a higher rate
     rough_network: bool = True  # messages are delayed, dropped, repeated and overtaken all the time
     brokers: tuple[int, int] = (3, 5)
-    long_s: float = 8.0  # what a fault that is long takes at most
+    long_s: float = 8.0  # the longest duration of a long fault
     topics: tuple[int, int] = (1, 2)
-    partitions: tuple[int, int] = (1, 2)  # of each topic
-    scratch_partitions: int = 1  # of those topics that come and go
+    partitions: tuple[int, int] = (1, 2)  # each topic's
+    scratch_partitions: int = 1  # each topic's that is created and deleted again and again
     session_ms: int = SESSION_MS
     trouble_s: tuple[float, float] = (8.0, 20.0)
-    unclean: float = 0.0  # how many topics may have unclean elections
-    compacted: float = 0.0  # how many topics are
-    transactions: float = 0.0  # how many topics have some
-    expiring: float = 0.0  # how many topics delete by time, and nothing that a simulation lives to see expire
-    two_disks: float = 0.3  # how many seeds give their brokers two log directories
+    unclean: float = 0.0  # the share of topics that may have unclean elections
+    compacted: float = 0.0  # the share of topics that are compacted
+    transactions: float = 0.0  # the share of topics with transactions
+    expiring: float = 0.0  # the share of topics with retention by time, longer than a simulation lasts
+    two_disks: float = 0.3  # the share of seeds whose brokers have two log directories
     controllers: int = 1  # several share an etcd
-    permission: bool = False  # brokers and controller have an authorizer, and a stranger tries everything
-    step_limit_s: float = STEP_LIMIT_S  # how long a step of a loop may wait for the disk, were it a usual one
+    permission: bool = False  # brokers and controller have an authorizer, and a stranger calls everything
+    step_limit_s: float = STEP_LIMIT_S  # the longest time that a step of a loop may wait for a usual disk
 
 
 def _at(rate: float, *kinds: FaultKind) -> dict[FaultKind, float]:
@@ -332,7 +332,7 @@ PROFILES: dict[str, Profile] = {
 
 
 def profile_named(name: str) -> Profile:
-    """Raises INVALID_CONFIG for a name that is none."""
+    """Return the profile of that name. Raises INVALID_CONFIG if there is none."""
     try:
         return PROFILES[name]
     except KeyError:

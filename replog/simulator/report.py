@@ -1,4 +1,4 @@
-"""What many seeds came to: totals, and faults by kind."""
+"""The results of many seeds: totals, and faults by kind."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ SHOWN_STEPS = 10
 
 @dataclass(slots=True)
 class SeedTotals:
-    """Of one profile."""
+    """The totals of one profile's seeds."""
 
     profile: str
     first_seed: int
@@ -23,7 +23,7 @@ class SeedTotals:
     cpu_s: float = 0.0
     wall_s: float = 0.0
     longest_wait_s: float = 0.0
-    longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # by callers
+    longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # keys: callers
     faults: Counter[str] = field(default_factory=Counter)
     exercised: Counter[str] = field(default_factory=Counter)
 
@@ -59,11 +59,11 @@ class SeedTotals:
         }
 
     def waits(self) -> list[str]:
-        """The longest steps that made a loop wait for its disk, the longest first."""
+        """Return the steps that made a loop wait longest for its disk, the longest first."""
         return [text for _, text in sorted(self.longest_steps.values(), reverse=True)[:SHOWN_STEPS]]
 
     def plain(self) -> dict[str, object]:
-        """For JSON."""
+        """Return the totals for JSON."""
         return {
             "profile": self.profile,
             "first_seed": self.first_seed,

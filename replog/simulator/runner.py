@@ -1,4 +1,4 @@
-"""Many seeds, each in a child of its own, forked from a parent that has imported everything."""
+"""Runs many seeds, each in a child process, forked from a parent that has imported everything."""
 
 import gc
 import multiprocessing
@@ -34,9 +34,9 @@ class Child(NamedTuple):
 def run_seeds(
     seeds: Iterable[int], profile: Profile, *, jobs: int = 2, keep: Path | None = None
 ) -> Iterator[SeedOutcome]:
-    """The outcomes, as they come. Of failed seeds, `keep` gets disks and trace, in `<profile>-<seed>`.
+    """Yield outcomes as they come. Each failed seed leaves its disks and trace in `<profile>-<seed>` below `keep`.
 
-    A seed that takes more than 120 s of CPU or five minutes has failed.
+    A seed fails if it takes more than 120 s of CPU or five minutes.
     """
     with work_directory() as directory:
         yield from _Pool(profile, directory, keep).run(iter(seeds), jobs)
@@ -44,7 +44,7 @@ def run_seeds(
 
 @contextmanager
 def work_directory() -> Iterator[Path]:
-    """In memory if there is such a place; removed at the end."""
+    """Yield a temporary directory, in memory if /dev/shm can be written."""
     shared = Path("/dev/shm")
     parent = shared if os.access(shared, os.W_OK) else None
     path = Path(tempfile.mkdtemp(prefix="replog-sim-", dir=parent))
@@ -59,11 +59,11 @@ class _Pool:
         self._profile = profile
         self._directory = directory
         self._keep = keep
-        self._children: dict[Connection, Child] = {}  # by the pipe that the outcome comes through
+        self._children: dict[Connection, Child] = {}  # keys: the pipes of their outcomes
 
     def run(self, seeds: Iterator[int], jobs: int) -> Iterator[SeedOutcome]:
         gc.collect()
-        gc.freeze()  # what is here stays shared with the children
+        gc.freeze()  # otherwise a collection in a child copies all memory that it shares with the parent
         try:
             while True:
                 while len(self._children) < jobs and (seed := next(seeds, None)) is not None:
@@ -85,13 +85,13 @@ class _Pool:
         self._children[reading] = Child(process, seed, time.monotonic() + WALL_LIMIT_S)
 
     def _simulate(self, seed: int, pipe: Connection) -> None:
-        """In the child."""
+        """Run one seed in the child process, and send its outcome."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S + 1))
         gc.disable()
         try:
             outcome = run_here(seed, self._profile, self._directory, self._keep)
-        except Exception:  # noqa: BLE001 (the simulation itself is broken: the parent is to tell)
+        except Exception:  # noqa: BLE001 (the simulation itself is broken, and the parent reports it)
             outcome = SeedOutcome(seed, self._profile.name, "defect", traceback.format_exc())
         outcome.cpu_s = round(time.process_time(), 3)
         pipe.send(outcome)
@@ -119,7 +119,7 @@ class _Pool:
 
 
 def run_here(seed: int, profile: Profile, directory: Path, keep: Path | None) -> SeedOutcome:
-    """One seed in this process, its files below `directory`."""
+    """Run one seed in this process, with its files below `directory`."""
     files = directory / f"{profile.name}-{seed}"
     trace: list[str] = []
     outcome = simulate(seed, profile, files, on_trace=trace.extend if keep is not None else None)

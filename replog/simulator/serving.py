@@ -1,14 +1,14 @@
-"""Availability during faults: if a majority could serve, producers that reach it are acknowledged within a bound.
+"""Availability during faults (live): if a majority could serve, producers that reach it are acknowledged in time.
 
 A group of replicas could serve a partition while
 
-- they are a majority of its replicas and its `min.insync.replicas` at least, and one of them is in the ISR or the ELR;
-- each runs, has started, has a sound disk, and reaches the others and a sound controller, both ways;
-- one of them leads, or nobody that the controller hears does, or the leader has to give way to some of them (ISR-20).
-  Nothing is asked if another leads, has a slow disk, or has just come (CT-22).
+- they are a majority of its replicas and at least `min.insync.replicas`, and one of them is in the ISR or the ELR;
+- each runs, has started, has a sound disk, and reaches the others and a sound controller, in both directions;
+- one of them leads, or no leader that the controller hears does, or the leader has to resign in favour of some of them
+  (ISR-20), unless that leader has a slow disk, or has just come (CT-22).
 
-If one group could for `BOUND_S` without a break, a producer that reaches all of it has by then an acknowledgement with
-acks=all of something that it sent there, or a leader's word that it is too large (live).
+If a group could serve for `BOUND_S` without a break, each producer that reaches all of it must get, within that time,
+an acknowledgement with acks=all, or a leader's answer that its record is too large.
 """
 
 from collections.abc import Iterator
@@ -26,24 +26,24 @@ from replog.simulator.history import History
 from replog.simulator.runtime.process import RUNNING
 from replog.topic import TopicPartition
 
-BOUND_S = 20.0  # session, lag and request timeouts are a second or two; a connection dies of silence in five to twenty
+BOUND_S = 20.0  # the session, lag and request timeouts are one or two seconds; a silent connection lives 5 to 20 s
 LOOK_S = 0.25
 
 Group = tuple[TopicPartition, frozenset[int], str]  # the replicas, and a producer that reaches them
 
 
 class Serving:
-    """Looks at the cluster while there is trouble, in no process."""
+    """Looks at the cluster every `LOOK_S`, from `begin` to `end`, in no process."""
 
     def __init__(self, kernel: Kernel, cluster: SimulatedCluster, workload: Workload) -> None:
-        self.longest_s = 0.0  # that a producer waited for a group that could serve
+        self.longest_s = 0.0  # the longest time that a producer waited for a group that could serve
         self._kernel = kernel
         self._cluster = cluster
         self._workload = workload
         self._history: History = workload.history
         self._since: dict[Group, float] = {}
-        self._waiting: dict[tuple[str, TopicPartition], float] = {}  # since the first send after the last answer
-        self._sends = self._answers = 0  # of the history's, so many are known
+        self._waiting: dict[tuple[str, TopicPartition], float] = {}  # the time of the first send after the last answer
+        self._sends = self._answers = 0  # the numbers of the history's entries at the last look
         self._over = False
 
     def begin(self) -> None:
@@ -125,7 +125,7 @@ class Serving:
         )
 
     def _holds_on(self, leader: int) -> bool:
-        """Whether it is a leader that its controller hears."""
+        """Return True if the leader runs and reaches its controller."""
         member = self._cluster.members.get(leader)
         return (
             member is not None
@@ -134,7 +134,7 @@ class Serving:
         )
 
     def _following(self, state: PartitionState, minimum: int) -> set[int]:
-        """Those to whom the leader has to give way, for it hears none of them; nobody if it may stay."""
+        """Return the replicas for which the leader has to resign, since it hears none of them; empty if it may stay."""
         candidates, leader = set(heirs(state)), self._cluster.members.get(state.leader)
         has_to = (
             leader is not None
@@ -152,5 +152,5 @@ class Serving:
 
 
 def _process(client: str) -> str:
-    """Of one of its lives."""
+    """Return the process of a client's life, as in `producer-1.3`."""
     return client.partition(".")[0]

@@ -1,4 +1,4 @@
-"""One seed from its beginning to its end: a cluster, clients, trouble, peace, and the verdict."""
+"""One seed from start to end: a cluster, clients, faults, repair, and the outcome."""
 
 import re
 import shutil
@@ -37,11 +37,11 @@ MAX_VIRTUAL_S = 600.0
 
 @dataclass(slots=True)
 class SeedOutcome:
-    """What became of a seed. Plain values, so that it can be sent from one process to another."""
+    """The outcome of a seed, of plain values, since it is sent from one process to another."""
 
     seed: int
     profile: str
-    invariant: str = ""  # the one violated; none: ""
+    invariant: str = ""  # the violated one, if any
     text: str = ""
     virtual_s: float = 0.0
     steps: int = 0
@@ -50,8 +50,8 @@ class SeedOutcome:
     acknowledged: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     exercised: dict[str, int] = field(default_factory=dict)
-    longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # that made a loop wait for the disk
-    longest_wait_s: float = 0.0  # for an acknowledgement that a majority could have given
+    longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # steps that waited for the disk
+    longest_wait_s: float = 0.0  # the longest wait for an acknowledgement that a majority could have given
     cpu_s: float = 0.0  # filled in by the runner
 
     @property
@@ -60,7 +60,7 @@ class SeedOutcome:
 
 
 class Simulation:
-    """`run` it once. `directory` is to be empty, and on a fast disk."""
+    """One seed's simulation, to be `run` once. `directory` must be empty, and on a fast disk."""
 
     def __init__(self, seed: int, profile: Profile, directory: Path, *, messages: bool = False) -> None:
         self.seed = seed
@@ -84,9 +84,7 @@ class Simulation:
             try:
                 self.cluster = SimulatedCluster(kernel, self.plan)
                 self.workload = Workload(kernel, self.plan, self.cluster)
-                alone = {
-                    tp.topic for tp in self.plan.acknowledged_by_one
-                }  # where one was enough, only that one is asked
+                alone = {tp.topic for tp in self.plan.acknowledged_by_one}
                 given_up = alone | {topic.name for topic in self.plan.topics if topic.unclean}
                 self.checker = Checker(
                     self.cluster,
@@ -147,7 +145,7 @@ class Simulation:
             self.trace.add_for(source, event, **details)
 
     def _defect(self) -> Violation | None:
-        """What no check looks for: exceptions nobody handled, or that were only logged, and steps that took long."""
+        """Return the first defect that no check looks for: an unhandled or only logged exception, or a long step."""
         for failure in self.kernel.loop.failures:
             return Violation("defect", str(failure))
         limit_s = self.profile.step_limit_s
@@ -211,7 +209,7 @@ class Simulation:
         await self.kernel.loop.spawn(SimulatedProcess("admin-0"), make())
 
     def _told(self, violation: Violation) -> str:
-        """Everything a person needs: the rule, what was seen, what led to it, and how to see it again."""
+        """Return a text with all that a reader needs: the rule, what was seen, the events before, how to replay it."""
         about = dict.fromkeys(re.findall(r"\bt\d-\d\b|\bbroker-\d+\b", str(violation)))
         events = self.trace.lines(about, RELEVANT_EVENTS)
         return "\n".join(

@@ -36,7 +36,6 @@ ALLOWED = {
     "replog/purgatory": (1, 1),
     "replog/rpc": (104, 83),
     "replog/server": (125, 78),
-    "replog/simulator": (108, 74),
     "spark_jobs": (6, 2),
     "spark_jobs/audit": (27, 18),
     "spark_jobs/records": (29, 14),

@@ -34,7 +34,7 @@ LINES = {
     "replog/purgatory": 220,
     "replog/rpc": 6_851,
     "replog/server": 10_334,
-    "replog/simulator": 9_377,
+    "replog/simulator": 9_370,
     "spark_jobs": 1_268,
     "spark_jobs/audit": 4_199,
     "spark_jobs/records": 1_952,

@@ -1,4 +1,4 @@
-"""What no client may see: the anomaly catalogue of published consistency analyses, over a `History` (INV-17, INV-18).
+"""Finds in a `History` what no client may see: the anomalies of published consistency analyses (INV-17, INV-18).
 
 Pure. Every consumer here is assigned its partitions by hand, so gaps and steps back between its polls are faults.
 
@@ -51,7 +51,7 @@ _INVARIANTS = {"inconsistent-offsets": "INV-17", "nonmonotonic-latest": "INV-18"
 
 
 def find_anomalies(history: History) -> list[Anomaly]:
-    """Every contradiction; none in an honest history."""
+    """Return every contradiction; an honest history has none."""
     facts = _Facts(history)
     return [
         *_bad_offsets(history),
@@ -68,7 +68,7 @@ def find_anomalies(history: History) -> list[Anomaly]:
     ]
 
 
-Claim = tuple[TopicPartition, int, bytes, str]  # that the value is at this offset, and who says so
+Claim = tuple[TopicPartition, int, bytes, str]  # the last says that the value is at this offset
 
 
 class _Facts:
@@ -77,7 +77,7 @@ class _Facts:
     def __init__(self, history: History) -> None:
         self.history = history
         self.sent: dict[tuple[TopicPartition, bytes], ProducerSend] = {(s.partition, s.value): s for s in history.sends}
-        self.read: dict[TopicPartition, dict[int, dict[bytes, str]]] = {}  # offset to values, and who read them
+        self.read: dict[TopicPartition, dict[int, dict[bytes, str]]] = {}  # offset to values to who read them first
         for operation in history.reads:
             if isinstance(operation, Poll):
                 for record in operation.records:
@@ -86,7 +86,7 @@ class _Facts:
             for offset, value in drained.records:
                 self._note(drained.partition, offset, value, "the last reader")
         self.log_starts = {tp: drained.start_offset for tp, drained in history.drained.items()}
-        for tp, drained in history.drained_committed.items():  # later, and retention goes on
+        for tp, drained in history.drained_committed.items():  # it was read later, when retention may have taken more
             self.log_starts[tp] = max(self.log_starts[tp], drained.start_offset)
         self.held: dict[tuple[TopicPartition, int], ProducerSend] = {
             (s.partition, offset): s for offset, s in self.known()
@@ -96,11 +96,11 @@ class _Facts:
         self.read.setdefault(partition, {}).setdefault(offset, {}).setdefault(value, reader)
 
     def may_be_gone(self, partition: TopicPartition, offset: int) -> bool:
-        """Whether the record may have been removed on purpose: by a deletion, retention, or for its key."""
+        """Return True if a deletion, retention or a cleaning may have removed the record."""
         return partition.topic in self.history.compacted or self.may_be_removed(partition, offset)
 
     def may_be_removed(self, partition: TopicPartition, offset: int) -> bool:
-        """The same without regard to keys."""
+        """Return True if a deletion or retention may have removed the record."""
         history = self.history
         if partition.topic in history.deleted or partition in history.unclean:
             return True
@@ -117,7 +117,7 @@ class _Facts:
                     yield partition, offset, value, reader
 
     def claims(self) -> Iterator[Claim]:
-        """Of readers, and of producers with acks=all; some come twice."""
+        """Yield the claims of readers, and of producers with acks=all; some come twice."""
         for partition, offset, value, reader in self.readings():
             yield partition, offset, value, f"{reader} read it"
         for send in self.promised():
@@ -125,19 +125,19 @@ class _Facts:
                 yield send.partition, send.offset, send.value, f"{send.client} was told so"
 
     def known(self) -> Iterator[tuple[int, ProducerSend]]:
-        """Records that were committed, with their offsets; some come twice."""
+        """Yield the offset and the send of each committed record; some come twice."""
         for partition, offset, value, _ in self.claims():
             if (send := self.sent.get((partition, value))) is not None:
                 yield offset, send
 
     def promised(self) -> Iterator[ProducerSend]:
-        """Acknowledged with acks=all: not to be lost."""
+        """Yield the sends that acks=all acknowledged, which must not be lost."""
         return (send for send in self.history.acknowledgements if send.acks == -1)
 
 
 def _covers(deletion: Deletion, partition: TopicPartition, offset: int) -> bool:
-    """Of -1 the answer says too little: that of a retry is not about the first try, which another leader
-    may have done, with a higher high watermark; and a copy of the request may come after the answer."""
+    """Return True if a deletion up to that offset may have removed the record. For -1 see `committed_deleted`: the
+    answer has the low watermark of the last try, and an earlier one or a late copy may have deleted more."""
     return deletion.partition == partition and deletion.outcome is not Outcome.FAILED and offset < deletion.offset
 
 
@@ -171,7 +171,7 @@ def _made_up(facts: _Facts) -> Iterator[Anomaly]:
 
 
 def _inconsistent(facts: _Facts) -> Iterator[Anomaly]:
-    """INV-17."""
+    """INV-17: no offset has two values."""
     claims: dict[tuple[TopicPartition, int], dict[bytes, str]] = {}
     for partition, offset, value, who in facts.claims():
         claims.setdefault((partition, offset), {}).setdefault(value, who)
@@ -209,7 +209,7 @@ def _lost(facts: _Facts) -> Iterator[Anomaly]:
 
 
 def _unseen(facts: _Facts) -> Iterator[Anomaly]:
-    """Of what the last readers did not find. An offset that was not told must be found by its value."""
+    """Yield each acknowledged record that the last readers did not find, by its value, since some offsets are -1."""
     history = facts.history
     for drained in (*history.drained.values(), *history.drained_committed.values()):
         there = dict.fromkeys(value for _, value in drained.records)
@@ -228,8 +228,8 @@ def _unseen(facts: _Facts) -> Iterator[Anomaly]:
 
 
 def _stale_keys(facts: _Facts) -> Iterator[Anomaly]:
-    """CL-5: of a compacted topic the last reader finds the latest record of each key that anybody knows of, unless a
-    tombstone may have come behind it."""
+    """CL-5: in a compacted topic the last reader finds the latest known record of each key, unless a tombstone may
+    have followed it."""
     latest: dict[tuple[TopicPartition, bytes | None], tuple[int, ProducerSend]] = {}
     deleted = {
         (send.partition, send.key)
@@ -261,12 +261,12 @@ def _aborted_reads(facts: _Facts) -> Iterator[Anomaly]:
 
 
 def _counts(send: ProducerSend) -> bool:
-    """For READ_COMMITTED."""
+    """Return True if READ_COMMITTED readers may see it."""
     return send.transaction is None or bool(send.transaction.committed)
 
 
 def _polls(facts: _Facts) -> Iterator[Anomaly]:
-    """Each consumer's records of a partition, in the order in which it got them."""
+    """Check that each consumer got the records of a partition in order and without gaps."""
     last: dict[tuple[str, TopicPartition], int] = {}
     for operation in facts.history.reads:
         if isinstance(operation, Seek):
@@ -297,8 +297,8 @@ def _step(facts: _Facts, poll: Poll, record: Read, before: int, prefix: str) -> 
 
 
 def _all_gone(facts: _Facts, partition: TopicPartition, offsets: range, *, committed: bool = False) -> bool:
-    """Logs have no holes except what was removed, and that goes from the start on. Markers of transactions no reader
-    gets to see, nor READ_COMMITTED ones what was aborted."""
+    """Return True if a reader rightly skipped these offsets: the records were removed, or are markers of transactions,
+    or, for READ_COMMITTED (`committed`), were aborted. Deletions remove a prefix, so the last offset decides."""
     if partition.topic in facts.history.compacted or facts.may_be_gone(partition, offsets[-1]):
         return True
     held = [facts.held.get((partition, offset)) for offset in offsets]
@@ -325,7 +325,7 @@ def _holes(facts: _Facts, drained: Drained) -> Iterator[Anomaly]:
 
 
 def _sends(history: History) -> Iterator[Anomaly]:
-    """An idempotent producer's records keep their order (PS-2). The others' may not, for a retry may overtake."""
+    """PS-2: an idempotent producer's records keep their order. Without idempotence a retry may overtake."""
     last: dict[tuple[str, TopicPartition], ProducerSend] = {}
     for send in history.sends:
         if send.outcome is not Outcome.OK or send.offset < 0 or not send.idempotent:
@@ -342,8 +342,8 @@ def _sends(history: History) -> Iterator[Anomaly]:
 
 
 def _latest(history: History) -> Iterator[Anomaly]:
-    """INV-18: of two questions of one client, the one asked after the other was answered is not told less."""
-    answered: dict[tuple[str, TopicPartition], list[Latest]] = {}  # each with the most that was told by then
+    """INV-18: a client that asks after it got an answer gets no lower end offset than that."""
+    answered: dict[tuple[str, TopicPartition], list[Latest]] = {}  # the highest answer by each `completed_s`
     for latest in sorted(history.latest, key=_completed):
         most_by_then = answered.setdefault((latest.client, latest.partition), [])
         slot = bisect_right(most_by_then, latest.invoked_s, key=_completed)

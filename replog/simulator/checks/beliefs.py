@@ -1,7 +1,7 @@
-"""What a leader acts on: it knows of its followers what is so, and exposes no more than that.
+"""Checks that what a leader believes of its followers is true, and that it exposes no more than that.
 
-These are the rules that INV-5 to INV-8 rest on. Broken, they show at once and here; what comes of it shows only when
-the wrong broker dies at the wrong time.
+INV-5 to INV-8 rest on these rules. A breach shows here at once; its effects show only when the wrong broker dies at
+the wrong time.
 """
 
 from leader.isr import Pending
@@ -10,11 +10,11 @@ from replog.simulator.checks.seen_replica import SeenReplica
 
 
 def check_beliefs(partition: PartitionLedger, leader: SeenReplica) -> None:
-    """ST-7: where a follower was when it last fetched, it holds what the leader holds.
+    """ST-7: up to the offset of its last fetch, a follower holds what the leader holds.
 
-    Asked only of a follower in the leader's own epoch, in the incarnation that fetched: in a later epoch it may have
-    truncated what this leader did not commit, and another incarnation may have another disk. Inside of an epoch a
-    follower that was accepted once only ever appends.
+    This covers only followers in the leader's epoch and in the incarnation that fetched: in a later epoch a follower
+    may have truncated what this leader did not commit, and another incarnation may have another disk. Within an epoch
+    an accepted follower only appends.
     """
     role = leader.leader
     if role is None or leader.compacted or leader.failed:
@@ -38,7 +38,7 @@ def check_beliefs(partition: PartitionLedger, leader: SeenReplica) -> None:
 
 
 def check_exposure(partition: PartitionLedger, leader: SeenReplica) -> None:
-    """The high watermark has just risen: enough replicas are in sync (HW-2), and all that may be have it (HW-3)."""
+    """Check a high watermark that rose: enough replicas are in sync (HW-2), and all that may be hold it (HW-3)."""
     role = leader.leader
     assert role is not None
     needed = min(role.log.config.min_insync_replicas, len(role.replicas) + 1)  # PR-2
@@ -59,7 +59,7 @@ def check_exposure(partition: PartitionLedger, leader: SeenReplica) -> None:
 
 
 def check_expansion(partition: PartitionLedger, leader: SeenReplica) -> None:
-    """ISR-3: a proposed replica has what is exposed, and what the leader began its epoch with."""
+    """ISR-3: a proposed replica holds all that is exposed, and all that the leader began its epoch with."""
     role = leader.leader
     if role is None or not isinstance(role.state, Pending):
         return

@@ -1,4 +1,4 @@
-"""One broker's incarnation, looked at after each of its steps: only what the step touched costs anything."""
+"""Checks one incarnation of a broker after each of its steps; only what the step touched is looked at."""
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -25,10 +25,10 @@ from replog.simulator.checks.world import WatchedBroker, WatchedWorld
 from replog.simulator.runtime.process import DEAD, SimulatedProcess
 from replog.topic import TopicPartition
 
-PURGATORY_STEPS = 16  # at least, between two looks at the delayed operations
-ROWS_A_STEP = 4  # of these, at most, on average
+PURGATORY_STEPS = 16  # the fewest steps between two looks at the delayed operations
+ROWS_A_STEP = 4  # delayed operations that are looked at for each step, on average
 SHOWN = 10  # partitions in a message
-UNTOUCHED_STEPS = 500  # between two looks at what no step is known to have touched
+UNTOUCHED_STEPS = 500  # steps between two looks at every replica, touched or not
 
 PartitionOf = dict[tuple[TopicPartition, bytes], PartitionLedger]
 
@@ -53,20 +53,20 @@ class BrokerCheck:
         self._replicas: dict[TopicPartition, SeenReplica] = {}
         self._by_directory: dict[Path, SeenReplica] = {}
         self._image = broker.manager.image
-        self._version = -1  # of the image
+        self._version = -1  # the image's, when it was last looked at
         self._registered: Registrations = {}
         self._purgatories = Purgatories(broker_id, broker.manager, process)
         self._sessions = FetchSessionChecks(broker_id, broker.manager, process)
         self._steps = self._until_purgatories = 0
 
     def after_step(self, touched: Collection[Path] | None = None) -> None:
-        """`touched` has the directories of the replicas that the step may have changed; None: any of them.
+        """Check the replicas whose directories are in `touched`; None: all of them.
 
-        Now and then all are looked at, so that nothing changes unnoticed.
+        Every `UNTOUCHED_STEPS` all are checked, otherwise a change that `Touched` misses would go unnoticed.
         """
         self._steps += 1
         self._until_purgatories -= 1
-        if self._until_purgatories <= 0 and self._process.state is not DEAD:  # a killed one stopped in mid-step
+        if self._until_purgatories <= 0 and self._process.state is not DEAD:  # a kill stops a process in mid-step
             rows = self._purgatories.check() + self._sessions.check()
             self._until_purgatories = max(PURGATORY_STEPS, rows // ROWS_A_STEP)
         if self._image.version != self._version:
@@ -80,7 +80,7 @@ class BrokerCheck:
             return
         replicas = [self._by_directory.get(directory) for directory in touched]
         if None in replicas:
-            self._take_stock()  # it has another directory, or is new in the place of one that has gone
+            self._take_stock()  # a replica moved to another directory, or replaced one that has gone
             self._look_at(self._replicas.values())
         else:
             self._look_at(replicas)  # type: ignore[arg-type]
@@ -88,12 +88,12 @@ class BrokerCheck:
             raise Violation("defect", f"changed, and checks/touched.py did not notice: {', '.join(map(str, changed))}")
 
     def look_at_all(self) -> None:
-        """At any moment: what waits is left out, for a broker that is paused, or busy, is not to blame for it."""
+        """Check every replica at any moment, but no delayed operations: a broker may be paused or busy."""
         self._take_stock()
         self._look_at(self._replicas.values())
 
     def _look_at(self, replicas: Iterable[SeenReplica]) -> list[SeenReplica]:
-        """Check those that are not as they were; all of these."""
+        """Check the replicas that changed since the last look, and return them."""
         changed: list[SeenReplica] = []
         for replica in list(replicas):
             hosted = replica.hosted
@@ -118,14 +118,14 @@ class BrokerCheck:
         return changed
 
     def _note_registrations(self) -> None:
-        """When this broker learned of each other's present incarnation (INV-20)."""
+        """Note when this broker learned of each other broker's present incarnation (INV-20)."""
         for broker_id, broker in self._image.brokers.items():
             known = self._registered.get(broker_id)
             if known is None or known[0] != broker.broker_epoch:
                 self._registered[broker_id] = broker.broker_epoch, self._manager.clock.monotonic_ms()
 
     def _check_topics(self) -> None:
-        """CT-19: it has missed no deletion."""
+        """CT-19: this broker has missed no deletion."""
         known, there = self._image, self._world.image
         if there is None or there.version != known.version:
             return
@@ -138,7 +138,7 @@ class BrokerCheck:
             )
 
     def _take_stock(self) -> None:
-        """Replicas have come or gone. One that is gone was deleted: the topic is, or it was moved elsewhere."""
+        """Follow replicas that came or went. One that went was deleted with its topic, or moved to another broker."""
         known, self._replicas = self._replicas, {}
         for tp, hosted in self._hosted.items():
             replica = known.get(tp)
@@ -159,7 +159,7 @@ class BrokerCheck:
         return partition
 
     def _first_seen(self, tp: TopicPartition, topic_id: bytes) -> SeenReplica:
-        """A replica that was just hosted, in the place of what an earlier incarnation had."""
+        """Check a replica that was just hosted, also against what an earlier incarnation had, and return it."""
         partition = self._partition(tp, topic_id)
         replica = SeenReplica(
             self._broker_id,
@@ -184,7 +184,7 @@ class BrokerCheck:
         return replica
 
     def _changed(self, replica: SeenReplica, *, first_seen: bool = False) -> bool:
-        """The last step changed this replica, or the place of its bounds was found. False if it matters no more."""
+        """Check a replica that the last step changed. Return False if it failed or its process is dead."""
         if replica.failed or self._process.state is DEAD:
             return False
         if replica.log is not replica.hosted.log:
@@ -218,8 +218,8 @@ class BrokerCheck:
 
 
 def _led_meanwhile(replica: SeenReplica, since: int) -> int:
-    """The epoch in which it began to lead and ceased to within one step; NO_EPOCH if it did not. Only leaders note an
-    epoch of which they have no batch (ST-13)."""
+    """Return the epoch in which the replica led for a part of one step only, or NO_EPOCH. The epoch cache shows it:
+    only leaders note an epoch of which they have no batch (ST-13)."""
     latest = replica.log.epochs.latest
     if latest is None or since == NO_EPOCH:
         return NO_EPOCH
@@ -230,8 +230,8 @@ def _led_meanwhile(replica: SeenReplica, since: int) -> int:
 def _check_leader(
     partition: PartitionLedger, replica: SeenReplica, state: IsrState | None, high_watermark: int
 ) -> None:
-    """`state` and `high_watermark` as they were. Where the ISR changed in the step too, nobody can tell from outside
-    with which one the high watermark moved."""
+    """Check a leader whose `state` and `high_watermark` were these before the step. If the ISR changed in it too, the
+    exposure is not checked: nobody can tell which ISR the high watermark moved with."""
     if replica.state is not state:
         check_expansion(partition, replica)
     elif replica.high_watermark > high_watermark:
@@ -240,8 +240,8 @@ def _check_leader(
 
 
 def _note_losses(partition: PartitionLedger, before: SeenReplica, replica: SeenReplica) -> None:
-    """A process that is killed loses nothing; a disk may have, or has refused the last write, and then what is missing
-    is excused until it has been copied again."""
+    """Excuse what is missing until it has been copied again, if a disk lost something or refused the last write. A
+    killed process by itself loses nothing."""
     if (replica.losses > before.losses or before.failed) and partition.lacks(replica, before.end, before.chain):
         replica.lost_below = before.end
     if before.lost_below > before.end:

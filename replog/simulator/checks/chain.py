@@ -1,13 +1,13 @@
-"""A log as its batches: what the checks compare instead of bytes."""
+"""A log as a list of batches, which the checks compare instead of bytes."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
 
 
 class KnownBatch:
-    """One batch, the same object in whatever log it is: made once for each (leader epoch, base offset) (INV-13).
+    """One batch: a single object for each (leader epoch, base offset), shared by all logs that hold it (INV-13).
 
-    Two logs that hold the same batch hold the same bytes up to its end, as far back as both begin.
+    Two logs that share a batch hold the same bytes from the later of their starts to the end of that batch.
     """
 
     __slots__ = ("base", "crc", "epoch", "next", "previous")
@@ -17,7 +17,7 @@ class KnownBatch:
         self.next = following  # the offset after its last
         self.epoch = epoch
         self.crc = crc
-        self.previous = previous  # None: nobody has shown it yet
+        self.previous = previous  # None: no log has shown yet which batch lies before it
 
     def __repr__(self) -> str:
         return f"{self.epoch}:{self.base}-{self.next - 1} (crc {self.crc:08x})"
@@ -51,19 +51,19 @@ class Chain:
             self.runs.pop()
 
     def at(self, offset: int) -> KnownBatch | None:
-        """The batch that holds `offset`."""
+        """Return the batch that holds `offset`, or None."""
         slot = bisect_right(self._bases, offset) - 1
         if slot >= 0 and (batch := self.batches[slot]).next > offset:
             return batch
         return None
 
     def slot_from(self, offset: int) -> int:
-        """Of the batch that holds `offset`, or of the next one."""
+        """Return the index of the batch that holds `offset`, or of the next one."""
         slot = bisect_right(self._bases, offset)
         return slot - 1 if slot > 0 and self.batches[slot - 1].next > offset else slot
 
     def __str__(self) -> str:
-        """`0:0-4 1:5-9`: the offsets of each run of an epoch; `∅` without any."""
+        """Show the offsets of each epoch, as in `0:0-4 1:5-9`; `∅` if there are none."""
         parts: list[list[int]] = []
         for batch in self.batches:
             if parts and parts[-1][0] == batch.epoch and parts[-1][2] == batch.base - 1:
@@ -74,5 +74,5 @@ class Chain:
 
 
 def cache_text(entries: Iterable[tuple[int, int]]) -> str:
-    """`(0@0)(1@5)`."""
+    """Show epochs with their start offsets, as in `(0@0)(1@5)`."""
     return "".join(f"({epoch}@{start})" for epoch, start in entries) or "∅"

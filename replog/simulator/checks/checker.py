@@ -1,7 +1,7 @@
 """All checks of one simulation: call `after_step` after every step of a process, `at_the_end` once nothing happens.
 
-A step can only change the state of its own process, so only that is looked at; what it changed is compared with the
-ledger of what every replica of the partition has, and ever had.
+A step can only change the state of its own process, so only that is looked at. Each change is compared with the
+partition's ledger, which has what every replica holds and ever held.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from replog.topic import TopicPartition
 
 
 class Checker:
-    """Raises `Violation`. `partitions` are keyed by name and topic id, for a name may come again."""
+    """Raises `Violation`. `partitions` has topic ids in its keys, since a deleted topic's name may come again."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Checker:
         asks_all: Callable[[str], bool] = lambda _: False,
         touched: Touched | None = None,
     ) -> None:
-        """`asks_all`: of a topic as in `follow_record`. `touched`: what to look at; None: everything, each time."""
+        """`asks_all(topic)` goes to `follow_record`. If `touched` is None, every step looks at every replica."""
         self.partitions: dict[tuple[TopicPartition, bytes], PartitionLedger] = {}
         self._world = world
         self._eligible_leader_replicas = eligible_leader_replicas
@@ -41,12 +41,12 @@ class Checker:
         self._touched = touched
         self._looks: dict[SimulatedProcess, Callable[[], None]] = {}
         self._brokers: dict[SimulatedProcess, BrokerCheck] = {}
-        self._current: dict[TopicPartition, PartitionLedger] = {}  # of the controller's topics
+        self._current: dict[TopicPartition, PartitionLedger] = {}  # only topics that the controller has now
         self._recorded: dict[TopicPartition, PartitionState] = {}
-        self._topics: tuple[dict[str, Topic], int] = {}, 0  # as last seen, and how many partitions there were
+        self._topics: tuple[dict[str, Topic], int] = {}, 0  # topics and the number of partitions at the last look
         self._registered: dict[int, BrokerRegistration] = {}
-        self._version = 0  # of the controller's metadata
-        self._acknowledged = 0  # of the history's, so many are checked
+        self._version = 0  # the controller's metadata version at the last look
+        self._acknowledged = 0  # how many of the history's acknowledgements are checked
 
     def after_step(self, process: SimulatedProcess) -> None:
         look = self._looks.get(process)
@@ -61,7 +61,7 @@ class Checker:
         return check.after_step if touched is None else lambda: check.after_step(touched.directories)
 
     def before_healing(self) -> None:
-        """All of it as it is, cut off, slow, and half of it dead: every replica, not only what a step touched."""
+        """Check every replica while the faults still last, not only those that a step touched."""
         for process, check in self._brokers.items():
             if process.state is not DEAD:
                 check.look_at_all()
@@ -72,13 +72,13 @@ class Checker:
         self.check_history()
 
     def at_the_end(self) -> None:
-        """Every fault is over, every broker is back and nobody sends any longer (INV-21)."""
+        """INV-21: check that all agree. Call it once every fault is over, every broker is back and nobody sends."""
         self._after_client_step()
         check_quiescence(self._world, self.partitions.values())
         self.check_history()
 
     def check_history(self) -> None:
-        """INV-17, INV-18 and the rest of what clients may not see."""
+        """Raise Violation for anything that clients may not see (INV-17, INV-18)."""
         for partition in self.partitions.values():
             if partition.unclean:
                 self._world.history.unclean[partition.topic_partition] = None
@@ -87,7 +87,7 @@ class Checker:
             raise Violation(anomalies[0].invariant, "\n    ".join(map(str, anomalies[:10])))
 
     def _look_at(self, process: SimulatedProcess) -> Callable[[], None]:
-        """What to look at after this and all further steps of the process."""
+        """Return the check that runs after this and all further steps of the process."""
         look: Callable[[], None] | None = None
         if process.name.startswith(CONTROLLER):
             look = self._after_controller_step
@@ -145,10 +145,10 @@ class Checker:
     # clients
 
     def _after_client_step(self) -> None:
-        """INV-12: whatever acks=all was answered for lies below a high watermark that a leader has had by now.
+        """INV-12: a record that acks=all acknowledged lies below a high watermark that some leader has had by now.
 
-        Stricter than asking the leader that answered, which may be gone: the answer was on its way, and high
-        watermarks that were exposed stay so. Which record lies there, the history tells in the end (INV-17).
+        Asking the leader that answered would not do: it may be gone, while an exposed high watermark stays so.
+        INV-17 checks in the end that the right record lies there.
         """
         acknowledgements = self._world.history.acknowledgements
         while self._acknowledged < len(acknowledgements):

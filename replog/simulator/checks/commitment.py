@@ -1,4 +1,4 @@
-"""High watermarks: how they move, and that what they expose is never lost (INV-9 to INV-11)."""
+"""Checks how high watermarks move, and that what they expose is never lost (INV-9 to INV-11)."""
 
 from replog.log.offsets import NO_EPOCH
 from replog.simulator.checks.partition_ledger import PartitionLedger
@@ -8,11 +8,11 @@ from replog.simulator.checks.seen_replica import SeenReplica
 def follow_high_watermark(
     partition: PartitionLedger, replica: SeenReplica, *, leads_on: bool, led_in: int, first_seen: bool
 ) -> None:
-    """`leads_on`: it led before this step, and has led since without a break. `led_in`: the epoch in which it led
-    before this step, or for a part of it, or NO_EPOCH.
+    """Check how a step moved the high watermark. `leads_on`: the replica led before the step and throughout it.
+    `led_in`: the epoch in which it led before the step or for a part of it, or NO_EPOCH.
 
-    One step of a broker that was paused may bring it many records: one that raises its high watermark as a leader, or
-    makes it one, and the next that makes it a follower.
+    A step of a broker that was paused may apply many metadata records: one makes it the leader, and the next makes it
+    a follower again.
     """
     old, new = replica.high_watermark, replica.log.high_watermark
     replica.high_watermark = new
@@ -27,10 +27,9 @@ def follow_high_watermark(
 
 
 def _expose(partition: PartitionLedger, replica: SeenReplica, epoch: int) -> None:
-    """A leader's high watermark: from now on every record below it is committed.
+    """Take every record below a leader's high watermark as committed from now on, and check that none is lost (INV-11).
 
-    What a leader exposes of an epoch older than an unclean election counts only as far as that election kept it: the
-    records behind that are lost already, whether they were acknowledged or not.
+    If an unclean election followed the leader's epoch, only what that election kept counts: the rest is lost already.
     """
     high_watermark = replica.high_watermark
     partition.highest = max(partition.highest, high_watermark)
@@ -54,10 +53,10 @@ def _expose(partition: PartitionLedger, replica: SeenReplica, epoch: int) -> Non
 
 
 def _check_follower(partition: PartitionLedger, replica: SeenReplica, *, told: bool) -> None:
-    """INV-10: no more than a leader ever had. If a leader `told` it, no more than that of this epoch ever had, and
-    below it the very records that are committed: consumers may read them here (FE-20).
+    """INV-10: a follower's high watermark is not above what leaders ever had.
 
-    When a broker starts, its high watermark is that of its checkpoint, and may be of an older epoch.
+    If a leader `told` it, then not above what the leader of this epoch had, and the records below it are the committed
+    ones, since consumers may read them here (FE-20). At a start it comes from the checkpoint, maybe of an older epoch.
     """
     high_watermark, epoch = replica.high_watermark, replica.epoch
     if high_watermark > partition.highest:
@@ -86,8 +85,8 @@ def _check_follower(partition: PartitionLedger, replica: SeenReplica, *, told: b
 def take_leadership(partition: PartitionLedger, replica: SeenReplica) -> None:
     """INV-11: a new leader has all that was committed when it was elected.
 
-    Not later: a broker may take up an epoch after others have led since. After an unclean election it keeps what it
-    has, and that much stays committed.
+    What others committed since does not count: a broker may take up its epoch late. After an unclean election only
+    what the leader holds stays committed.
     """
     epoch = replica.epoch
     if epoch in partition.unclean:
@@ -103,7 +102,7 @@ def take_leadership(partition: PartitionLedger, replica: SeenReplica) -> None:
 
 
 def lose_uncleanly(partition: PartitionLedger, epoch: int, leader: SeenReplica | None) -> None:
-    """An unclean election: of what was committed, what the new leader lacks is given up, knowingly (CT-8)."""
+    """Follow an unclean election: committed records that the new leader does not have are given up (CT-8)."""
     kept = partition.common_end(leader)
     partition.unclean[epoch] = min(kept, partition.unclean.get(epoch, kept))
     if kept < partition.committed_end:

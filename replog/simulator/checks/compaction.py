@@ -1,7 +1,7 @@
-"""Compacted logs, record by record: what a cleaning took had a reason, and what is left is what was written.
+"""Checks compacted logs record by record: a cleaning removes only what it may, and changes nothing that it keeps.
 
-Replicas of a compacted log hold different batches (CL-10), and still the same record at each offset and epoch. So
-records stand in the ledger here, each one object in whatever log it is, where other logs have batches (`chain`).
+Replicas of a compacted log hold different batches (CL-10), but the same record at each offset and epoch. So the ledger
+keeps their records, one object for each, where it keeps the batches of other logs (`chain`).
 """
 
 from collections.abc import Iterable
@@ -11,13 +11,12 @@ from replog.simulator.checks.kept import Kept, Records, records_of, transactions
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.seen_replica import SeenReplica
 
-FOR_EVER_MS = 10 * 86_400_000  # a `delete.retention.ms` that no simulation lives to see, whatever its clocks do
+FOR_EVER_MS = 10 * 86_400_000  # no simulation lasts this long, however fast its clocks run
 
 
 def follow_records(partition: PartitionLedger, replica: SeenReplica, *, rewritten: bool) -> None:
-    """Take in what was appended to a compacted log, and judge what was cleaned; before `replica.end` is brought up to
-    date. `rewritten`: it was truncated, or is seen for the first time.
-    """
+    """Note what was appended to a compacted log, and check what was cleaned. Call it before `replica.end` is updated.
+    `rewritten`: the log was truncated, or is seen for the first time."""
     segments = replica.log.whole_segments
     there = {segment.base_offset: segment for segment in segments}
     known = [segment for segment in replica.sealed if segment.base_offset >= segments[0].base_offset]
@@ -35,7 +34,7 @@ def follow_records(partition: PartitionLedger, replica: SeenReplica, *, rewritte
 
 
 def _interned(partition: PartitionLedger, replica: SeenReplica, kept: Iterable[Kept]) -> dict[int, Kept]:
-    """INV-13, INV-14 and CL-8 of each: the same record wherever it is, offsets and epochs that rise."""
+    """INV-13, CL-8: each record is the same in every log. INV-14: offsets rise, and epochs do not fall."""
     interned: dict[int, Kept] = {}
     offset, epoch = -1, 0
     for each in kept:
@@ -53,7 +52,7 @@ def _interned(partition: PartitionLedger, replica: SeenReplica, kept: Iterable[K
 def check_cleaning(
     partition: PartitionLedger, replica: SeenReplica, before: Records, after: Records, *, below: int
 ) -> None:
-    """CL-5, CL-6 and CL-8, of what was in the log below that offset and is not hidden by its start."""
+    """Check a cleaning (CL-5, CL-6, CL-8) of what lies between the log start and the offset `below`."""
     start = replica.log.log_start_offset
     who = f"broker {replica.broker_id}'s cleaning"
     for offset in takewhile(lambda offset: offset < below, after):
@@ -85,7 +84,7 @@ def check_cleaning(
 
 
 def _marked(records: Records, marker: int, producer_id: int) -> set[int]:
-    """The offsets of the data that the marker ends."""
+    """Return the offsets of the data in the transaction that the marker ends."""
     offsets: set[int] = set()
     for offset, kept in records.items():
         if offset >= marker:
@@ -96,6 +95,6 @@ def _marked(records: Records, marker: int, producer_id: int) -> set[int]:
 
 
 def _outlives(other: Kept, tombstone: Kept) -> bool:
-    """Whether it is an older record of the key, which would be found again."""
+    """Return True if `other` is older data of the tombstone's key, which readers would find again."""
     of_key = other.commits is None and other.record.key == tombstone.record.key
     return of_key and other.record.offset < tombstone.record.offset

@@ -1,4 +1,4 @@
-"""Fetch sessions of a live broker: none forgets what its reader lacks, none sleeps on (INV-19)."""
+"""Checks fetch sessions of a live broker: each sends what its reader does not have yet, in time (INV-19)."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ Session = FetchSession[Any]
 
 
 class FetchSessionChecks:
-    """Those of one broker."""
+    """Checks of one broker's sessions."""
 
     def __init__(self, broker_id: int, manager: ReplicaManager, process: SimulatedProcess) -> None:
         self._broker_id = broker_id
         self._manager = manager
         self._process = process
         self._late = Overdue()
-        self._ready: dict[Session, tuple[object, int]] = {}  # what could be answered at the last look, since when
+        self._ready: dict[Session, tuple[object, int]] = {}  # the fetch that could be answered, and since when in ms
 
     def check(self) -> int:
-        """How many of their partitions were looked at."""
+        """Raise Violation if a session is wrong; return the number of partitions that were looked at."""
         now_ms = self._manager.clock.monotonic_ms() - int(self._process.waited_s * 1000)
         sessions: dict[Session, None] = {}
         for tp, watching in self._manager.sessions.items():
@@ -46,7 +46,7 @@ class FetchSessionChecks:
         return sum(map(len, self._manager.sessions.values()))
 
     def _check_none_forgotten(self, tp: TopicPartition, session: Session, reader: Reader) -> None:
-        """What is not due has nothing to say: its reader has all, and knows the high watermark (FE-17)."""
+        """FE-17: if a partition is not due, its reader has all its data and knows its high watermark."""
         named = session.named[tp]
         has, all_there = named.request.fetch_offset, reader.log.limit(session.isolation)
         known, now = named.told and named.told[0], reader.log.high_watermark
@@ -60,7 +60,7 @@ class FetchSessionChecks:
             )
 
     def _check_awake(self, session: Session, now_ms: int) -> None:
-        """Between two looks the loop gets round to telling a session what has come."""
+        """Raise Violation if a fetch that could be answered still waits after `WAKING_MS`."""
         if session.parked is None or not self._could_be_answered(session):
             self._ready.pop(session, None)
             return
@@ -75,8 +75,8 @@ class FetchSessionChecks:
             )
 
     def _could_be_answered(self, session: Session) -> bool:
-        """Not of what a throttle holds back: that it lets something through again nobody tells (FE-23). Nor of what is
-        being brought from the disk, which a look from here need not wait for (divergence 34)."""
+        """Return True if the fetch that waits could be answered now. Never under a throttle, which wakes nobody when it
+        has room again (FE-23); partitions whose data is being read from the disk do not count (divergence 34)."""
         total = 0
         for tp in session.due:
             named, hosted = session.named[tp], self._manager.hosted.get(tp)

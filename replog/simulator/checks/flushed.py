@@ -1,7 +1,7 @@
-"""With flush.messages=1 what is exposed is on the disks of all who are in sync, or one loss of power takes it (LG-18).
+"""LG-18: with flush.messages=1, all replicas in sync have on disk what is exposed; otherwise a power loss takes it.
 
-Such a loss would often go unseen: the others still have it, and where all lose their power the election that follows
-excuses what is lost.
+The other checks would often miss such a loss: other replicas still have the records, and if all lose power, the
+election that follows excuses what is lost.
 """
 
 from collections.abc import Callable
@@ -13,11 +13,11 @@ from replog.simulator.checks.seen_replica import SeenReplica
 from replog.simulator.runtime.process import DEAD
 
 Unsynced = Callable[[Path], int | None]
-"""Where in a file the first byte lies that a loss of power may take; None: nowhere."""
+"""Returns the position in a file of the first byte that a power loss may take; None: there is none."""
 
 
 def check_flushed(partition: PartitionLedger, leader: SeenReplica, exposed_before: int, unsynced: Unsynced) -> None:
-    """The high watermark of the leader has just risen from `exposed_before`."""
+    """Check what a leader exposed when its high watermark rose from `exposed_before`."""
     if leader.leader is None or leader.log.config.flush_messages != 1:
         return
     for member in leader.maximal_isr:

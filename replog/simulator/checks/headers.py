@@ -1,4 +1,4 @@
-"""The batch headers of a real log, read without touching it: its files are opened again, its memory is only read."""
+"""Reads the batch headers of a real log without changing it: its files are opened again, its memory is only read."""
 
 import os
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from replog.log.segment import Segment
 
 
 def all_headers(log: Log) -> Iterator[BatchHeader]:
-    """From the files, in order."""
+    """Yield all headers from the files, in order."""
     for segment in log.whole_segments:
         yield from _on_disk(segment)
 
 
 def headers_from(log: Log, offset: int) -> list[BatchHeader]:
-    """Those that begin at or after `offset`, which are the last ones: from memory if it has them all."""
+    """Return the headers that begin at or after `offset`; no file is read if memory has them all."""
     headers: list[BatchHeader] = []
     for segment in reversed(log.whole_segments):
         recent = segment.recent
@@ -38,7 +38,7 @@ def headers_from(log: Log, offset: int) -> list[BatchHeader]:
 
 
 def headers_of(segment: Segment) -> Iterator[tuple[int, BatchHeader]]:
-    """With their positions, from its file."""
+    """Yield the position and header of each batch in the segment's file."""
     if not segment.size:
         return
     fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)

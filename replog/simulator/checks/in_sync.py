@@ -1,4 +1,4 @@
-"""In-sync replicas and eligible leaders hold all that is committed (INV-5, INV-6, INV-7, INV-8, INV-11, INV-22)."""
+"""Checks that in-sync replicas and eligible leaders hold all that is committed (INV-5 to INV-8, INV-11, INV-22)."""
 
 from replog.metadata.values import PartitionState
 from replog.simulator.checks.partition_ledger import PartitionLedger
@@ -6,10 +6,10 @@ from replog.simulator.checks.seen_replica import SeenReplica
 
 
 def check_in_sync(partition: PartitionLedger) -> None:
-    """Cheap: for each pair two look-ups, because two logs with the same batch are the same up to there.
+    """Check the controller's ISR and ELR, and each leader's own view of the ISR.
 
-    A broker that died, and is not back yet, holds what it held: after a loss of power that is more than is true, but
-    it is told to the controller before the broker hosts anything again, which takes it out of ISR and ELR (ISR-18).
+    A pair of logs costs two look-ups, since two logs that share a batch are the same up to there. A dead broker counts
+    with what it held before any power loss: the controller takes it out of ISR and ELR before it hosts again (ISR-18).
     """
     if partition.deleted:
         return
@@ -20,7 +20,7 @@ def check_in_sync(partition: PartitionLedger) -> None:
 
 
 def check_somebody_has_all(partition: PartitionLedger) -> None:
-    """INV-11, where nobody is in sync or eligible: one replica, dead or alive, still has all that was committed."""
+    """INV-11: if nobody is in sync or eligible, one replica, dead or alive, still has all that was committed."""
     state, end = partition.state, partition.committed_end
     if state is None or partition.deleted or state.isr or state.elr:
         return
@@ -29,10 +29,10 @@ def check_somebody_has_all(partition: PartitionLedger) -> None:
 
 
 def _check_recorded(partition: PartitionLedger, leaders: list[SeenReplica]) -> None:
-    """Every member of the controller's ISR, and every eligible leader, holds all that was ever committed.
+    """Check that each member of the controller's ISR and ELR holds all that was ever committed.
 
-    That is INV-8 and INV-6 for each leader there is, also a deposed one, INV-22 for each high watermark ever exposed,
-    and INV-11 for whomever the controller elects next.
+    That covers INV-8 and INV-6 for each leader, also a deposed one, INV-22 for each exposed high watermark, and INV-11
+    for the next leader, whichever it is.
     """
     state = partition.state
     if state is None:
@@ -55,7 +55,7 @@ def _check_recorded(partition: PartitionLedger, leaders: list[SeenReplica]) -> N
 
 
 def _fail_member(partition: PartitionLedger, member: int, leaders: list[SeenReplica]) -> None:
-    """Under the narrowest rule that says so."""
+    """Raise Violation for a member of the ISR, under the narrowest rule that it breaks."""
     state, replica = partition.state, partition.replicas.get(member)
     for leader in leaders:
         exposed = partition.bounded(leader.high_watermark, leader.epoch)
@@ -77,9 +77,8 @@ def _fail_member(partition: PartitionLedger, member: int, leaders: list[SeenRepl
 def _check_own_view(partition: PartitionLedger, leader: SeenReplica) -> None:
     """INV-5: a replica that a presumed leader believes in sync agrees with it below its high watermark.
 
-    Outside of the controller's ISR, which was checked, less is asked, and only of a view that is out of date: of
-    a replica whose disk lost what it had no more than what is left, until it has copied again as much; nothing of one
-    that was taken from the assignment, because it deletes its log, not even when it is being added again.
+    Members of the controller's ISR are checked elsewhere. Of the others, one whose disk lost something needs only what
+    is left, until it has copied that much again. One that left the assignment is not checked, since it deletes its log.
     """
     state = partition.state
     recorded = state.isr if state is not None else ()
@@ -103,5 +102,5 @@ def _check_own_view(partition: PartitionLedger, leader: SeenReplica) -> None:
 
 
 def _was_removed(state: PartitionState, member: int, leader: SeenReplica) -> bool:
-    """Whether the assignment went on without it since this leader last heard (CT-9)."""
+    """Return True if the member left the assignment since the leader's view, even if it is being added again (CT-9)."""
     return member not in state.replicas or (member in state.adding and leader.epoch < state.leader_epoch)

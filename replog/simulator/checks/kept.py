@@ -1,4 +1,4 @@
-"""What a log holds, record by record, from its files."""
+"""Reads the records of a log from its files."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,15 +17,15 @@ class Kept(NamedTuple):
     epoch: int
     producer_id: int
     transactional: bool
-    commits: bool | None  # of a marker, whether it commits; None: it is data
+    commits: bool | None  # True or False: a marker that commits or aborts; None: data
     expires: bool  # a cleaning has set when it may go (CL-6)
 
 
-Records = Mapping[int, Kept]  # by offset, rising
+Records = Mapping[int, Kept]  # keys are offsets, in rising order
 
 
 def records_of(files: Iterable[tuple[Path, int]], start: int = 0) -> Iterator[Kept]:
-    """From `start` on, of segments' files with their sizes."""
+    """Yield the records from offset `start` on. `files`: the segments' paths and sizes, in order."""
     for path, size in files:
         data = path.read_bytes()[:size]
         for position, header in iterate_batches(data):
@@ -45,7 +45,7 @@ def records_of(files: Iterable[tuple[Path, int]], start: int = 0) -> Iterator[Ke
 
 
 def transactions(records: Records) -> tuple[set[int], set[int]]:
-    """The offsets of aborted data, and of data that no marker decides."""
+    """Return the offsets of aborted data, and those of data that no marker decides."""
     void: set[int] = set()
     undecided: dict[int, set[int]] = {}
     for offset, kept in records.items():
@@ -58,7 +58,7 @@ def transactions(records: Records) -> tuple[set[int], set[int]]:
 
 
 def latest_values(records: Iterable[Kept], start: int) -> dict[bytes | None, LogRecord]:
-    """What readers from `start` on come to, by key, tombstones too; markers and aborted data are none of it."""
+    """Return the latest record of each key, also a tombstone, from offset `start` on, without aborted data."""
     by_offset = {kept.record.offset: kept for kept in records if kept.record.offset >= start}
     void, _ = transactions(by_offset)
     kept = (each for offset, each in by_offset.items() if each.commits is None and offset not in void)

@@ -1,4 +1,4 @@
-"""One replica's log by itself: its bounds, its batches or records, and its epoch cache (INV-1, INV-13 to INV-16)."""
+"""Checks one replica's log: its bounds, its batches or records, and its epoch cache (INV-1, INV-13 to INV-16)."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from replog.simulator.checks.seen_replica import SeenReplica
 
 
 def follow_log(partition: PartitionLedger, replica: SeenReplica) -> bool:
-    """Bring `replica` up to date with its log, and check what is new there. True if batches may have gone."""
+    """Update `replica` from its log, and check what is new there. Return True if batches may have gone."""
     log = replica.log
     end, start, generation = log.log_end_offset, log.log_start_offset, log.generation
     rewritten = generation != replica.generation
@@ -37,9 +37,9 @@ def follow_log(partition: PartitionLedger, replica: SeenReplica) -> bool:
 
 
 def _compare(partition: PartitionLedger, replica: SeenReplica, headers: Iterable[BatchHeader]) -> None:
-    """The log was truncated, and perhaps appended to since: keep what is there still, take in what is new.
+    """Update the chain of a log that was truncated, and perhaps appended to since.
 
-    Batches below the log start may have been removed with their segments.
+    Batches below the log start may have gone with their segments.
     """
     chain, headers = replica.chain, iter(headers)
     first = next(headers, None)
@@ -92,7 +92,7 @@ def _append(partition: PartitionLedger, replica: SeenReplica, headers: list[Batc
                     f"{header.leader_epoch}, after {previous}",
                 )
             if previous.next <= replica.log.log_start_offset:
-                previous = None  # a follower may keep another tail below its leader's log start, which nobody can read
+                previous = None  # below its leader's log start a follower may keep another tail; nobody can read it
         previous = partition.intern(header, previous, replica)
         chain.append(previous)
 
@@ -108,9 +108,9 @@ def _check_bounds(partition: PartitionLedger, replica: SeenReplica) -> None:
 
 
 def _check_cache(partition: PartitionLedger, replica: SeenReplica) -> None:
-    """INV-15. Nothing is asked of what lies below the log start: neither batches nor entries need be there.
+    """INV-15: the cache has the epochs of the batches at and above the log start, with their start offsets.
 
-    An entry at the log end is that of an epoch without a record yet; a leader that was deposed may have it still.
+    An entry at the log end is of an epoch without records yet; a deposed leader may still have it.
     """
     entries = replica.log.epochs.entries
     before = (-1, -1)
@@ -131,7 +131,7 @@ def _check_cache(partition: PartitionLedger, replica: SeenReplica) -> None:
 
 
 def _expected(replica: SeenReplica) -> list[EpochEntry]:
-    """The starts of the epochs of the batches at and above the log start."""
+    """Return the epochs of the batches at and above the log start, with their start offsets."""
     if replica.start == replica.end:
         return []
     runs = replica.chain.runs

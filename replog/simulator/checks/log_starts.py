@@ -1,4 +1,4 @@
-"""Log starts: no record is hidden that nobody asked to delete, and that retention has not taken (INV-11)."""
+"""INV-11: a log start hides only records that a client asked to delete, or that retention took."""
 
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.seen_replica import SeenReplica
@@ -8,11 +8,10 @@ ALL_COMMITTED = -1  # the offset of a DeleteRecords that means the leader's high
 
 
 def check_log_start(partition: PartitionLedger, replica: SeenReplica, history: History) -> None:
-    """A log start that no replica had before is that of a leader that was asked for it; the others take it over.
+    """Check that a log start above all others is one that a leader was asked for; followers take it over.
 
-    A request may come late, and more than once; to delete all that is committed then means the high watermark of each
-    time, and the history is told. `replica` is as it was before the step; its log may have failed in it, and what it
-    was about to do may still get to the disk.
+    A request may come late and more than once: one for all that is committed means the high watermark of that moment,
+    which the history notes. `replica` is as before the step; if its log failed in it, the start may still be written.
     """
     log, tp = replica.log, partition.topic_partition
     start, highest = log.log_start_offset, partition.highest_start

@@ -1,4 +1,4 @@
-"""The controller's records: who may lead and who is in sync (INV-2, INV-4, INV-20; INV-11 for elections)."""
+"""Checks the controller's records: who may lead and who is in sync (INV-2, INV-4, INV-20; INV-11 for elections)."""
 
 from replog.controller.restoration import PARTITION_EPOCHS_AHEAD
 from replog.metadata.image import MetadataImage
@@ -10,10 +10,10 @@ from replog.simulator.checks.partition_ledger import PartitionLedger
 def follow_record(
     partition: PartitionLedger, new: PartitionState, image: MetadataImage, *, asks_all: bool = False
 ) -> None:
-    """One record after the other: the controller makes one decision at a time, and each has one record of a partition.
+    """Check one record of a partition against the one before it; a decision of the controller makes one at most.
 
-    One that was durable when the controller died is seen when the next controller has loaded it. `asks_all`: before it
-    elects somebody who may lack records, all replicas have said how far they go (CT-30).
+    A record that was durable when the controller died is seen once the next controller has loaded it. `asks_all`: an
+    election of a broker that may not have all records waits until all replicas have reported how far they go (CT-30).
     """
     old = partition.state
     partition.state = new
@@ -45,9 +45,9 @@ def follow_record(
 
 
 def check_active(partition: PartitionLedger, image: MetadataImage, *, last_stays: bool = False) -> None:
-    """CT-6: a broker that is fenced, or shuts down, is out of every ISR and leads nothing in the same commit.
+    """CT-6: the commit that fences a broker, or lets it shut down, takes it out of every ISR and leadership.
 
-    `last_stays`: the last one in sync stays in the ISR, and is waited for (ISR-19).
+    `last_stays`: the last broker in sync stays in the ISR without a leader, until it is back (ISR-19).
     """
     state = partition.state
     if state is None or (last_stays and state.leader == NO_LEADER and len(state.isr) == 1):
@@ -59,9 +59,9 @@ def check_active(partition: PartitionLedger, image: MetadataImage, *, last_stays
 
 
 def _check_furthest(partition: PartitionLedger, old: PartitionState, elected: int) -> None:
-    """INV-11: an election by evidence forgives what disks lost, and nothing that another replica still has.
+    """INV-11: an election by evidence gives up what disks lost, but nothing that another replica still has.
 
-    Of a disk that failed nobody knows what it has.
+    A replica whose disk failed does not count: nobody knows what it has.
     """
     kept = partition.common_end(partition.replicas.get(elected))
     for other in old.replicas:
@@ -75,8 +75,8 @@ def _check_furthest(partition: PartitionLedger, old: PartitionState, elected: in
 
 
 def _was_proposed(partition: PartitionLedger, old: PartitionState, member: int) -> bool:
-    """Whether the leader had it in its maximal ISR, and so committed nothing without it: the record that lets it join
-    may end a reassignment, and elect it too (CT-14)."""
+    """Return True if the leader had `member` in its maximal ISR, and so committed nothing without it: the record that
+    lets it join may end a reassignment, and elect it too (CT-14)."""
     leader = partition.replicas.get(old.leader)
     return leader is not None and leader.epoch == old.leader_epoch and member in leader.maximal_isr
 
@@ -91,8 +91,8 @@ def _check_members(partition: PartitionLedger, new: PartitionState) -> None:
 
 
 def _check_epochs(partition: PartitionLedger, old: PartitionState, new: PartitionState) -> None:
-    """INV-4, with CT-9: a new leader, or none, is a new leader epoch, the next one. Far above all that is known are the
-    epochs of a store that was restored from the brokers' disks."""
+    """INV-4, CT-9: each change takes the next partition epoch, and a change of leader the next leader epoch. A store
+    that was restored from the brokers' disks begins far above all known epochs."""
     ahead = new.partition_epoch - old.partition_epoch > PARTITION_EPOCHS_AHEAD // 2
     if ahead and new.leader_epoch > old.leader_epoch and not new.isr:
         return
@@ -105,9 +105,9 @@ def _check_epochs(partition: PartitionLedger, old: PartitionState, new: Partitio
 
 
 def _check_joiners(partition: PartitionLedger, old: PartitionState, new: PartitionState, image: MetadataImage) -> None:
-    """INV-20: a broker that joins the ISR, or begins to lead, is active, and is the process that its leader saw fetch.
+    """INV-20: a broker that joins the ISR or begins to lead is active, and the incarnation that its leader saw fetch.
 
-    An elected leader enters the ISR by itself; everybody else was proposed.
+    An elected leader enters the ISR without a proposal.
     """
     joined = [member for member in new.isr if member not in old.isr]
     elected = [new.leader] if new.leader not in (old.leader, NO_LEADER) else []

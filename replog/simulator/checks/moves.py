@@ -1,4 +1,4 @@
-"""A replica whose log was swapped for its copy in another log directory (7.7)."""
+"""Checks a replica whose log was swapped for its copy in another log directory (7.7)."""
 
 from replog.log.log import Log
 from replog.simulator.checks.log_checks import follow_log
@@ -7,9 +7,8 @@ from replog.simulator.checks.seen_replica import SeenReplica
 
 
 def follow_move(partition: PartitionLedger, replica: SeenReplica) -> None:
-    """Look at the new log from now on, which is what the old one was: its bounds, epochs and batches. A leader's high
-    watermark may rise with it, and with that the last stable offset: the copy is flushed, which may let records count
-    that the old log had not flushed yet (LG-18)."""
+    """Check that the new log has the old one's bounds, epochs and batches, and follow it from now on. A leader's high
+    watermark and last stable offset may rise: the copy is flushed, and the old log may have waited for that (LG-18)."""
     old, new = replica.log, replica.hosted.log
     partition.done["moves between directories"] += 1
     leads = replica.hosted.leader is not None

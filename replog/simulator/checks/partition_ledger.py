@@ -1,4 +1,4 @@
-"""What is known of one partition across the whole cluster and over all time: the ledger of its replicas."""
+"""The ledger of one partition: what all its replicas hold, and what was ever committed."""
 
 from collections import Counter
 from typing import NoReturn
@@ -13,29 +13,29 @@ from replog.topic import TopicPartition
 
 
 class PartitionLedger:
-    """One partition of one topic; a topic that is deleted and made again is another one."""
+    """One partition of one topic; a topic that is deleted and created again has a new ledger."""
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        self.state: PartitionState | None = None  # the controller's record, Q; kept while there is no controller
-        self.deleted = False  # its replicas vanish one by one, as they should: nothing is asked of them
+        self.state: PartitionState | None = None  # the controller's record, kept while there is no controller
+        self.deleted = False  # its replicas vanish one by one, and are not checked any more
         self.replicas: dict[int, SeenReplica] = {}
-        self.batches: dict[tuple[int, int], KnownBatch] = {}  # by leader epoch and base offset
-        self.transactional: dict[tuple[int, int], tuple[int, bool]] = {}  # batches' producers; whether it is a marker
-        self.records: dict[tuple[int, int], LogRecord] = {}  # of a compacted log, by leader epoch and offset
-        self.leaders: dict[int, tuple[int, object]] = {}  # by epoch, who acted: broker and incarnation
-        self.recorded_leaders: dict[int, int] = {}  # by epoch, whom the controller elected
+        self.batches: dict[tuple[int, int], KnownBatch] = {}  # keys: leader epoch and base offset
+        self.transactional: dict[tuple[int, int], tuple[int, bool]] = {}  # same keys: producer id, True for a marker
+        self.records: dict[tuple[int, int], LogRecord] = {}  # only for a compacted log; keys: leader epoch and offset
+        self.leaders: dict[int, tuple[int, object]] = {}  # each epoch's acting leader: broker and incarnation
+        self.recorded_leaders: dict[int, int] = {}  # each epoch's leader as the controller elected it
         self.committed = Chain()  # every batch that a leader's high watermark was ever above
-        self.committed_end = 0  # the highest of them
-        self.committed_at_election: dict[int, int] = {}  # by epoch
-        self.highest = 0  # any high watermark a leader ever had; unclean elections do not lower this one
+        self.committed_end = 0  # every record below it is committed
+        self.committed_at_election: dict[int, int] = {}  # each epoch's `committed_end` when its leader was elected
+        self.highest = 0  # the highest high watermark of any leader; unclean elections do not lower it
         self.highest_of_epoch: dict[int, int] = {}
         self.highest_start = 0  # the highest log start that was asked for, or that retention left
         self.done: Counter[str] = Counter()  # what happened to it, for the report
-        self.unclean: dict[int, int] = {}  # by epoch of each unclean election, up to where its leader kept the log
+        self.unclean: dict[int, int] = {}  # each unclean election's epoch, and the offset up to which it kept the log
 
     def intern(self, header: BatchHeader, previous: KnownBatch | None, replica: SeenReplica) -> KnownBatch:
-        """The batch of this header, which lies behind `previous` in the replica's log (INV-13)."""
+        """Return the one batch of this header, and check that all logs agree on it and on `previous` (INV-13)."""
         key = header.leader_epoch, header.base_offset
         batch = self.batches.get(key)
         if batch is None:
@@ -61,20 +61,20 @@ class PartitionLedger:
         return batch
 
     def kept_since(self, epoch: int) -> int | None:
-        """Up to where unclean elections kept what a leader of `epoch` committed before them; None: all of it."""
+        """Return the offset up to which unclean elections kept what a leader of `epoch` committed; None: all of it."""
         return min((kept for unclean, kept in self.unclean.items() if unclean > epoch), default=None)
 
     def bounded(self, offset: int, epoch: int) -> int:
-        """`offset`, or what unclean elections after `epoch` left of it."""
+        """Return `offset`, or the lower one up to which unclean elections after `epoch` kept the log."""
         if not self.unclean:
             return offset
         kept = self.kept_since(epoch)
         return offset if kept is None else min(offset, kept)
 
     def lacks(self, replica: SeenReplica | None, end: int, chain: Chain) -> bool:
-        """Whether the replica lacks a record below `end` of the log `chain`, or has another one in its place.
+        """Return True if the replica has not every record of `chain` below `end`, or has another in a place.
 
-        What lies below its log start it need not have. Of compacted logs only the offsets are compared.
+        Records below its log start do not count. In compacted logs only the end offsets are compared.
         """
         if end <= 0:
             return False
@@ -88,7 +88,7 @@ class PartitionLedger:
         return batch is not None and not replica.compacted and replica.chain.at(end - 1) is not batch
 
     def common_end(self, replica: SeenReplica | None) -> int:
-        """Up to where the replica holds what was committed."""
+        """Return the offset up to which the replica holds what was committed."""
         if replica is None:
             return 0
         if replica.compacted:

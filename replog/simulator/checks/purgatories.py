@@ -1,4 +1,4 @@
-"""Delayed operations of a live broker: none outlives its deadline, none is forgotten or sleeps on (INV-19)."""
+"""Checks delayed operations of a live broker: each is answered when it can be, or at its deadline (INV-19)."""
 
 from leader.delayed_produce import DelayedProduce
 from replog.purgatory.operation import DelayedOperation
@@ -10,12 +10,12 @@ from replog.topic import TopicPartition
 
 Operation = DelayedOperation[TopicPartition]
 
-SLACK_MS = 1000  # a broker that was paused first works off what is due; its clock may run a little fast
-WAKING_MS = 50  # far more than a loop takes to get round to what an event set off
+SLACK_MS = 1000  # a broker that was paused first does what is due; its clock may run a little fast
+WAKING_MS = 50  # a loop takes far less to run what an event has set off
 
 
 class Overdue:
-    """Deadlines that have passed. One is told once it has been so for `SLACK_MS` of running time."""
+    """Deadlines that have passed. One that is `SLACK_MS` of running time overdue is a violation."""
 
     def __init__(self) -> None:
         self.seen: dict[object, tuple[int, int]] = {}  # the deadline, and when it was first seen to have passed
@@ -30,18 +30,18 @@ class Overdue:
 
 
 class Purgatories:
-    """Those of one broker. While the loop waits for the disk no time passes here."""
+    """Checks of one broker's delayed operations. Time in which its loop waits for the disk does not count."""
 
     def __init__(self, broker_id: int, manager: ReplicaManager, process: SimulatedProcess) -> None:
         self._broker_id = broker_id
         self._manager = manager
         self._process = process
         self._kinds = {"produce": manager.produces, "DeleteRecords": manager.record_deletions}
-        self._late = Overdue()  # by kind
-        self._ready: dict[Operation, int] = {}  # since when each could be answered, by now
+        self._late = Overdue()  # one deadline for each kind
+        self._ready: dict[Operation, int] = {}  # the time in ms since which each could be answered
 
     def check(self) -> int:
-        """How many rows of requests were looked at."""
+        """Raise Violation if an operation is overdue; return the number of operations that were looked at."""
         now_ms = self._manager.clock.monotonic_ms() - int(self._process.waited_s * 1000)
         ready, self._ready = self._ready, {}
         for kind, operations in self._kinds.items():
@@ -54,8 +54,7 @@ class Purgatories:
     def _check_none_sleeps(
         self, kind: str, operations: DelayedOperations, now_ms: int, before: dict[Operation, int]
     ) -> None:
-        """What has come has woken its waiters (PG-6): data, a high watermark, another role. Between two
-        looks the loop gets round to that."""
+        """PG-6: raise Violation if an operation that could be answered still waits after `WAKING_MS`."""
         for operation, (keys, _) in operations.purgatory.waiting.items():
             if not _could_be_answered(operation):
                 continue

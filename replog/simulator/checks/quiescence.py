@@ -1,4 +1,4 @@
-"""Once faults have stopped for long enough, everything agrees (INV-21)."""
+"""INV-21: once faults have stopped for long enough, everything agrees."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,7 @@ def _unsettled(world: WatchedWorld, partition: PartitionLedger) -> str | None:
 
 
 def check_quiescence(world: WatchedWorld, partitions: Iterable[PartitionLedger]) -> None:
-    """INV-21: the ISR is every live replica, every high watermark at the log end, and the logs are the same bytes."""
+    """INV-21: the ISR has every live replica, high watermarks are at the log ends, and all logs hold the same bytes."""
     for partition in partitions:
         if partition.deleted or partition.state is None:
             continue
@@ -46,7 +46,7 @@ def check_quiescence(world: WatchedWorld, partitions: Iterable[PartitionLedger])
 
 
 def _check_files(partition: PartitionLedger, replica: SeenReplica) -> None:
-    """What the files hold is what was followed step by step."""
+    """Check that the files hold what the checks followed step by step."""
     if replica.compacted:
         return
     seen = [(batch.epoch, batch.base, batch.next, batch.crc) for batch in replica.chain.batches]

@@ -1,4 +1,4 @@
-"""Who leads: epochs of roles, one leader an epoch, zombies (INV-1, INV-3, INV-4, INV-20)."""
+"""Checks roles: their epochs, one leader an epoch, no fetches of dead incarnations (INV-1, INV-3, INV-4, INV-20)."""
 
 from replog.log.offsets import NO_EPOCH
 from replog.metadata.values import NO_BROKER_EPOCH
@@ -7,7 +7,7 @@ from replog.simulator.checks.seen_replica import SeenReplica
 
 
 def follow_role(partition: PartitionLedger, replica: SeenReplica) -> tuple[bool, bool]:
-    """Take over the replica's role; whether it leads on without a break, and whether it leads in a new epoch."""
+    """Follow the replica's role. Return whether it led before and still leads, and whether it leads in a new epoch."""
     hosted = replica.hosted
     leader, role = hosted.leader, hosted.leader or hosted.follower
     epoch = role.leader_epoch if role is not None else NO_EPOCH
@@ -26,7 +26,7 @@ def follow_role(partition: PartitionLedger, replica: SeenReplica) -> tuple[bool,
 
 
 def _check_epochs(partition: PartitionLedger, replica: SeenReplica) -> None:
-    """INV-1. A role that is not taken up yet, for its disk refused, has no epoch."""
+    """INV-1: no role is ahead of the controller's epoch. A role that a failing disk delays has no epoch yet."""
     epoch, state = replica.epoch, partition.state
     if epoch == NO_EPOCH:
         return
@@ -38,8 +38,8 @@ def _check_epochs(partition: PartitionLedger, replica: SeenReplica) -> None:
 
 
 def check_log_epochs(partition: PartitionLedger, replica: SeenReplica) -> None:
-    """INV-1: nothing in the log is of an epoch that its broker does not know, except where one begins for which it was
-    elected: that is noted before it leads (divergence 26)."""
+    """INV-1: no batch or cache entry has an epoch above the role's, except the entry of an epoch for which the broker
+    was elected: it is noted before the broker leads (divergence 26)."""
     epoch = replica.epoch
     if epoch == NO_EPOCH:
         return
@@ -52,7 +52,7 @@ def check_log_epochs(partition: PartitionLedger, replica: SeenReplica) -> None:
 
 
 def _act(partition: PartitionLedger, replica: SeenReplica) -> None:
-    """INV-3, with the incarnation for the broker: one that restarts must not go on leading."""
+    """INV-3: only one incarnation of the elected broker leads in an epoch. ST-13: it has noted where that begins."""
     epoch, acting = replica.epoch, (replica.broker_id, replica.process)
     known = partition.leaders.setdefault(epoch, acting)
     if known != acting:
@@ -63,7 +63,7 @@ def _act(partition: PartitionLedger, replica: SeenReplica) -> None:
     if elected is not None and elected != replica.broker_id:
         partition.fail("INV-3", f"broker {replica.broker_id} leads in epoch {epoch}, for which {elected} was elected")
     noted = NO_EPOCH if replica.latest is None else replica.latest[0]
-    leads_next = noted > epoch and partition.recorded_leaders.get(noted) == replica.broker_id  # takes no records then
+    leads_next = noted > epoch and partition.recorded_leaders.get(noted) == replica.broker_id  # no records until then
     if noted != epoch and not leads_next:
         partition.fail(
             "ST-13", f"broker {replica.broker_id} leads in epoch {epoch}, and has not noted where that begins"
@@ -71,9 +71,9 @@ def _act(partition: PartitionLedger, replica: SeenReplica) -> None:
 
 
 def check_zombies(partition: PartitionLedger, replica: SeenReplica) -> None:
-    """INV-20: no fetch of another incarnation than the leader knew of has moved what it thinks of a follower.
+    """INV-20: only fetches of the incarnation that a leader knows move what it believes of a follower.
 
-    Looked at whenever something came of it. What an election wrote was no fetch (ST-11).
+    What an election wrote was no fetch (ST-11).
     """
     leader = replica.leader
     if leader is None:

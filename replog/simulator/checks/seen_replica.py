@@ -1,4 +1,4 @@
-"""One replica as it was last seen: what its next state is compared with."""
+"""One replica as it was last seen, which its next state is compared with."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,32 +17,32 @@ from replog.simulator.checks.kept import Kept
 from replog.simulator.runtime.process import DEAD, SimulatedProcess
 
 Registrations = dict[int, tuple[int, int]]
-"""By broker, its epoch and since when the looking broker knows it, in ms of that one's clock."""
+"""Each broker's epoch, and when the broker that is checked learned it, in ms of its own clock."""
 
 
 class SeenReplica:
-    """It stays when its process dies: what a dead process wrote is on its disk still, unless `losses` says otherwise.
+    """A replica, also of a dead process: what that wrote is still on its disk, unless `losses` grows.
 
-    `failed`: its disk refused something. The broker stops then, and what it holds is seen when it is started again;
-    the state in memory may lie halfway between two, so it is looked at no more.
+    `failed`: its disk refused something, and the broker stops. Its state in memory may be half changed, so it is not
+    checked until the broker has started again.
     """
 
     def __init__(
         self, broker_id: int, process: SimulatedProcess, hosted: HostedPartition, registered: Registrations, losses: int
     ) -> None:
         self.broker_id = broker_id
-        self.broker_epoch = NO_BROKER_EPOCH  # of this incarnation
+        self.broker_epoch = NO_BROKER_EPOCH
         self.process = process
         self.hosted = hosted
         self.registered = registered
         self.take_log(hosted.log)
         self.compacted = hosted.log.config.compacted
         self.chain = Chain()  # stays empty for a compacted log, whose replicas hold different batches (CL-10)
-        self.records: dict[int, Kept] = {}  # of a compacted log instead, by offset
-        self.sealed: Sequence[Segment] = []  # of a compacted log, as last seen
+        self.records: dict[int, Kept] = {}  # only for a compacted log; keys: offsets
+        self.sealed: Sequence[Segment] = []  # only for a compacted log: all segments but the active one
         self.failed = False
-        self.losses = losses  # of its disk, when it was first seen
-        self.lost_below = 0  # its disk lost something, and it has not copied again what it had up to here
+        self.losses = losses  # how often its disk had lost something when it was first seen
+        self.lost_below = 0  # its disk lost some records below this offset; counts until `end` gets there again
         self.end = -1
         self.high_watermark = -1
         self.stable = -1  # its last stable offset
@@ -50,18 +50,18 @@ class SeenReplica:
         self.latest: EpochEntry | None = (-1, -1)
         self.leader: PartitionLeader | None = None
         self.role: PartitionLeader | PartitionFollower | None = None
-        self.elected_with: Mapping[int, FollowerState] = {}  # what it knew of its followers then, as a leader
+        self.elected_with: Mapping[int, FollowerState] = {}  # its followers' state when it began to lead
         self.epoch = NO_EPOCH
         self.state: IsrState | None = None  # the leader's
 
     def take_log(self, log: Log) -> None:
-        """Nothing is known of its files yet."""
+        """Follow this log from now on; its files are read at the next look."""
         self.log = log
-        self.generation = -1  # of the log's truncations
+        self.generation = -1  # the log counts its truncations
 
     @property
     def presumes_to_lead(self) -> bool:
-        """Whether it may act as a leader now or once it is resumed, whatever others do (INV-5, INV-6)."""
+        """Return True if it may act as a leader now, or once its process is resumed (INV-5, INV-6)."""
         return self.leader is not None and self.epoch != NO_EPOCH and not self.failed and self.process.state is not DEAD
 
     @property

@@ -1,11 +1,11 @@
-"""Last stable offsets: what READ_COMMITTED may see never grows less while one leads, and is never undecided (PS-5)."""
+"""PS-5: a leader's last stable offset never falls, and no undecided transaction lies below it."""
 
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.seen_replica import SeenReplica
 
 
 def follow_stable(partition: PartitionLedger, replica: SeenReplica, *, leads_on: bool) -> None:
-    """`leads_on`: it led before this step, and has led since without a break."""
+    """Check the last stable offset after a step. `leads_on`: the replica led before the step and throughout it."""
     old, new = replica.stable, replica.log.last_stable_offset
     replica.stable = new
     if leads_on and new < old:
@@ -15,10 +15,10 @@ def follow_stable(partition: PartitionLedger, replica: SeenReplica, *, leads_on:
 
 
 def _bound(partition: PartitionLedger, replica: SeenReplica) -> int:
-    """The high watermark, or the first batch that can be read of a transaction that nothing in the log ends.
+    """Return the first offset of a transaction that no marker in the log ends, or the high watermark if that is lower.
 
-    A marker that is not replicated yet counts, too: a log that was opened again may not know that it is not, and
-    a second write writes the same.
+    A marker above the high watermark ends one too: a log that was opened again may not know that it lies above, and
+    the same marker may be written twice.
     """
     undecided: dict[int, int] = {}
     chain = replica.chain

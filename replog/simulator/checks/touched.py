@@ -1,4 +1,4 @@
-"""Which replicas a step has touched, noted as it assigns what the checks look at: they look at no others then."""
+"""Notes which replicas a step touches, as it assigns the fields that the checks compare."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ class Watched(Protocol):
 
 
 def _of_log(owner: Any) -> Path | None:
-    log = getattr(owner, "log", None)  # None: it is being made, and is assigned to something that is looked at
+    log = getattr(owner, "log", None)  # None: the owner is being made, and its assignment elsewhere is noted
     return log.directory if log is not None else None
 
 
@@ -34,7 +34,7 @@ DIRECTORIES: dict[type[Watched], Callable[[Any], Path | None]] = {
 
 
 class Touched:
-    """While it stands in for their assignments, `directories` has those of the replicas touched since `clear`."""
+    """A context in which `directories` collects those of the replicas touched since the last `clear`."""
 
     def __init__(self) -> None:
         self.directories: dict[Path, None] = {}

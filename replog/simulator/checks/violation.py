@@ -2,7 +2,7 @@
 
 
 class Violation(AssertionError):
-    """`invariant` names the rule (INV-5); the text tells it without a rerun."""
+    """`invariant` names the rule (INV-5); the text has what is needed to understand it without a rerun."""
 
     def __init__(self, invariant: str, text: str) -> None:
         super().__init__(f"{invariant}: {text}")

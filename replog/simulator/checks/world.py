@@ -1,4 +1,4 @@
-"""What the checks may see of a simulated world."""
+"""The part of a simulated world that the checks may see."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.simulator.history import History
 from replog.simulator.runtime.process import SimulatedProcess
 
-CONTROLLER = "controller"  # what the name of its process begins with; those of brokers and clients have others
+CONTROLLER = "controller"  # the names of controllers' processes begin with it, and no others
 
 
 class WatchedBroker(Protocol):
@@ -30,13 +30,13 @@ class WatchedWorld(Protocol):
 
     @property
     def losses(self) -> Mapping[int, int]:
-        """By broker, how often its disk may have lost something so far: power losses, wiped disks, flipped bits."""
+        """The number of times each broker's disk may have lost something: power losses, wiped disks, flipped bits."""
 
     def unsynced(self, path: Path) -> int | None:
-        """Where in a broker's file the first byte lies that a loss of power may take; None: nowhere."""
+        """Return the position in a broker's file of the first byte that a power loss may take; None: there is none."""
 
     @property
     def history(self) -> History: ...
 
     def process_of(self, broker_id: int) -> SimulatedProcess | None:
-        """Of the incarnation that `brokers` has."""
+        """Return the process of the incarnation that `brokers` has."""

@@ -1,1 +1,1 @@
-"""What clients do during a seed, with transactions; and one who may do nothing."""
+"""The clients of a seed, transactions, and a client without any permission."""

@@ -1,4 +1,4 @@
-"""Who may do nothing, and tries everything, whatever state brokers and controller are in."""
+"""A client without any permission, which calls everything while brokers and controller fail."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ ACLS = [
     for principal in principals
     for operation in operations
 ]
-"""What the other clients need, and no more."""
+"""Allows the other clients what they need, and no more."""
 
 CALL_S = 2.0
 
@@ -67,7 +67,7 @@ class Stranger:
                     answer = await anext(channels[address].watch(method, request))
                 else:
                     answer = await channels[address].call(method, request, CALL_S)
-            except ReplogError as error:  # or nobody was reached
+            except ReplogError as error:  # a refusal, or nobody was reached
                 self._history.denials += error.code in DENIALS
             else:
                 _check(method, getattr(answer, "head", answer), tp)
@@ -78,7 +78,7 @@ class Stranger:
 
 
 def _check(method: Method, answer: Any, tp: TopicPartition) -> None:
-    """An answer that is no error of the call refuses each row, or has none. Raises Violation."""
+    """Raise Violation unless an answer of a call that did not fail refuses every row."""
     rows: list[Any]
     match answer:
         case log_pb2.ProduceResponse(answers=answers):

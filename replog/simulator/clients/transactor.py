@@ -1,9 +1,8 @@
-"""Transactions in the simulated logs, which follow them though brokers take none from clients (divergence 19).
+"""Transactions in the simulated logs, which understand them though brokers take none from clients (divergence 19).
 
-There is no coordinator: what one and its producers would write is appended at whichever broker leads, by its own log
-and as far as its role allows (PR-3), in a step of its process. An answer is there once the high watermark has passed;
-it may be missing, and then the transaction is aborted under the producer's next epoch, by markers that are tried again
-until one is known to be committed.
+There is no coordinator: what it and its producers would write is appended directly at the leader, in a step of its
+process and as far as its role allows (PR-3). The answer comes once the high watermark has passed. If it is missing,
+the transaction is aborted under the producer's next epoch, by markers that are tried again until one is committed.
 """
 
 import asyncio
@@ -23,9 +22,9 @@ from replog.simulator.runtime.clocks import WALL_START_MS
 from replog.simulator.runtime.process import Killed
 from replog.topic import TopicPartition
 
-KEYS = tuple(b"key %d" % number for number in range(6))  # of records in compacted topics
-FIRST_PRODUCER_ID = 1 << 40  # the controller gives none of these away
-PATIENCE_S = 2.0  # with an append; session, lag and a new leader are there by then
+KEYS = tuple(b"key %d" % number for number in range(6))  # every record in a compacted topic has one of them
+FIRST_PRODUCER_ID = 1 << 40  # the controller never assigns ids as high as this
+PATIENCE_S = 2.0  # an append's time limit; a session or lag timeout and an election take less
 POLL_S = 0.02
 
 
@@ -51,7 +50,7 @@ class Transactor:
         self._sequences: dict[TopicPartition, int] = {}
 
     async def run(self, name: str, chance: Random) -> None:
-        """Transaction after transaction; when this returns none is open."""
+        """Write one transaction after the other until the stop; none is open when this returns."""
         number = 0
         while not self._stop.is_set():
             transaction = Transaction()
@@ -76,7 +75,7 @@ class Transactor:
                     where = RecordMetadata(send.partition.topic, send.partition.partition, offset, NO_TIMESTAMP)
                     self._history.acknowledged(send, where, self._now)
             await asyncio.sleep(chance.expovariate(2.0))
-        await self._end(Transaction(), self._partitions, chance, commit=False)  # what lost its marker uncleanly, too
+        await self._end(Transaction(), self._partitions, chance, commit=False)  # an unclean election may lose a marker
 
     @property
     def _now(self) -> float:
@@ -98,7 +97,7 @@ class Transactor:
     async def _end(
         self, transaction: Transaction, partitions: Sequence[TopicPartition], chance: Random, *, commit: bool
     ) -> None:
-        if not commit:  # what is under way still comes too late then (PS-3)
+        if not commit:  # the new epoch fences appends that are still under way (PS-3)
             self._epoch += 1
             self._sequences.clear()
         transaction.committed, transaction.decided_s = commit, self._now
@@ -114,7 +113,7 @@ class Transactor:
                 await asyncio.sleep(chance.uniform(0.05, 0.5))
 
     async def _append(self, tp: TopicPartition, records: bytes, origin: AppendOrigin, chance: Random) -> int | None:
-        """The offset at which it is committed; None: not known to be."""
+        """Return the offset at which the records are committed; None: nobody knows whether they are."""
         leaders = [member for member in self._members.values() if member.running and _leads(member, tp)]
         if not leaders:
             return None
@@ -127,13 +126,13 @@ class Transactor:
 
 
 def _leads(member: BrokerMember, tp: TopicPartition) -> bool:
-    """As it knows itself."""
+    """Return True if the broker believes that it leads the partition."""
     hosted = member.broker.manager.hosted.get(tp) if member.broker is not None else None
     return hosted is not None and hosted.leader is not None
 
 
 class _Request:
-    """An append that waits to be committed, in the process of the leader."""
+    """An append that waits in the leader's process until it is committed."""
 
     def __init__(self, tp: TopicPartition, records: bytes, origin: AppendOrigin) -> None:
         self.withdrawn = False
@@ -142,7 +141,7 @@ class _Request:
         self._origin = origin
 
     async def carried_out(self, member: BrokerMember) -> int | None:
-        """The first offset; None if the leader refuses it, or leads no longer before it is committed."""
+        """Return the first offset; None if the leader refuses the append, or loses its leadership before the commit."""
         if self.withdrawn or member.broker is None:
             return None
         manager = member.broker.manager

@@ -1,4 +1,4 @@
-"""What clients do meanwhile: the shipped producers, consumers and admin client, with every operation in the history."""
+"""The clients of a simulation: the shipped producers, consumers and admin client; a history notes all they do."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -26,7 +26,7 @@ Acks = Literal["all", 1, 0]
 DELIVERY_TIMEOUT_MS = 4000
 REQUEST_TIMEOUT_MS = 1000
 DRAIN_TIMEOUT_S = 30.0
-DELETED_KEYS = KEYS[:3]  # those that tombstones come for
+DELETED_KEYS = KEYS[:3]  # some of their records are tombstones
 IDENTITY = "is"  # the header by which a tombstone is known
 PRODUCERS: tuple[tuple[Acks, bool, float], ...] = (  # acks, idempotent, records a second
     ("all", True, 8.0),
@@ -105,7 +105,7 @@ class Workload:
         return self._kernel.loop.spawn(SimulatedProcess(name), client(name, self._kernel.stream(name), *arguments))
 
     async def _rest(self, seconds: float) -> None:
-        """No longer than until it is time to stop."""
+        """Sleep that long, or until it is time to stop."""
         try:
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
@@ -169,7 +169,7 @@ class Workload:
             await _all(waiting)
 
     async def _settle(self, sent: list[tuple[ProducerSend, Delivery]]) -> None:
-        """Records of one partition: their outcomes come in this order."""
+        """Wait for the outcomes of records of one partition, which come in this order."""
         for send, delivery in sent:
             try:
                 self.history.acknowledged(send, await delivery, self._now)
@@ -192,7 +192,7 @@ class Workload:
         return Consumer(
             self._bootstrap,
             isolation_level="read_committed" if committed else "read_uncommitted",
-            auto_offset_reset="error",  # so that each reset is ours, and in the history
+            auto_offset_reset="error",  # otherwise a reset of the client's own would miss in the history
             fetch_max_wait_ms=500,
             max_partition_fetch_bytes=chance.choice((200, 2000, 1 << 20)),
             client_rack=chance.choice(self._racks),
@@ -202,7 +202,7 @@ class Workload:
         )
 
     async def _consume(self, name: str, chance: Random) -> None:
-        """One life after the other, each from the beginning."""
+        """Read as one consumer after the other, each from the beginning."""
         life = 0
         while True:
             life += 1
@@ -245,7 +245,7 @@ class Workload:
         return poll
 
     async def _poll_ends(self, name: str, chance: Random) -> None:
-        """One client for the whole time: it presents the newest epoch that it has seen."""
+        """Ask for end offsets, as one client for the whole time: it presents the newest epoch that it has seen."""
         consumer = self._consumer(name, chance)
         while True:
             partition, invoked_s = chance.choice(self.partitions), self._now
@@ -260,7 +260,7 @@ class Workload:
             await asyncio.sleep(chance.expovariate(1.5))
 
     async def _look_up_time(self, consumer: Consumer, partition: TopicPartition, asked_ms: int) -> None:
-        """FE-22: what is found is as late as was asked for."""
+        """FE-22: the record that is found for a time is not older than that time."""
         try:
             answer = (await consumer.offsets_for_times({partition: asked_ms}, 5.0))[partition]
         except ReplogError as error:
@@ -287,7 +287,7 @@ class Workload:
         await admin.close()
 
     async def administer_once(self, what: str, ask: Callable[[Admin], Awaitable[object]]) -> None:
-        """By a client of its own; what it is refused matters to nobody."""
+        """Make one call with a new admin client; an error is only traced."""
 
         async def call(name: str, _chance: Random) -> None:
             admin = self._admin(name)
@@ -304,7 +304,7 @@ class Workload:
         return Admin(self._bootstrap, timeout_ms=4000, transport=self._kernel.transport(), rng=rng)
 
     async def delete_committed(self, partition: TopicPartition, offset: int = -1) -> None:
-        """Up to there, or all of it."""
+        """Delete the records below `offset`; -1: below the high watermark."""
         await self.administer_once("delete", lambda admin: self._delete_records(admin, "admin-2", partition, offset))
 
     async def _delete_records(self, admin: Admin, name: str, partition: TopicPartition, offset: int) -> None:
@@ -321,8 +321,8 @@ class Workload:
         deletion.completed_s = self._now
 
     async def _scratch_topic(self, admin: Admin, chance: Random) -> None:
-        """A topic that comes and goes, and comes again with half of its partitions, as long as there are any; nothing
-        is written to it."""
+        """Create and delete a topic again and again, each time with half of its partitions, until none is left.
+        Nothing is written to it."""
         self._scratch += 1
         topic, partitions = f"scratch{self._scratch}", self._scratch_partitions
         self.history.deleted[topic] = None
@@ -345,8 +345,8 @@ class Workload:
     # -- the end
 
     async def drain(self) -> None:
-        """Read everything once more, by one fresh consumer; and by another what is committed, of transactions too.
-        Raises REQUEST_TIMED_OUT when that takes too long."""
+        """Read everything once more with a fresh consumer, and transactional topics also with READ_COMMITTED. Raises
+        REQUEST_TIMED_OUT when that takes too long."""
         self.history.drained = await self._drain("drain", self.partitions)
         if partitions := self._transactional():
             self.history.drained_committed = await self._drain("committed drain", partitions, committed=True)
@@ -371,7 +371,7 @@ class Workload:
                 drained[record.partition].append((record.offset, record.value))
         last = await consumer.beginning_offsets(partitions, DRAIN_TIMEOUT_S)
         await consumer.close()
-        # Retention goes on meanwhile; and another leader's log may begin earlier, where this reader never was.
+        # Otherwise records would seem lost that retention took meanwhile, or that only a later leader's log still has.
         starts = {tp: max(first[tp], last[tp]) for tp in partitions}
         return {
             tp: Drained(tp, starts[tp], ends[tp], tuple(record for record in records if record[0] >= starts[tp]))
@@ -380,7 +380,7 @@ class Workload:
 
 
 async def _position(consumer: Consumer, partition: TopicPartition) -> int:
-    """-1: not known; what is wrong, the next fetch says. There need be no record: some are passed over, or cleaned."""
+    """Return the consumer's position, which also counts records that were skipped or cleaned; -1: not known yet."""
     try:
         return await consumer.position(partition, 1.0)
     except ReplogError:
@@ -395,7 +395,7 @@ def _send(producer: Producer, send: ProducerSend) -> Coroutine[Any, Any, Deliver
 
 
 def _value(record: Record) -> bytes:
-    """What identifies it."""
+    """Return the value that identifies the record; a tombstone has it in a header."""
     return (dict(record.headers).get(IDENTITY) if record.value is None else record.value) or b""
 
 

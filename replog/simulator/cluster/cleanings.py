@@ -1,4 +1,4 @@
-"""Cleanings in a simulated cluster: the very code of the cleaning process, as work that waits for the disk."""
+"""Runs the code of the cleaning process in a simulated thread, where it waits for the disk."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ from replog.server.threads import in_thread
 
 
 class SimulatedCleaning:
-    """`replog.server.broker.cleaning.log_cleaner.CleaningWorker`."""
+    """A `replog.server.broker.cleaning.log_cleaner.CleaningWorker`."""
 
     def __init__(self) -> None:
         self._cleanings = Cleanings()
@@ -16,4 +16,4 @@ class SimulatedCleaning:
         return await in_thread(partial(self._cleanings.carry_out, request))
 
     async def close(self) -> None:
-        """Nothing runs between two requests."""
+        """Do nothing, for nothing runs between two requests."""

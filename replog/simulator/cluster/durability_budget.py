@@ -1,6 +1,6 @@
-"""What may be destroyed without breaking a promise: the rule for power losses, lost disks and flipped bits.
+"""Limits power losses, lost disks and flipped bits to what breaks no promise.
 
-docs/simulator.md says what is promised. One replica at a time is harmed: the next when the one before has registered
+docs/simulator.md says what is promised. One broker at a time is harmed: the next when the one before has registered
 again and every ISR is full. Where every topic has flush.messages=1, power losses cost nothing and are not limited.
 """
 
@@ -10,10 +10,10 @@ from replog.metadata.image import MetadataImage
 
 
 class DurabilityBudget:
-    """Which replica is harmed, if any."""
+    """Knows which broker is harmed, if any."""
 
     def __init__(self, fsync: bool, irreplaceable: Callable[[int], bool] = lambda _: False) -> None:
-        """`irreplaceable` says of a broker whether it may be the only one that has what was acknowledged."""
+        """`irreplaceable` returns True for a broker that may be the only one with an acknowledged record."""
         self._fsync = fsync
         self._irreplaceable = irreplaceable
         self.harmed: int | None = None
@@ -25,7 +25,7 @@ class DurabilityBudget:
         return self.harmed in (None, broker_id) and not self._irreplaceable(broker_id)
 
     def harm(self, broker_id: int, image: MetadataImage, *, by_power_loss: bool = False) -> None:
-        """Take note of a loss; `image` is the controller's."""
+        """Note a loss; `image` is the controller's."""
         if by_power_loss and self._fsync:
             return
         broker = image.broker(broker_id)
@@ -33,7 +33,7 @@ class DurabilityBudget:
         self._epoch_then = max(self._epoch_then, broker.broker_epoch if broker is not None else -1)
 
     def observe(self, image: MetadataImage) -> None:
-        """Called now and then: whether everything is whole again."""
+        """Forget the harmed broker once everything is whole again. Call it now and then."""
         if self.harmed is None:
             return
         broker = image.broker(self.harmed)

@@ -1,4 +1,4 @@
-"""What every part of the simulated world runs on: one loop, one network, one disk, one source of chance, one trace."""
+"""The base of a simulated world: one loop, one network, one disk, one source of random numbers, one trace."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ WORLD = "world"
 
 
 class Kernel:
-    """One simulation's own. `directory` is where all simulated disks are."""
+    """The base of one simulation. `directory` holds all simulated disks."""
 
     def __init__(self, seed: int, directory: Path) -> None:
         self.chance = Chance(seed)
@@ -30,18 +30,18 @@ class Kernel:
         self._draws: dict[str, int] = {}
 
     def stream(self, name: str) -> Random:
-        """A stream that continues nobody's: the second of a name is another one."""
+        """Return a new stream of random numbers; a second one of the same name draws other numbers."""
         self._draws[name] = count = self._draws.get(name, 0) + 1
         return self.chance.stream(f"{name} {count}")
 
     def transport(self) -> Transport:
-        """Of the process that asks."""
+        """Return a transport of the process that calls."""
         process = current_process()
         assert process is not None
         return SimulatedTransport(self.network, process)
 
     def outside(self, callback: Callable[..., object], *arguments: Any, after_s: float = 0.0) -> None:
-        """Call it in no process: what the world does."""
+        """Call it later outside of every process, as something that the world does."""
         self.loop.call_later(after_s, callback, *arguments, context=KERNEL)
 
 

@@ -1,4 +1,4 @@
-"""One simulated host: what runs on it is started, dies, and is started again; its directory stays."""
+"""A simulated host: its process is started, dies, and is started again; its directory stays."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -42,13 +42,13 @@ class Member(ABC):
         self.clock = clock
         self.process = SimulatedProcess(name)
         self.process.state = DEAD
-        self.held = False  # not to be started again yet: somebody works on its disk
+        self.held = False  # a fault works on its disk, and it must not start yet
         self.on_end: Callable[[Member], None] = lambda _: None
         self._told_to_stop = asyncio.Event()
 
     @property
     def up(self) -> bool:
-        """Whether it has a process, running or paused."""
+        """True if it has a process, running or paused."""
         return self.process.state is not DEAD
 
     @property
@@ -73,7 +73,7 @@ class Member(ABC):
         except ReplogError as error:
             how = f"failed: {error}"
             self._judge_failure(error)
-        except Exception as error:  # noqa: BLE001 (what would end a real process with a traceback)
+        except Exception as error:  # noqa: BLE001 (a real process would end with a traceback)
             how = f"crashed: {error!r}"
             self.kernel.trace.defect("the process crashed", {}, error)
         self.kernel.outside(self._exit, process, how)
@@ -84,7 +84,7 @@ class Member(ABC):
             self.kernel.loop.kill(process)
 
     def kill(self) -> None:
-        """As `kill -9`."""
+        """Kill the process as `kill -9` does."""
         if self.up:
             self.kernel.trace.add_for(self.name, "killed")
             self.kernel.loop.kill(self.process)
@@ -94,25 +94,25 @@ class Member(ABC):
         self.kernel.loop.pause(self.process)
 
     def resume(self, process: SimulatedProcess | None = None) -> None:
-        """If this process is still there, and paused; None: whichever is."""
+        """Resume `process` if it is still there and paused; None: whichever process is."""
         if self.paused and process in (None, self.process):
             self.kernel.trace.add_for(self.name, "resumed")
             self.kernel.loop.resume(self.process)
 
     def stop(self) -> None:
-        """As SIGTERM."""
+        """Tell the process to stop, as SIGTERM does."""
         if self.up:
             self.kernel.trace.add_for(self.name, "told to stop")
             self._told_to_stop.set()
 
     def ended(self, process: SimulatedProcess) -> None:
-        """Called once a process is dead, however it died."""
+        """Release what the process held. Called once it is dead, however it died."""
         if process is self.process:
             self._release()
             self.on_end(self)
 
     async def _first_of(self, serving: asyncio.Future[None]) -> None:
-        """Until told to stop, or until the server fails; raises nothing."""
+        """Wait until `serving` ends or the process is told to stop; raise nothing."""
         stopping = asyncio.create_task(self._told_to_stop.wait())
         either: list[asyncio.Future[Any]] = [serving, stopping]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -125,11 +125,11 @@ class Member(ABC):
     def _release(self) -> None: ...
 
     def _judge_failure(self, error: ReplogError) -> None:  # noqa: B027 (most have every reason)
-        """Whether the process had a reason to end like this."""
+        """Note a defect if the process had no reason to end like this."""
 
 
 class BrokerMember(Member):
-    """A broker, and what its disk has been through."""
+    """A broker, with its disks."""
 
     def __init__(self, kernel: Kernel, config: BrokerConfig, clock: ProcessClock) -> None:
         super().__init__(kernel, f"broker-{config.node_id}", clock)
@@ -137,17 +137,17 @@ class BrokerMember(Member):
         self.broker_id = config.node_id
         self.config = config
         self.broker: Broker | None = None
-        self.disk_trouble = False  # since its start its disk has given it a reason to stop
+        self.disk_trouble = False  # True: its disk has given it a reason to stop
 
     def replica(self, tp: TopicPartition) -> Path:
-        """Where it keeps that partition's log, and nowhere else."""
+        """Return the only directory that holds the partition's log; raise Violation unless there is exactly one."""
         paths = [path for disk in self.disks if (path := disk / tp.directory_name).exists()]
         if len(paths) != 1:
             raise Violation("7.7", f"{self.name} has {tp} in {len(paths)} directories: {', '.join(map(str, paths))}")
         return paths[0]
 
     def restart_if_repaired(self) -> None:
-        """What its operator does once a disk is well again: a directory that went offline comes back with a start."""
+        """Restart the broker if a directory went offline, as its operator does once the disk is repaired."""
         logs = self.broker.logs if self.broker is not None else None
         if logs is not None and logs.working != logs.directories:
             self.stop()
@@ -183,19 +183,19 @@ class BrokerMember(Member):
             self.kernel.trace.defect("stopped because of a disk that is sound", {}, error)
 
     def power_loss(self) -> None:
-        """The host goes dark: peers hear nothing, and what was not flushed may be gone."""
+        """Cut the host's power: peers hear nothing of it, and what was not flushed may be gone."""
         self.kernel.trace.add_for(self.name, "power lost")
         self.kernel.loop.kill(self.process, power_loss=True)
         self.kernel.disk.power_loss(self.disks[0], self.kernel.stream(f"{self.name} power loss"))
 
 
 class EtcdMember(Member):
-    """An etcd of one host: it may be down, slow or cut off, and loses nothing."""
+    """An etcd on one host: it may be down, slow or cut off, but loses nothing."""
 
     def __init__(self, kernel: Kernel, clock: ProcessClock) -> None:
         super().__init__(kernel, ETCD, clock)
         self.state = EtcdState()
-        self.revoked: set[int] = set()  # epochs of controllers that lost their lease before its time
+        self.revoked: set[int] = set()  # epochs of controllers whose lease was revoked
 
     async def _run(self) -> None:
         server = self.kernel.transport().listen(ETCD_ADDRESS)
@@ -207,15 +207,15 @@ class EtcdMember(Member):
         await server.stop(0)
 
     def leader(self) -> etcd_pb2.KeyValue | None:
-        """The key of the controller that leads."""
+        """Return the key of the controller that leads, or None."""
         return only(self.state.range(etcd_pb2.RangeRequest(key=Keys(PREFIX).leader)))
 
     def _release(self) -> None:
-        """What it holds stays."""
+        """Do nothing: the state outlives the process."""
 
 
 class ControllerMember(Member):
-    """A controller; and its own store, which can be told to fail, or an etcd that it shares."""
+    """A controller, with a store of its own that can be told to fail, or with an etcd that it shares."""
 
     def __init__(self, kernel: Kernel, config: ControllerConfig, clock: ProcessClock, name: str = CONTROLLER) -> None:
         super().__init__(kernel, name, clock)
@@ -223,7 +223,7 @@ class ControllerMember(Member):
         self.server: ControllerServer | None = None
         self.store_fails = False
         self.die_at_commit: str = ""  # "before", "after"
-        self.other_store: Path | None = None  # where it runs on another store than its own
+        self.other_store: Path | None = None  # the store that it uses instead of its own
         self._store: SqliteStore | None = None
         if config.metadata_store == "sqlite":
             format_cluster(config.metadata_log_dir, chance=kernel.stream("cluster id"))
@@ -237,7 +237,7 @@ class ControllerMember(Member):
         return ControllerServer(config, store, kernel.transport(), self.clock, chance)
 
     def exchange(self, store: Path | None) -> None:
-        """It dies, and goes on with that store; None: its own."""
+        """Kill it; its next start uses that store. None: its own."""
         self.other_store = store
         self.kill()
 
@@ -281,7 +281,7 @@ class FailingStore:
         if self._member.store_fails:
             raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata store refuses to write for a while")
         self._die_if("before")
-        self._member.kernel.disk.times.take(self._member.process, "fsync")  # SQLite's own are not seen
+        self._member.kernel.disk.times.take(self._member.process, "fsync")  # the disk does not see SQLite's own
         version = self._store.commit(expected_version, records, forgotten)
         self._die_if("after")
         return version

@@ -1,4 +1,4 @@
-"""The simulated cluster: its hosts, what the checks may look at, and whether it has come to rest."""
+"""The simulated cluster: its hosts, what the checks may see of it, and the reasons why it is not at rest."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,12 +30,12 @@ from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
 
-LEASE_S = 2  # of the controller that leads, if there are several
+LEASE_S = 2  # the leading controller's, if there are several
 WATCH_S = 0.1
 
 
 class SimulatedCluster:
-    """One controller, or several over an etcd, and brokers. A host whose process ended gets a new one after a while."""
+    """One controller, or several over an etcd, and brokers. A process that ended is started again after a while."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         self.kernel = kernel
@@ -44,8 +44,8 @@ class SimulatedCluster:
         self.faults: Counter[FaultKind] = Counter()
         self.history = History()
         self.members: dict[int, BrokerMember] = {}
-        self.last_image = MetadataImage()  # the controller's; while none runs, the last one's
-        self.losses: Counter[int] = Counter()  # by broker: power losses, wiped disks, flipped bits
+        self.last_image = MetadataImage()  # the controller's newest, kept while none runs
+        self.losses: Counter[int] = Counter()  # each broker's power losses, wiped disks and flipped bits
         self._restarting = True
         self._decided_last: ControllerMember | None = None
         for broker_id, rack in plan.racks.items():
@@ -55,7 +55,7 @@ class SimulatedCluster:
             self.etcd = EtcdMember(kernel, self._clock(ETCD))
             format_at_once(self.etcd.state, kernel.stream("cluster id"))
         self.controller_members = [self._controller(name) for name in _controllers(plan)]
-        self.other_controller: ControllerMember | None = None  # brokers are given its address, too
+        self.other_controller: ControllerMember | None = None  # another cluster's, but brokers have its address too
         if FaultKind.OTHER_CONTROLLER in plan.faults:
             self.other_controller = self._controller(OTHER_CONTROLLER)
             self.other_controller.held = True
@@ -106,19 +106,19 @@ class SimulatedCluster:
 
     @property
     def brokers(self) -> dict[int, Broker]:
-        """Live incarnations, whatever their state."""
+        """The live incarnations, whatever their state."""
         return {broker_id: member.broker for broker_id, member in self.members.items() if member.broker is not None}
 
     @property
     def controller_member(self) -> ControllerMember:
-        """Of several the one that decides, or did last."""
+        """The controller; of several, the one that decides, or did last."""
         for member in self.controller_members:
             if self._decides(member):
                 self._decided_last = member
         return self._decided_last or self.controller_members[0]
 
     def _believes(self, member: ControllerMember) -> bool:
-        """Of several: it decides, or its lease was taken away before its time, and it does not know."""
+        """Return True if it believes that it decides: its lease may have been revoked without its knowledge."""
         server = member.server
         if server is None or member.other_store is not None:
             return False
@@ -131,13 +131,13 @@ class SimulatedCluster:
 
     @property
     def controller(self) -> ActiveController | None:
-        """None, too, while it has another store than its own: nobody must follow it."""
+        """The controller that decides; None also while it uses another store than its own: nobody must follow it."""
         member = self.controller_member
         return member.server.controller if member.server is not None and self._decides(member) else None
 
     @property
     def image(self) -> MetadataImage | None:
-        """Also of one whose lease was taken away: it may hear only now what it has committed, and tell the brokers."""
+        """The controller's image, also after its lease was revoked: it may still send brokers what it has committed."""
         member = self.controller_member
         return member.server.controller.state.image if member.server is not None and self._believes(member) else None
 
@@ -195,7 +195,7 @@ class SimulatedCluster:
         self.losses[member.broker_id] += 1
 
     def _irreplaceable(self, broker_id: int) -> bool:
-        """Whether it alone may have what was acknowledged, or may come to lead whatever its disk lost."""
+        """Return True if the broker alone may have an acknowledged record, or may lead whatever its disk lost."""
         if not self.plan.eligible_leader_replicas:
             return True
         image = self.image
@@ -203,13 +203,13 @@ class SimulatedCluster:
         return not all(state and set(state.isr) - {broker_id} for state in states)
 
     def release(self, member: Member) -> None:
-        """Nothing works on its disk any more."""
+        """Let a held member start again."""
         member.held = False
         if not member.up:
             self._ended(member)
 
     def heal(self) -> None:
-        """No more faults: everything that is cut, slow, full, paused or down is repaired now."""
+        """Repair everything that is cut, slow, full, paused or down."""
         self.kernel.network.weather = Weather()
         self.kernel.network.heal_all()
         for controller in self.controller_members:
@@ -229,7 +229,7 @@ class SimulatedCluster:
             member.restart_if_repaired()
 
     def stop_brokers(self) -> None:
-        """As SIGTERM to each; none is started again."""
+        """Tell each broker to stop, as SIGTERM does; none is started again."""
         self._restarting = False
         for member in self.members.values():
             member.stop()
@@ -237,19 +237,20 @@ class SimulatedCluster:
     # -- what it is like
 
     def _watch(self) -> None:
-        """What the budget must know in time."""
+        """Note the controller's image, otherwise the budget would miss when everything is whole again."""
         if (image := self.image) is not None:
             self.last_image = image
             self.budget.observe(self.last_image)
         self.kernel.outside(self._watch, after_s=WATCH_S)
 
     def leader_of(self, tp: TopicPartition) -> int:
-        """-1: none."""
+        """Return the leader's id; -1: there is none."""
         state = self.last_image.partitions.get(tp)
         return state.leader if state is not None else -1
 
     def unsettled(self) -> list[str]:
-        """Why the cluster is not at rest: in every partition all replicas in the ISR, logs equal, all committed."""
+        """Return the reasons why the cluster is not at rest: not every ISR is full, or logs differ, or some record is
+        not committed."""
         if self.controller is None:
             return ["the controller is down"]
         reasons = [] if self.image is self.last_image else ["metadata has just changed"]

@@ -1,1 +1,1 @@
-"""Files: full disks, failures, power losses, and how long each operation takes."""
+"""Simulated disks: they fill up, fail, lose power, and take time for each operation."""

@@ -1,8 +1,8 @@
-"""The disks of a simulation: while it runs, stand-ins for the functions of `os` that change files see whose call it is.
+"""The disks of a simulation: while it runs, stand-ins replace the functions of `os` that change files.
 
-They refuse everything from a dead process, end one at its Nth change of a file, answer that the disk is full or
-failing, and keep a journal of what a power loss may take back. Calls from no process, and those for files that are not
-on the process's own host, pass. What C libraries write, SQLite above all, is not seen.
+They refuse every call of a dead process, kill one at its Nth change of a file, answer that the disk is full or
+failing, and keep a journal of what a power loss may take back. A call from no process, or for a file that is not on the
+process's own host, goes to the real function. What C libraries write, such as SQLite, is not seen.
 """
 
 import errno
@@ -23,11 +23,11 @@ from replog.simulator.runtime.clocks import WALL_START_MS
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PROCESS, Killed, SimulatedProcess
 
-_GROWS = frozenset({"create", "write", "mkdir"})  # what a full disk refuses
+_GROWS = frozenset({"create", "write", "mkdir"})  # a full disk refuses these
 
 
 class _Real:
-    """The functions as they were."""
+    """The real functions."""
 
     open, close, write, pwrite, pwritev = os.open, os.close, os.write, os.pwrite, os.pwritev
     ftruncate, truncate, fsync, fdatasync = os.ftruncate, os.truncate, os.fsync, os.fdatasync
@@ -40,7 +40,7 @@ class _Real:
 
 @dataclass(slots=True, eq=False)
 class _Open:
-    """A descriptor of a process: of a directory, or of a file to be read."""
+    """A process's descriptor of a directory, or of a file that is only read."""
 
     process: SimulatedProcess
     path: str
@@ -49,14 +49,14 @@ class _Open:
 
 @dataclass(slots=True, eq=False)
 class _Writable(_Open):
-    """Of a file that may be changed."""
+    """A process's descriptor of a file that it may change."""
 
     state: FileState
     append: bool
 
 
 class Disk:
-    """Each directory in `directory` is the disk of the host of that name. `counts` says what was done and lost."""
+    """Each directory in `directory` is the disk of the host of that name. `counts` has the number of events by kind."""
 
     def __init__(self, loop: SimulatedLoop, chance: Chance, directory: Path) -> None:
         self.counts: dict[str, int] = {}
@@ -74,15 +74,15 @@ class Disk:
     # faults
 
     def kill_at(self, process: SimulatedProcess, operation: int) -> None:
-        """Kill it in the middle of its Nth change of a file from now, the first being 1."""
+        """Kill the process in the middle of its Nth change of a file from now; 1 is the next one."""
         self._kill_at[process] = operation
 
     def spare(self, process: SimulatedProcess) -> None:
-        """It will not be killed at a change any more."""
+        """Take back `kill_at`."""
         self._kill_at.pop(process, None)
 
     def fail(self, host: str, error: int) -> None:
-        """ENOSPC for all that takes room, EMFILE for all that opens a file, or EIO for every change, until `heal`."""
+        """Fail until `heal`: ENOSPC what takes room, EMFILE what opens a file, any other error every change."""
         self._errors[host] = error
 
     def heal(self, host: str) -> None:
@@ -96,18 +96,18 @@ class Disk:
         return not self.failing(host) and self.times.sound(host) and not self.times.holds_up(host)
 
     def power_loss(self, directory: Path, chance: random.Random) -> None:
-        """What a power loss may leave of the host that `directory` belongs to; its process must be dead."""
+        """Leave what a power loss may leave on the host that owns `directory`, whose process must be dead."""
         self._journal(str(directory)).power_loss(chance)
 
     def unsynced(self, path: Path) -> int | None:
-        """Where in the file the first byte lies that a power loss may take; None: nowhere."""
+        """Return the position in the file of the first byte that a power loss may take; None: there is none."""
         journal = self._known(str(path))
         state = journal.files.get(_Real.stat(path).st_ino) if journal is not None else None
         return min((change.position for change in state.changes), default=None) if state is not None else None
 
     @staticmethod
     def flip_bit(path: Path, chance: random.Random) -> int | None:
-        """Silently; where, in bytes. None of an empty file."""
+        """Flip a random bit, and return the position of its byte; None: the file is empty."""
         fd = _Real.open(path, os.O_RDWR)
         try:
             size = _Real.fstat(fd).st_size
@@ -123,7 +123,7 @@ class Disk:
     # the stand-ins
 
     def __enter__(self) -> "Disk":
-        """In place of `os`'s own functions, for as long as processes run and until the loop is disposed of."""
+        """Replace the functions of `os`; until the loop is disposed of, the stand-ins must stay."""
         io.open = self._io_open
         filesystem.sync_filesystem = self._sync_filesystem
         for name in _STAND_INS:
@@ -150,7 +150,7 @@ class Disk:
         else:
             self.times.take(process, "open")
         if flags & os.O_ACCMODE == os.O_WRONLY:
-            flags = flags & ~os.O_ACCMODE | os.O_RDWR  # to see what is overwritten
+            flags = flags & ~os.O_ACCMODE | os.O_RDWR  # the journal reads what a write overwrites
         fd = _Real.open(full, flags & ~os.O_TRUNC, mode)
         journal = self._journal(full)
         if flags & os.O_ACCMODE == os.O_RDONLY and not created:
@@ -188,7 +188,7 @@ class Disk:
             self.times.read(process, opened.path, offset, length, waits=waits)
 
     def _writable(self, fd: int) -> _Writable | None:
-        """A file of the process that runs."""
+        """Return the descriptor if the running process may write to it."""
         opened = self._open.get(fd) if self._alive() is not None else None
         return opened if isinstance(opened, _Writable) else None
 
@@ -216,7 +216,7 @@ class Disk:
             self._put(opened.state, fd, data[: int(part() * (length + 1))], position)
         try:
             self._begin(opened.process, opened.path, "write", length)
-        except OSError as error:  # a disk that fills up takes what it has room for
+        except OSError as error:  # a disk that fills up still writes what it has room for
             length = int(part() * length) if error.errno == errno.ENOSPC and part() < 0.2 else 0
             if length == 0:
                 raise
@@ -269,13 +269,13 @@ class Disk:
             opened.state.changes.clear()
         elif os.path.isdir(opened.path):
             opened.journal.synced(opened.path)
-        else:  # opened for reading only
+        else:  # a file that was opened for reading only
             state = opened.journal.files.get(_Real.fstat(fd).st_ino)
             if state is not None:
                 state.changes.clear()
 
     def _sync_filesystem(self, fd: int) -> bool:
-        if (opened := self._open.get(fd)) is None:  # a tool of the operator has it
+        if (opened := self._open.get(fd)) is None:  # an operator's tool, which runs in no process, opened it
             journal = self._known(os.readlink(f"/proc/self/fd/{fd}"))
             if journal is not None:
                 journal.synced_all()
@@ -338,7 +338,7 @@ class Disk:
             state.modified_s = options["ns"][1] / 1e9 - WALL_START_MS / 1000
 
     def _os_stat(self, path: Any, **options: Any) -> os.stat_result:
-        """With the virtual time of a log file's last change: retention may go by it."""
+        """Give a log file the virtual time of its last change, which retention may use."""
         status = _Real.stat(path, **options)
         process = PROCESS.get(None)
         if process is None or isinstance(path, int) or (full := self._ours(process, path)) is None:
@@ -353,7 +353,7 @@ class Disk:
 
     @staticmethod
     def _os_getpid() -> int:
-        """Lock files have it. A real one has now four digits and now five, and each byte takes its time."""
+        """Return 1 in a process: lock files hold the id, and the length of a real one would change a write's time."""
         return _Real.getpid() if PROCESS.get(None) is None else 1
 
     def _os_listdir(self, path: Any = ".") -> list[Any]:
@@ -363,7 +363,7 @@ class Disk:
         return SortedEntries(path)
 
     def _os_statvfs(self, path: Any) -> Any:
-        """Room without end, or none."""
+        """Report endless room, or none on a full disk."""
         process = PROCESS.get(None)
         if process is None or self._ours(process, path) is None:
             return _Real.statvfs(path)
@@ -384,7 +384,7 @@ class Disk:
 
     _os_fdatasync, _os_replace, _os_remove = _os_fsync, _os_rename, _os_unlink
 
-    # whose call it is, and what becomes of it
+    # the process that calls, and the file that it means
 
     @staticmethod
     def _alive() -> SimulatedProcess | None:
@@ -394,7 +394,7 @@ class Disk:
         return process
 
     def _ours(self, process: SimulatedProcess, path: Any, dir_fd: int | None = None) -> str | None:
-        """Its full path, if it is on the disk of this process's host."""
+        """Return the full path if it is on the disk of the process's host, otherwise None."""
         full = os.fspath(path)
         if not isinstance(full, str):
             return None
@@ -415,7 +415,7 @@ class Disk:
         return journal
 
     def _begin(self, process: SimulatedProcess, path: str, kind: str, size: int = 0) -> None:
-        """Before each change, which takes its time. Raises Killed or OSError when it is not to be."""
+        """Spend the time of a change; call it before each. Raises Killed or OSError if the change must not happen."""
         self.operations += 1
         self.times.take(process, kind, size)
         if process in self._kill_at:
@@ -433,7 +433,7 @@ class Disk:
         self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def _died(self, process: SimulatedProcess) -> None:
-        """Its system closes its files, and so lets go of its locks."""
+        """Close the dead process's files, which frees its locks, as the operating system does."""
         self._kill_at.pop(process, None)
         for fd in [fd for fd, opened in self._open.items() if opened.process is process]:
             del self._open[fd]

@@ -1,7 +1,7 @@
-"""How long a simulated disk takes for what it is asked: drawn from the seed, around what a usual disk takes.
+"""The time that a simulated disk takes for each operation: drawn from the seed, around what a usual disk takes.
 
-On a process's loop that makes the process busy: its further callbacks run only after it, while other processes go on.
-In a thread it keeps only the thread.
+On a process's loop an operation delays the process's further callbacks, while other processes go on. In a thread it
+delays only the thread.
 """
 
 import errno
@@ -11,10 +11,10 @@ from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
 
-FSYNC_S, NAME_S, CACHE_S = 0.002, 0.00005, 0.00001  # waits for the device; changes a name; from memory or into it
-COLD_S, COLD = 0.005, 0.5  # from the device; so many reads have to, while a disk is slow or stalled
-BYTES_A_SECOND = 1e9  # to be read or written in memory
-OFTEN_SLOW, SLOW_S = 0.02, 0.03  # so many fsyncs meet others' work, and take up to so much longer
+FSYNC_S, NAME_S, CACHE_S = 0.002, 0.00005, 0.00001  # an fsync; a change of a name; a read or write of memory
+COLD_S, COLD = 0.005, 0.5  # a read from the device, and the share of reads that need one on a slow or stalled disk
+BYTES_A_SECOND = 1e9  # the rate of reads and writes in memory
+OFTEN_SLOW, SLOW_S = 0.02, 0.03  # the share of fsyncs that wait for others' work, and how much longer they may take
 _USUAL_S = {
     "fsync": FSYNC_S,
     "write": CACHE_S,
@@ -22,20 +22,20 @@ _USUAL_S = {
     "open": CACHE_S,
     "cold read": COLD_S,
 }  # all others change a name or a size
-_IN_MEMORY = frozenset({"write", "read", "open"})  # a disk that stalls does not hold these up
+_IN_MEMORY = frozenset({"write", "read", "open"})  # a stalled disk does not delay these
 
 
 class DiskTimes:
-    """Of all hosts. A slow disk takes many times as long for everything; a stalled one completes nothing until then."""
+    """The times of all hosts' disks. A slow disk multiplies every time; a stalled one completes nothing for a while."""
 
     def __init__(self, loop: SimulatedLoop, chance: Chance) -> None:
         self._loop = loop
         self._takes = Streams(chance, "how long the disk")
         self._forgets = Streams(chance, "what is not in the memory")
-        self._cold: set[tuple[str, int]] = set()  # where somebody did not wait
+        self._cold: set[tuple[str, int]] = set()  # paths and positions of reads that did not wait for the device
         self._slow: dict[str, float] = {}
         self._stalled: dict[str, float] = {}
-        self._holds_up: dict[str, float] = {}  # until when what began during a stall waits, healed or not
+        self._holds_up: dict[str, float] = {}  # the end of each host's stall, which a repair does not move
 
     def slow(self, host: str, factor: float) -> None:
         self._slow[host] = factor
@@ -52,11 +52,11 @@ class DiskTimes:
         return host not in self._slow and self._stalled.get(host, 0.0) <= self._loop.time()
 
     def holds_up(self, host: str) -> bool:
-        """Whether something that began during a stall may still wait for its end."""
+        """Return True if an operation that began during a stall may still wait for its end."""
         return self._holds_up.get(host, 0.0) > self._loop.time()
 
     def read(self, process: SimulatedProcess, path: str, position: int, size: int, *, waits: bool) -> None:
-        """Some of what is read is not in memory: BlockingIOError, unless it `waits`."""
+        """Spend the time of a read. Raises BlockingIOError if it needs the device and does not `waits`."""
         if not waits and not self.sound(process.name) and self._forgets[process.name].random() < COLD:
             self._cold.add((path, position))
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -65,7 +65,7 @@ class DiskTimes:
         self.take(process, "cold read" if cold else "read", size)
 
     def take(self, process: SimulatedProcess, kind: str, size: int = 0) -> None:
-        """The process spends as long as this operation takes."""
+        """Let the running process spend the time of this operation."""
         usual_s = _USUAL_S.get(kind, NAME_S) + size / BYTES_A_SECOND
         host = process.name
         draw = self._takes[host].random

@@ -1,7 +1,8 @@
-"""What a power loss may take back of one host's files: all that was done to them since they were last synced.
+"""A journal of the changes to one host's files that were not synced yet, so that a power loss can take them back.
 
-Every change is made to the real files at once; kept here is how to undo it. A file's content survives as a prefix of
-what was done to it, the last change perhaps in part; so do the names in a directory, each for itself and all whole.
+Every change is made to the real files at once, and the journal keeps how to undo it. A power loss keeps some of the
+oldest changes of a file's content, the last of these perhaps in part, and some of the oldest changes of each
+directory's names.
 """
 
 import heapq
@@ -14,16 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# as they are before anything stands in for them
+# the real functions, which the simulated disk replaces in `os`
 _close, _ftruncate, _link, _lstat, _mkdir = os.close, os.ftruncate, os.link, os.lstat, os.mkdir
 _open, _pwrite, _rename, _rmdir, _unlink = os.open, os.pwrite, os.rename, os.rmdir, os.unlink
 
-HOLE = 0.15  # how often a part of what was not synced is zeros
+HOLE = 0.15  # the share of files with unsynced content in which a power loss leaves zeros
 
 
 @dataclass(slots=True)
 class FileChange:
-    """Of a file's content: from `position` on `old` became `length` other bytes; it was `size` long before."""
+    """A change of a file's content: `length` bytes at `position` replaced `old`; the file had `size` bytes before."""
 
     position: int
     length: int
@@ -33,10 +34,10 @@ class FileChange:
 
 @dataclass(slots=True, eq=False)
 class FileState:
-    """A file, whatever its name, and what was done to its content since it was last synced."""
+    """A file under any name, with the changes of its content since it was last synced."""
 
     size: int
-    modified_s: float  # in virtual time
+    modified_s: float  # virtual time
     changes: list[FileChange] = field(default_factory=list)
 
     def wrote(self, position: int, length: int, old: bytes) -> None:
@@ -44,14 +45,14 @@ class FileState:
         self.size = max(self.size, position + length)
 
     def truncated(self, size: int, old: bytes) -> None:
-        """To a longer one too."""
+        """Note a truncation, which may also make the file longer."""
         self.changes.append(FileChange(min(size, self.size), 0, old, self.size))
         self.size = size
 
 
 @dataclass(slots=True, eq=False)
 class NameChange:
-    """`undo` holds while the later changes of the same directory are undone; `forget` when it is durable."""
+    """A change of a name. Call `undo` after those of all later changes of the directory, `forget` if it is durable."""
 
     sequence: int
     undo: Callable[[], None]
@@ -68,19 +69,19 @@ def _nothing() -> None: ...
 
 
 class Journal:
-    """Of the tree at `root`; `trash` is a directory beside it, for files that are gone and may come back."""
+    """The journal of the tree at `root`; `trash`, a directory beside it, keeps deleted files that may come back."""
 
     def __init__(self, root: Path, trash: Path, counts: dict[str, int]) -> None:
-        self.files: dict[int, FileState] = {}  # by inode
+        self.files: dict[int, FileState] = {}  # keys: inodes
         self._counts = counts
         self._root = root
         self._trash = trash
-        self._directories: dict[str, DirectoryState] = {}  # by path, those with changes
+        self._directories: dict[str, DirectoryState] = {}  # keys: paths; only directories that changed
         self._sequence = itertools.count()
         self._undoing: list[tuple[int, NameChange]] = []
         self._chance: random.Random | None = None
 
-    # what processes do
+    # changes
 
     def created(self, path: str) -> None:
         parent, name = self._parent(path)
@@ -135,13 +136,13 @@ class Journal:
         self._note(parent, undo, _nothing if replaced is None else lambda: self._remove(replaced))
 
     def synced(self, path: str) -> None:
-        """The names in that directory are durable."""
+        """Make the names in that directory durable."""
         directory = self._directories.pop(path, None)
         if directory is not None:
             self._forget(directory)
 
     def synced_all(self) -> None:
-        """Everything is durable."""
+        """Make everything durable."""
         for state in self.files.values():
             state.changes.clear()
         for path in list(self._directories):
@@ -150,7 +151,7 @@ class Journal:
     # a power loss
 
     def power_loss(self, chance: random.Random) -> None:
-        """Leave what may be left; from then on all of it is durable."""
+        """Take back some of the changes that are not durable, and make the rest durable."""
         self._chance = chance
         paths = {_lstat(path).st_ino: path for path in self._all_files()}
         for inode, state in self.files.items():
@@ -163,14 +164,14 @@ class Journal:
             try:
                 change.undo()
                 self._count("names lost")
-            except OSError:  # somebody else has been at work in between
+            except OSError:  # a fault has changed the files meanwhile
                 self._count("names that could not be lost")
         for directory in list(self._directories.values()):
             self._forget(directory)
         self._directories.clear()
 
     def removed(self, path: str) -> None:
-        """Somebody else took that directory away, with all that was in it: for good."""
+        """Forget a directory that was removed from outside, with all that was in it."""
         inside = path + "/"
         for known in [known for known in self._directories if known == path or known.startswith(inside)]:
             self._forget(self._directories.pop(known))
@@ -204,7 +205,7 @@ class Journal:
                 _ftruncate(fd, state.size)
             if synced < state.size and chance.random() < HOLE:
                 start = chance.randint(synced, state.size - 1)
-                # No disk loses a byte alone: that would be bit rot, which may lie where no CRC covers it (RB-2).
+                # One zero byte would be bit rot, not a power loss, and may lie where no CRC covers it (RB-2).
                 length = min(state.size - start, chance.choice((8, 16, 512, 4096, 1 << 30)))
                 _pwrite(fd, bytes(length), start)
                 self._count("holes")
@@ -241,7 +242,7 @@ class Journal:
         directory.changes.clear()
 
     def _moved(self, path: str, target: str) -> None:
-        """What is known of directories follows them to their new path."""
+        """Move the state of a directory, and of those in it, to the new path."""
         inside = path + "/"
         for known in [known for known in self._directories if known == path or known.startswith(inside)]:
             directory = self._directories.pop(known)

@@ -1,17 +1,17 @@
-"""What Python's own `open` and `os.scandir` give on a simulated disk."""
+"""Files and directory entries as Python's `open` and `os.scandir` return them on a simulated disk."""
 
 import io
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_scandir = os.scandir  # as it is before anything stands in for it
+_scandir = os.scandir  # the real function, which the simulated disk replaces in `os`
 
 
 class RawFile(io.RawIOBase):
-    """Reads and writes through `os`, unlike `io.FileIO`, which the disk would not see.
+    """Reads and writes through `os`, otherwise the simulated disk would not see it, as with `io.FileIO`.
 
-    When its process has died its descriptor is closed, and may be another file's by now: nothing is done with it then.
+    Once its process is dead it does nothing: its descriptor is closed, and may be another file's by now.
     """
 
     def __init__(self, fd: int, is_open: Callable[[], bool], *, readable: bool) -> None:
@@ -54,7 +54,7 @@ class RawFile(io.RawIOBase):
 
 
 class SortedEntries:
-    """What `os.scandir` gives, in an order that does not depend on the file system."""
+    """The entries of `os.scandir`, sorted by name, so that their order does not depend on the file system."""
 
     def __init__(self, path: Any) -> None:
         with _scandir(path) as entries:

@@ -1,4 +1,4 @@
-"""An etcd for simulated clusters: one host, which loses nothing.
+"""An etcd for simulated clusters, on one host that loses nothing.
 
 | Looking for | File |
 |---|---|

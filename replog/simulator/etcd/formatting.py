@@ -1,4 +1,4 @@
-"""The metadata of a new cluster in an etcd that nobody serves yet."""
+"""Writes the metadata of a new cluster into an etcd that is not served yet."""
 
 from random import Random
 from typing import Any

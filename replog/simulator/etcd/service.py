@@ -8,7 +8,7 @@ from replog.simulator.etcd.state import EtcdState
 
 
 class EtcdService:
-    """Handlers for `KV` and `Lease`. Leases expire when somebody asks next, as if etcd had noticed in time."""
+    """Handlers for `KV` and `Lease`. Each call first expires leases, as etcd would have done in time."""
 
     def __init__(self, state: EtcdState, clock: Clock) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""What an etcd holds: every key's values by revision, and leases with their time. Pure."""
+"""The state of an etcd: every key's values by revision, and leases with their time. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ class EtcdState:
 
     def __init__(self) -> None:
         self.revision = 1
-        self._values: dict[bytes, list[pb.KeyValue]] = {}  # oldest first; one without a create revision: deleted
+        self._values: dict[bytes, list[pb.KeyValue]] = {}  # oldest first; without a create revision: a deletion
         self._leases: dict[int, _Lease] = {}
         self._next_lease = 1
 
@@ -97,7 +97,7 @@ class EtcdState:
         return lease
 
     def keep_alive(self, lease: int, now_ms: int) -> int:
-        """Its whole time in seconds, which begins again; 0: there is none."""
+        """Renew a lease, and return its whole time in seconds; 0: there is no such lease."""
         known = self._leases.get(lease)
         if known is None:
             return 0

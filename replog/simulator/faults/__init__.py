@@ -1,4 +1,4 @@
-"""What the nemesis does, one coroutine for each kind of fault, in modules named for what is hit."""
+"""The faults that the nemesis makes, one coroutine for each kind, in modules named for what they hit."""
 
 from replog.simulator.faults import (  # noqa: F401 - each registers its deeds
     connections,

@@ -43,14 +43,14 @@ async def isolate_broker(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.ISOLATE_FROM_CONTROLLER)
 async def isolate_from_controller(n: Nemesis, kind: FaultKind) -> None:
-    """The leader goes on with its followers and is deposed behind its back."""
+    """A leader keeps its followers, and is deposed without hearing of it."""
     name = n.leader(n.partition()).name
     await _cut(n, kind, both_ways([name], [CONTROLLER]), broker=name)
 
 
 @deed(FaultKind.ISOLATE_BYSTANDER)
 async def isolate_bystander(n: Nemesis, kind: FaultKind) -> None:
-    """It leads nothing of the partition, and goes on telling clients who led it."""
+    """A broker that does not lead the partition goes on naming a leader to clients that is dead by then."""
     tp = n.partition()
     leader = n.leader(tp)
     bystander = n.one_of([m for m in n.cluster.members.values() if m.running and m is not leader])
@@ -71,7 +71,7 @@ async def isolate_bystander(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.ISOLATE_FROM_BROKERS)
 async def isolate_from_brokers(n: Nemesis, kind: FaultKind) -> None:
-    """The leader keeps its session and loses its followers."""
+    """A leader keeps its session, and loses its followers."""
     name = n.leader(n.partition()).name
     others = [member.name for member in n.cluster.members.values()]
     await _cut(n, kind, both_ways([name], others), broker=name)
@@ -79,7 +79,7 @@ async def isolate_from_brokers(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.SPLIT)
 async def split(n: Nemesis, kind: FaultKind) -> None:
-    """Two sides that do not hear each other; sometimes one or two see both."""
+    """The hosts are in two halves that do not hear each other; sometimes one or two hosts hear both."""
     names = _everyone(n)
     n.chance.shuffle(names)
     size = n.chance.randint(1, len(names) - 1)
@@ -97,7 +97,7 @@ async def break_connections(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.FALSE_ALARM)
 async def false_alarm(n: Nemesis, kind: FaultKind) -> None:
-    """The controller loses a live broker's stream, sometimes repeatedly, and hears that no process is there."""
+    """The controller loses a live broker's stream, sometimes repeatedly, and a probe says that no process is there."""
     name = n.running_broker().name
     n.begin(kind, broker=name)
     n.kernel.network.liars.add(name)
@@ -116,7 +116,7 @@ async def slow_link(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.SLOW_FOLLOWER)
 async def slow_follower(n: Nemesis, kind: FaultKind) -> None:
-    """A fetch takes just less or just more than a follower may lag."""
+    """A fetch takes a little less or more time than a follower may lag."""
     tp = n.partition()
     leader, follower = n.leader(tp).name, n.follower(tp).name
     await _slow(n, kind, follower, leader, LAG_MS / 1000 * n.chance.uniform(0.3, 1.1))
@@ -124,7 +124,7 @@ async def slow_follower(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.SLOW_METADATA)
 async def slow_metadata(n: Nemesis, kind: FaultKind) -> None:
-    """It learns late who leads and what became of its proposals, and its own heartbeats come in time."""
+    """A broker learns late who leads and what became of its proposals, while its own heartbeats come in time."""
     name = n.running_broker().name
     await _slow(n, kind, CONTROLLER, name, n.chance.choice((0.1, 0.5, 1.2)) * n.chance.random())
 

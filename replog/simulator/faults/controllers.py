@@ -17,7 +17,7 @@ from replog.simulator.cluster.members import ETCD, ControllerMember, EtcdMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed
 from replog.simulator.profiles import FaultKind
 
-WRITTEN_S = 1.0  # what was in a file before so long is durable
+WRITTEN_S = 1.0  # a file that was written this long ago is durable
 
 
 def _running(n: Nemesis) -> ControllerMember:
@@ -35,7 +35,7 @@ async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.KILL_CONTROLLER_BEFORE_COMMIT, FaultKind.KILL_CONTROLLER_AFTER_COMMIT)
 async def kill_at_a_commit(n: Nemesis, kind: FaultKind) -> None:
-    """Before it nobody will ever know what was decided; after it that is durable, and the caller gets no answer."""
+    """Before a commit the decision is lost; after it the decision is durable, and its caller gets no answer."""
     member = _running(n)
     n.begin(kind)
     member.die_at_commit = "before" if kind is FaultKind.KILL_CONTROLLER_BEFORE_COMMIT else "after"
@@ -55,7 +55,7 @@ async def cut_from_etcd(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.SLOW_ETCD)
 async def slow_etcd(n: Nemesis, kind: FaultKind) -> None:
-    """Answers come after about an attempt, or after about a lease."""
+    """Answers take about as long as an attempt may take, or as a lease lasts."""
     name, delay_ms = _running(n).name, n.chance.choice((300.0, 900.0, 2500.0))
 
     def slow(delay: tuple[float, float]) -> None:
@@ -85,7 +85,7 @@ async def pause_etcd(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.LOSE_LEASE)
 async def lose_lease(n: Nemesis, kind: FaultKind) -> None:
-    """As by an operator's hand: its holder does not know it yet."""
+    """The leader's lease is revoked, as an operator might do, and it does not know yet."""
     etcd = _etcd(n)
     leader = etcd.leader()
     if leader is None:
@@ -97,7 +97,8 @@ async def lose_lease(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.OTHER_CONTROLLER)
 async def other_controller(n: Nemesis, kind: FaultKind) -> None:
-    """All brokers are of this cluster by now, and their settings name it. It stays: no broker may stay with it."""
+    """A controller of another cluster starts at an address that brokers' settings name, and stays. All brokers belong
+    to this cluster by now, so none may follow it."""
     other = n.cluster.other_controller
     if other is None or not other.held:
         raise NotNow
@@ -115,8 +116,8 @@ async def store_fails(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.OLDER_STORE, FaultKind.NEW_STORE)
 async def exchange_store(n: Nemesis, kind: FaultKind) -> None:
-    """For a while the controller has a copy of its store that is behind every broker, or an empty one of another
-    cluster. Brokers that know no more than the copy could not tell, so all of them do, durably (CT-24)."""
+    """For a while the controller uses a copy of its store that is behind every broker, or an empty store of another
+    cluster. It begins once every broker's disk knows more than the copy: others could not refuse it (CT-24)."""
     member = _running(n)
     copy = _stored(member) if kind is FaultKind.OLDER_STORE else []
     await n.for_a_while()
@@ -136,8 +137,8 @@ async def exchange_store(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.LOSE_STORE)
 async def lose_store(n: Nemesis, kind: FaultKind) -> None:
-    """Everybody dies. The store is made of all log directories, and of an older copy if there is one: nothing committed
-    is lost. Without a copy, settings are lost, and so no promise may hang on one."""
+    """All processes die, and the store is rebuilt from all log directories, and from an older copy if there is one:
+    nothing committed is lost. Without a copy settings are lost, so then no promise may depend on one."""
     member = _running(n)
     copy = _stored(member) if n.cluster.plan.fsync or n.chance.random() < 0.5 else []
     await n.for_a_while()
@@ -148,7 +149,7 @@ async def lose_store(n: Nemesis, kind: FaultKind) -> None:
         raise NotNow
     newest = max(read_position(disk).version for disk in disks)
     if newest // VERSIONS_AHEAD < _stored(member)[-1].version // VERSIONS_AHEAD:
-        raise NotNow  # nobody has heard of the restoration before: the next one would take its place, as is right
+        raise NotNow  # otherwise it would get the versions of the last restoration, of which no broker has heard
     n.begin(kind, version=copy[-1].version if copy else 0)
     everybody = list(n.cluster.everyone())
     for each in everybody:

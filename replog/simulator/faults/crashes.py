@@ -14,7 +14,7 @@ MONTH_MS = 30 * 86_400_000
 
 @deed(FaultKind.KILL, FaultKind.RESTART)
 async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
-    """It is started again after a while."""
+    """A broker dies or stops, and starts again after a while."""
     member = n.running_broker()
     n.begin(kind, broker=member.name)
     member.kill() if kind is FaultKind.KILL else member.stop()
@@ -30,7 +30,7 @@ async def kill_at_file_operation(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.KILL_STARTING)
 async def kill_starting(n: Nemesis, kind: FaultKind) -> None:
-    """Once or twice while it starts and recovers, before it serves."""
+    """A broker dies once or twice while it starts and recovers, before it serves."""
     member = n.running_broker()
     n.begin(kind, broker=member.name)
     for _ in range(n.chance.randint(1, 2)):
@@ -46,7 +46,7 @@ async def kill_starting(n: Nemesis, kind: FaultKind) -> None:
 
 
 async def down(member: BrokerMember) -> None:
-    """Kill it, and keep it from being started until it is released."""
+    """Kill a broker, and keep it from starting until it is released."""
     member.held = True
     member.kill()
     await asyncio.sleep(0)
@@ -67,7 +67,7 @@ async def kill_stopping(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.KILL_LEADERS)
 async def kill_leaders(n: Nemesis, kind: FaultKind) -> None:
-    """Leader after leader of one partition, faster than a lag period; a clean stop hands over at once."""
+    """Kill or stop leader after leader of a partition, faster than a lag period; a clean stop hands over at once."""
     tp = n.partition()
     n.begin(kind, partition=tp)
     for _ in range(n.chance.randint(2, 10)):
@@ -103,7 +103,7 @@ async def rolling_restart(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.PAUSE)
 async def pause(n: Nemesis, kind: FaultKind) -> None:
-    """Often past its session: a leader that does not know that it was deposed."""
+    """A broker stands still, often for longer than its session, and so leads without knowing that it was deposed."""
     member = n.running_broker()
     await n.lasting(kind, member.pause, partial(member.resume, member.process), broker=member.name)
 
@@ -118,7 +118,7 @@ async def clock_jump(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.WRONG_CLOCK)
 async def wrong_clock(n: Nemesis, kind: FaultKind) -> None:
-    """One at a time: where two are wrong alike, nobody can know."""
+    """One clock at a time is wrong by a month: nobody could know that two are wrong alike."""
     hosts = [*n.cluster.members.values(), *n.cluster.controller_members]
     if any(abs(host.clock.skew_ms) > MONTH_MS // 2 for host in hosts):
         raise NotNow
@@ -130,7 +130,7 @@ async def wrong_clock(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.DELETE_RECORDS_WHILE_DOWN)
 async def delete_records_while_down(n: Nemesis, kind: FaultKind) -> None:
-    """The follower comes back to a leader whose log starts after its own end."""
+    """A follower comes back to a leader whose log starts after its own end."""
     tp = n.partition()
     member = n.follower(tp)
     n.begin(kind, partition=tp, broker=member.name)

@@ -27,10 +27,9 @@ ERRORS = {
 
 @deed(*ERRORS)
 async def failing(n: Nemesis, kind: FaultKind) -> None:
-    """All directories of a broker fail at once. Each goes offline where it meets that, and with the last one the broker
-    stops, again and again until they are repaired.
-    Nobody stops without descriptors, or without room: what needs them is refused, and tried again. Where files are
-    denied each replica goes offline by itself, and comes back (D57)."""
+    """All directories of a broker fail at once. Each goes offline at its first error, and with the last one the broker
+    stops, again and again until they are repaired. Without descriptors or room no broker stops: it refuses what needs
+    them, and tries again. If files are denied, each replica goes offline by itself, and comes back (D57)."""
     member, disk = n.running_broker(), n.kernel.disk
     member.disk_trouble |= kind is not FaultKind.NO_DESCRIPTORS
     name = member.name
@@ -39,7 +38,7 @@ async def failing(n: Nemesis, kind: FaultKind) -> None:
 
 
 def _any_running(n: Nemesis) -> Member:
-    """A broker, or now and then the controller."""
+    """Return a running broker, or now and then the controller."""
     controller = n.cluster.controller_member
     return controller if controller.running and n.chance.random() < 0.25 else n.running_broker()
 
@@ -54,14 +53,14 @@ async def slow_disk(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.STALL_DISK)
 async def stall_disk(n: Nemesis, kind: FaultKind) -> None:
-    """Whatever waits for the device comes back only then; what goes to memory does at once."""
+    """For a while, operations that wait for the device do not complete; those in memory do."""
     member, seconds = _any_running(n), n.a_while_s()
     n.begin(kind, of=member.name, seconds=round(seconds, 3))
     n.kernel.disk.times.stall(member.name, n.kernel.loop.time() + seconds)
 
 
 def _expendable(n: Nemesis) -> BrokerMember:
-    """A broker that the budget allows to be harmed, the budget charged."""
+    """Return a broker that the budget allows to harm, and charge the budget."""
     budget = n.cluster.budget
     member = n.one_of(
         [m for m in n.cluster.members.values() if not m.held and not m.paused and budget.may_harm(m.broker_id)]
@@ -72,7 +71,7 @@ def _expendable(n: Nemesis) -> BrokerMember:
 
 @deed(FaultKind.WIPE_DISK)
 async def wipe_disk(n: Nemesis, kind: FaultKind) -> None:
-    """The broker comes back under its id with nothing, sometimes before anybody noticed that it was away (ISR-14)."""
+    """A broker comes back under its id with empty disks, sometimes before anybody noticed that it was down (ISR-14)."""
     member = _expendable(n)
     n.begin(kind, broker=member.name)
     await down(member)
@@ -84,10 +83,10 @@ async def wipe_disk(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.ALL_DOWN_ONE_EMPTY)
 async def all_down_one_empty(n: Nemesis, kind: FaultKind) -> None:
-    """All brokers go down and come back, in any order, and one of them has nothing, or lacks one replica. Power is lost
-    only where that costs nothing: the rest must have everything (CT-29, CT-30)."""
+    """All brokers go down and come back, in any order, and one of them has nothing, or one replica less. Power fails
+    only where that costs nothing, since the others must have everything (CT-29, CT-30)."""
     if n.cluster.plan.acknowledged_by_one:
-        raise NotNow  # the last one up might acknowledge alone
+        raise NotNow  # otherwise the last broker up might acknowledge alone
     victim, how = _expendable(n), n.chance.choice(("killed", "stopped", "dark"))
     n.begin(kind, broker=victim.name, how=how)
     members = list(n.cluster.members.values())
@@ -114,10 +113,10 @@ async def all_down_one_empty(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.FLIP_BIT)
 async def flip_bit(n: Nemesis, kind: FaultKind) -> None:
-    """One bit of one replica's log while its broker is down.
+    """Flip one bit of one replica's log while its broker is down.
 
-    In a log's newest segment the recovery at the broker's start finds it (a flipped leader epoch it cannot find: no
-    CRC covers it, RB-2), in another one somebody who verifies the files, and so moves the damaged replica away.
+    In the newest segment the recovery at the broker's start finds it, except in a leader epoch, which no CRC covers
+    (RB-2). In another segment an operator finds it, who verifies the files and moves the damaged replica away.
     """
     member = _expendable(n)
     logs = sorted(path for disk in member.disks for path in disk.glob("*-*/*.log") if path.stat().st_size)
@@ -130,13 +129,13 @@ async def flip_bit(n: Nemesis, kind: FaultKind) -> None:
     read_at_start = path == max(path.parent.glob("*.log")) and not (path.parent.parent / CLEAN_SHUTDOWN).exists()
     in_an_epoch = position is not None and _in_an_epoch(path, position)
     if not read_at_start or position is None or in_an_epoch or n.chance.random() < 0.3:
-        # Where the epoch checkpoint may lag (divergence 31), nobody can tell an epoch that was raised from a later one.
+        # A flip may raise an epoch: nobody can tell it from a later epoch that the checkpoint lacks (divergence 31).
         _repair(n, member, [path.parent] if in_an_epoch else [])
     n.cluster.release(member)
 
 
 def _in_an_epoch(path: Path, flipped: int) -> bool:
-    """Whether the byte belongs to a batch's leader epoch; also when the flip left no batch to see there."""
+    """Return True if the byte belongs to a batch's leader epoch; False, too, if the flip made the batch unreadable."""
     try:
         return any(position + 12 <= flipped < position + 16 for position, _ in iterate_batches(path.read_bytes()))
     except CorruptRecord:
@@ -144,7 +143,7 @@ def _in_an_epoch(path: Path, flipped: int) -> bool:
 
 
 def _repair(n: Nemesis, member: BrokerMember, known: list[Path]) -> None:
-    """As the verification's findings say: while the broker is down, move what is damaged away; and what is `known`."""
+    """Remove the replicas that a verification finds damaged, and those that are `known` to be. The broker is down."""
     faults = [
         finding
         for finding in verify([disk for disk in member.disks if disk.exists()], Options(), VerifiedTotals())

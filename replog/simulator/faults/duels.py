@@ -1,4 +1,4 @@
-"""Leaders by turns, each alone with its clients: the hardest case for a follower that looks where its log differs."""
+"""Leaders take turns, each alone with its clients: the hardest case for a follower that searches where logs differ."""
 
 import asyncio
 from functools import partial
@@ -17,9 +17,9 @@ _until = partial(until, patience_s=PATIENCE_S, poll_s=POLL_S)
 
 @deed(FaultKind.DUEL)
 async def duel(n: Nemesis, kind: FaultKind) -> None:
-    """The leader loses the other brokers and the controller, and its clients go on writing to it; then the next leader,
-    and the one before comes back. Often only two stay eligible, so that both logs get epochs of which the other
-    has never heard (5.4, scenario F)."""
+    """A leader loses the other brokers and the controller, while its clients still write to it; then it comes back, and
+    the next leader is cut off. Often only two stay eligible, so that each log gets epochs that the other does not have
+    (5.4, scenario F)."""
     tp = n.partition()
     rivals = [n.leader(tp), n.follower(tp)]
     only_two = n.chance.random() < 0.7
@@ -40,7 +40,7 @@ async def duel(n: Nemesis, kind: FaultKind) -> None:
             if not await _until(lambda: _leads(n, tp) not in (None, leader)):  # noqa: B023 (awaited here)
                 break
     except NotNow:
-        pass  # somebody else killed the leader
+        pass  # another fault killed the leader
     finally:
         n.kernel.trace.add("mended", kind=kind.value, partition=tp)
         for member in list(cut):
@@ -61,7 +61,7 @@ def _cut(n: Nemesis, member: BrokerMember, cut: dict[BrokerMember, None]) -> Non
 
 
 def _mend(n: Nemesis, member: BrokerMember, cut: dict[BrokerMember, None]) -> None:
-    """Except the links to those that are still cut off."""
+    """Heal the member's links, except those to members that are still cut off."""
     del cut[member]
     still = {other.name for other in cut}
     n.heal(both_ways([member.name], [peer for peer in _peers(n, member) if peer not in still]))

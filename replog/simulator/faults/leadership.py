@@ -1,4 +1,4 @@
-"""What administrators do at the wrong moment: elections, and replicas that move to other brokers."""
+"""Administrators act at the wrong moment: they elect leaders, and move replicas to other brokers."""
 
 import asyncio
 
@@ -18,8 +18,8 @@ async def elect_preferred(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.REASSIGN)
 async def reassign(n: Nemesis, kind: FaultKind) -> None:
-    """To as many brokers as before, chosen again, some with a throttle; every other time it is taken back a while later
-    (CT-14 to CT-16)."""
+    """A partition moves to as many brokers, drawn again, sometimes with a throttle; every other time the move is
+    cancelled after a while (CT-14 to CT-16)."""
     tp = n.partition()
     brokers = list(n.cluster.members)
     replicas = len(n.cluster.plan.replicas(tp))
@@ -35,8 +35,8 @@ async def reassign(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.HAND_ROUND)
 async def hand_round(n: Nemesis, kind: FaultKind) -> None:
-    """Leader after leader within a lag period, and all of them live: what is under way between them crosses epochs.
-    Some that lead again have not heard that another led meanwhile (ST-11)."""
+    """Several live brokers lead within one lag period, so that their requests and answers cross epochs. Some lead again
+    without having heard that another led meanwhile (ST-11)."""
     tp = n.partition()
     n.begin(kind, partition=tp)
     for _ in range(n.chance.randint(2, 10)):
@@ -52,7 +52,7 @@ async def hand_round(n: Nemesis, kind: FaultKind) -> None:
 
 
 async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember, replicas: list[int]) -> None:
-    """One that lags a little leads while the leader does not hear the controller, and then the leader again."""
+    """A replica that lags a little leads while the leader does not hear the controller; then the leader leads again."""
     others = [replica for replica in replicas if replica != leader.broker_id]
     if not others:
         return
@@ -70,13 +70,13 @@ async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember
 
 @deed(FaultKind.LEAD_ALONE)
 async def lead_alone(n: Nemesis, kind: FaultKind) -> None:
-    """One that lacks the newest records leads, and no broker hears of it; then one that has them. They are committed,
-    some are deleted, and the first comes back in an epoch of which the log start's side knows nothing (R-W-T13)."""
+    """A replica without the newest records leads, and no other broker hears of it; then one with them leads. They are
+    committed, some are deleted, and the first comes back with an epoch that nobody else has (R-W-T13)."""
     tp = n.partition()
     leader, laggard = n.leader(tp), n.follower(tp)
     others = [replica for replica in n.cluster.last_image.partitions[tp].replicas if replica != laggard.broker_id]
     if len(others) < 2:
-        raise NotNow  # nothing could be committed without it
+        raise NotNow  # the others could commit nothing without it
     links = both_ways([laggard.name], [member.name for member in n.cluster.members.values()])
     n.begin(kind, partition=tp, leader=leader.name, laggard=laggard.name)
     n.cut(links)
@@ -85,7 +85,7 @@ async def lead_alone(n: Nemesis, kind: FaultKind) -> None:
         await _prefer(n, tp, [laggard.broker_id, *others])
         end = _log_end(laggard, tp)
         await _prefer(n, tp, [*others, laggard.broker_id])
-        await asyncio.sleep(n.chance.uniform(1.5, 2.0) * LAG_MS / 1000)  # until it is waited for no longer
+        await asyncio.sleep(n.chance.uniform(1.5, 2.0) * LAG_MS / 1000)  # commits wait for the laggard until then
         await n.workload.delete_committed(tp, end + n.chance.randint(1, 3))
     finally:
         n.heal(links)
@@ -99,7 +99,7 @@ def _log_end(member: BrokerMember, tp: TopicPartition) -> int:
 
 
 async def _prefer(n: Nemesis, tp: TopicPartition, replicas: list[int]) -> None:
-    """These replicas in this order, and the first that may leads."""
+    """Assign these replicas in this order, and elect the first of them that may lead."""
     await _move(n, tp, replicas)
     await n.workload.administer_once("elect leaders", lambda admin: admin.elect_leaders(ElectionType.PREFERRED, [tp]))
 

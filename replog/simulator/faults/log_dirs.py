@@ -1,4 +1,4 @@
-"""Replicas that move between their broker's log directories, and what happens to the broker meanwhile."""
+"""Replicas move between their broker's log directories, while the broker may die."""
 
 import asyncio
 from pathlib import Path
@@ -11,9 +11,9 @@ from replog.topic import TopicPartition
 
 @deed(FaultKind.MOVE_LOG_DIR)
 async def move_log_dir(n: Nemesis, kind: FaultKind) -> None:
-    """A broker's replicas, each to another of its directories; sometimes to where it is, which calls a move off.
+    """Move a broker's replicas, each to another of its directories, or sometimes to its own, which cancels a move.
 
-    Every other time the broker dies on the way: at one of its next changes of files, or because its power goes.
+    Two times in three the broker dies meanwhile: at one of its next changes of files, or by a power loss.
     """
     if len(n.cluster.plan.disks) < 2:
         raise NotNow

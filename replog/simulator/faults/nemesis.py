@@ -1,4 +1,4 @@
-"""What goes wrong, when and to whom: faults of the profile's kinds, begun at random, often several at a time."""
+"""Begins faults of the profile's kinds at random times and on random hosts, often several at a time."""
 
 import asyncio
 import copy
@@ -12,26 +12,26 @@ from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.profiles import SESSION_MS, FaultKind
 from replog.topic import TopicPartition
 
-Ends = tuple[str, str]  # of a link, the sender first
+Ends = tuple[str, str]  # the sender and the receiver of a link
 
 
 class NotNow(Exception):
-    """The fault cannot be begun: nobody it could hit is there, or the budget does not allow it."""
+    """The fault cannot begin: there is nothing that it could hit, or the budget does not allow it."""
 
 
 class Nemesis:
-    """Begins faults for a while; what they leave behind, `SimulatedCluster.heal` and `repair` mend."""
+    """Begins faults for a while; `SimulatedCluster.heal` repairs what they leave behind."""
 
     def __init__(self, kernel: Kernel, cluster: SimulatedCluster, workload: Workload) -> None:
         self.kernel = kernel
         self.cluster = cluster
         self.workload = workload
-        self.chance: Random  # of the one fault that `_do` does
+        self.chance: Random  # only in a copy that `_do` makes for one fault
         self._faults: Mapping[FaultKind, float] = cluster.plan.faults
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self, seconds: float) -> None:
-        """Then no fault goes on; what is broken stays broken."""
+        """Begin faults for that long, then cancel those that go on; what is broken stays broken."""
         beginning = [asyncio.create_task(self._begin_now_and_then(kind, rate)) for kind, rate in self._faults.items()]
         await asyncio.sleep(seconds)
         self._tasks += beginning
@@ -42,7 +42,8 @@ class Nemesis:
                 raise outcome
 
     async def _begin_now_and_then(self, kind: FaultKind, rate: float) -> None:
-        """Each kind has hours of its own, and each fault numbers: a new kind, or a further draw, moves no other."""
+        """Begin faults of one kind at random times. The times of each kind and the choices of each fault have their own
+        streams, otherwise a new kind or one more draw would change all others."""
         when = self.kernel.stream(f"when to {kind.value}")
         while True:
             await asyncio.sleep(when.expovariate(rate / 60))
@@ -57,14 +58,14 @@ class Nemesis:
             pass
 
     def begin(self, kind: FaultKind, **details: object) -> None:
-        """The fault happens from now on."""
+        """Count and trace a fault that happens from now on."""
         self.cluster.faults[kind] += 1
         self.kernel.trace.add("FAULT", kind=kind.value, **details)
 
     async def lasting(
         self, kind: FaultKind, do: Callable[[], object], mend: Callable[[], object], **details: object
     ) -> None:
-        """The fault happens now, and is mended after a while."""
+        """Let a fault happen now, and mend it after a while."""
         self.begin(kind, **details)
         do()
         await self.for_a_while()
@@ -82,7 +83,7 @@ class Nemesis:
     # -- choices
 
     def a_while_s(self) -> float:
-        """A blink, about a session, or long."""
+        """Return how long a fault lasts: a moment, about a session, or long."""
         return self.chance.choice((0.3, SESSION_MS / 1000 * 2, self.cluster.plan.long_s)) * self.chance.random()
 
     async def for_a_while(self) -> None:
@@ -108,7 +109,7 @@ class Nemesis:
         return [self.cluster.members[broker] for broker in state.replicas] if state is not None else []
 
     def leader(self, tp: TopicPartition) -> BrokerMember:
-        """Raises NotNow when the partition has none that runs."""
+        """Return the partition's leader. Raises NotNow if it has none that runs."""
         member = self.cluster.members.get(self.cluster.leader_of(tp))
         if member is None or not member.running:
             raise NotNow
@@ -124,7 +125,7 @@ def both_ways(names: Iterable[str], others: Iterable[str]) -> list[Ends]:
 
 
 async def until(holds: Callable[[], bool], patience_s: float, poll_s: float) -> bool:
-    """Whether it came to hold within `patience_s`."""
+    """Wait until `holds`, and return True; False if it does not within `patience_s`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + patience_s
     while not holds():
@@ -140,7 +141,7 @@ DEEDS: dict[FaultKind, Deed] = {}
 
 
 def deed(*kinds: FaultKind) -> Callable[[Deed], Deed]:
-    """Registers what is done for these."""
+    """Register a coroutine that makes faults of these kinds."""
 
     def register(function: Deed) -> Deed:
         DEEDS.update(dict.fromkeys(kinds, function))

@@ -1,4 +1,4 @@
-"""What administrators change while a cluster runs: settings of topics, and the rates of brokers."""
+"""Administrators change settings of topics and rates of brokers while the cluster runs."""
 
 import asyncio
 from dataclasses import replace
@@ -20,7 +20,7 @@ THROTTLED = {f"{side}.replication.throttled.replicas": "*" for side in ("leader"
 
 @deed(FaultKind.ALTER_SETTINGS)
 async def alter_settings(n: Nemesis, kind: FaultKind) -> None:
-    """Some settings of a topic for a while, then its first ones again: a higher minimum, a throttle, other segments."""
+    """Change some settings of a topic for a while: the minimum of replicas in sync, throttles, the size of segments."""
     topic = n.partition().topic
     first = next(plan.configs for plan in n.cluster.plan.topics if plan.name == topic)
     configs = n.chance.choice(
@@ -40,8 +40,8 @@ async def alter_settings(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.STORE_SETTINGS)
 async def store_settings(n: Nemesis, kind: FaultKind) -> None:
-    """Past the door: wrong names, odd notations, words of a later release. Nobody fails because of them; some are taken
-    away again."""
+    """Put wrong names, odd notations and values of a later release into the store, past the checks of requests. Nobody
+    may fail because of them. Some are removed again."""
     tp, controller, member = n.partition(), n.cluster.controller, n.cluster.controller_member
     stored = controller.state.image.topics.get(tp.topic) if controller is not None and member.running else None
     if controller is None or stored is None:
@@ -53,11 +53,11 @@ async def store_settings(n: Nemesis, kind: FaultKind) -> None:
         Change("client_quota", DEFAULT_USER, ODD_RATES),
         Change("acl", "99" * 16, ODD_ACL),
     ]
-    read = [change_of(record_of(change)) for change in changes]  # as the controller has them after a start
+    read = [change_of(record_of(change)) for change in changes]  # the controller's form of them after a start
     task = n.kernel.loop.spawn(member.process, controller.decide(lambda _: Decision(read, None)))
     await asyncio.wait([task], timeout=5)
     if task.done() and not task.cancelled():
-        task.exception()  # as any decision it may fail, and its process may be killed
+        task.exception()  # otherwise asyncio would report the failure, which any decision may meet
     await n.for_a_while()
     await _alter(n, tp.topic, {}, [name for name in ODD if name not in (*stored.configs, "min_insync_replicas")])
 

@@ -1,4 +1,4 @@
-"""Requests and answers that outlive their sender, or what they were about."""
+"""Requests and answers arrive after their sender has died, or when they are no longer true."""
 
 import asyncio
 from functools import partial
@@ -17,7 +17,7 @@ _until = partial(until, patience_s=PATIENCE_S, poll_s=POLL_S)
 
 @deed(FaultKind.BREAK_UNDER_PROPOSAL)
 async def break_under_proposal(n: Nemesis, kind: FaultKind) -> None:
-    """A follower comes back, the controller takes it into the ISR, and the leader does not hear so and asks again
+    """A follower comes back, and the controller takes it into the ISR; the leader gets no answer and asks again
     (ISR-10)."""
     tp = n.partition()
     leader, follower = n.leader(tp).name, n.follower(tp)
@@ -35,7 +35,7 @@ async def break_under_proposal(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.REPEAT_LATE)
 async def repeat_late(n: Nemesis, kind: FaultKind) -> None:
-    """What a broker says to the controller comes once more when it is long true no more (CT-3, §6.4 row 6)."""
+    """Requests of a broker reach the controller once more when they are long out of date (CT-3, §6.4 row 6)."""
     broker = n.running_broker().name
     repeat = partial(n.kernel.network.repeat_late, broker, CONTROLLER)
     await n.lasting(kind, lambda: repeat(LATE_S), lambda: repeat(0.0), broker=broker)
@@ -43,7 +43,7 @@ async def repeat_late(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.RESTART_BEFORE_REQUESTS)
 async def restart_before_requests(n: Nemesis, kind: FaultKind) -> None:
-    """A follower's fetches are under way still when it is back, and the leader knows that it is (ST-7.1)."""
+    """A follower's old fetches still arrive when it has restarted and its leader knows that (ST-7.1)."""
     tp = n.partition()
     leader, follower = n.leader(tp).name, n.follower(tp)
     n.begin(kind, partition=tp, broker=follower.name)
@@ -58,8 +58,8 @@ async def restart_before_requests(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.RESTART_UNANSWERED)
 async def restart_unanswered(n: Nemesis, kind: FaultKind) -> None:
-    """Producers do not hear their leader. Its followers have what they sent and restart, and one of them leads when
-    it is sent again (PS-10)."""
+    """Producers do not hear their leader's answers. Its followers have the records and restart, and one of them leads
+    when the producers send again (PS-10)."""
     tp = n.partition()
     leader = n.leader(tp)
     state = n.cluster.last_image.partitions[tp]
@@ -78,7 +78,7 @@ async def restart_unanswered(n: Nemesis, kind: FaultKind) -> None:
 
 
 async def _restart(member: BrokerMember) -> None:
-    """Cleanly, and without a pause."""
+    """Restart a broker cleanly and at once."""
     process = member.process
     member.stop()
     if await _until(lambda: not member.up or member.process is not process) and not member.up and not member.held:

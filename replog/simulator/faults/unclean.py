@@ -1,4 +1,4 @@
-"""Elections that may lose what is committed: only of topics that the plan gives up for it."""
+"""Elections that may lose committed records, only in topics that the plan gives up for them."""
 
 import asyncio
 
@@ -16,8 +16,8 @@ POLL_S = 0.05
 
 @deed(FaultKind.ELECT_UNCLEAN)
 async def elect_unclean(n: Nemesis, kind: FaultKind) -> None:
-    """The in-sync replicas die while another one lags, and that one is elected: for the topic's setting, or because
-    an administrator asks (CT-8, ST-15). Those that died come back with what is committed no more."""
+    """The in-sync replicas die while another one lags, which is elected by the topic's setting, or by an administrator
+    (CT-8, ST-15). The others come back with records that are not committed any more."""
     given_up = [tp for tp in n.workload.partitions if n.cluster.plan.topic(tp).unclean]
     if not given_up:
         raise NotNow

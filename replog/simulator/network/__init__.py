@@ -1,1 +1,1 @@
-"""Messages: delayed, lost, repeated, blocked."""
+"""A simulated network that delays, loses, repeats and blocks messages."""

@@ -13,7 +13,7 @@ from replog.simulator.network.server import SimulatedServer
 
 
 def again(error: ReplogError) -> ReplogError:
-    """The same error on the other side."""
+    """Copy an error, as the other side receives it."""
     return ReplogError(error.code, error.message, error.instead)
 
 
@@ -33,7 +33,7 @@ class UnaryCall(Call):
         super().__init__(channel, method)
         self._answer: asyncio.Future[bytes] = self.loop.create_future()
         self._request_survives = True
-        self.server_over = True  # except the tasks that run
+        self.server_over = True  # the server's side is over once its tasks are
 
     async def run(self, request: Any, timeout_s: float) -> Any:
         data = self.method.encode_request(request)

@@ -1,4 +1,4 @@
-"""One direction between two simulated hosts: how long what is sent takes, what gets lost, what waits while blocked."""
+"""One direction between two simulated hosts: it delays, loses and repeats messages, and holds them while blocked."""
 
 import random
 from collections import deque
@@ -10,33 +10,33 @@ from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PROCESS
 
-RETRANSMITTED_S = 0.2, 1.0  # how much later a packet of a stream arrives that was lost
-REPEATED_LATE = 0.5  # how many requests, where some are
-OVERTAKEN = 10.0  # a message that others overtake takes up to so many times the longest delay
+RETRANSMITTED_S = 0.2, 1.0  # the further delay of a stream's packet that was lost
+REPEATED_LATE = 0.5  # the share of requests that arrive again on a link that repeats
+OVERTAKEN = 10.0  # a reordered message takes at most this many times the longest delay
 
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """The network's everyday faults; each probability is that of one message. As it is, it is fast and in order."""
+    """The network's everyday faults; each is the probability for one message. By default it is fast and in order."""
 
     delay_ms: tuple[float, float] = (0.2, 1.0)
     drop: float = 0.0  # a unary message is lost; one of a stream is late, since TCP sends it again
     duplicate: float = 0.0  # a unary request arrives twice
-    reorder: float = 0.0  # a unary message takes so long that others overtake it; those of a stream keep their order
+    reorder: float = 0.0  # a unary message takes so long that others overtake it; streams keep their order
 
 
 Arrival = tuple[Callable[..., None], tuple[Any, ...]]
 
 
 class Order:
-    """What keeps the messages of one direction of a stream in order, and cuts them off when the connection breaks."""
+    """Keeps the messages of one direction of a stream in order, and drops some when the connection breaks."""
 
     __slots__ = ("in_flight", "last", "survivors")
 
     def __init__(self) -> None:
-        self.in_flight: deque[Arrival] = deque()  # whatever arrives first is the first of them
-        self.last = 0.0  # when the latest arrives
-        self.survivors = -1  # once broken: how many of those in flight still arrive
+        self.in_flight: deque[Arrival] = deque()  # the first is the next to arrive
+        self.last = 0.0  # the time at which the last one arrives
+        self.survivors = -1  # the number of those in flight that still arrive after a break; -1: no break
 
     def cut(self, chance: random.Random) -> None:
         if self.survivors < 0:
@@ -44,11 +44,11 @@ class Order:
 
 
 class Air:
-    """What all links go by.
+    """The state that all links share.
 
-    `on_event(process, event, **details)` hears of each fault, `on_message` of each message; both cost nothing unset.
-    `counts` has how many messages were dropped, duplicated, reordered, delayed (of a stream) and blocked, and how
-    many calls and streams were broken.
+    `on_event(process, event, **details)` is called for each fault, `on_message` for each message. `counts` has the
+    numbers of messages that were dropped, duplicated, reordered, delayed (in streams) and blocked, and of calls and
+    streams that were broken.
     """
 
     def __init__(self, loop: SimulatedLoop, chance: Chance, weather: Weather) -> None:
@@ -70,16 +70,16 @@ class Air:
 
 
 class Link:
-    """From `source` to `target`, which are names of processes and outlive them."""
+    """The way from `source` to `target`, which are names of processes, and stay the same after a restart."""
 
     def __init__(self, air: Air, source: str, target: str) -> None:
         self.source = source
         self.target = target
         self.chance = air.chance.stream(f"the link from {source} to {target}")
         self.blocked = False
-        self.blocks = 0  # how often it was
-        self.slow_ms = (0.0, 0.0)  # on top of the usual
-        self.repeats_s = 0.0  # up to so much later many a request arrives again
+        self.blocks = 0  # the number of times it was blocked
+        self.slow_ms = (0.0, 0.0)  # the least and most that is added to the usual delay
+        self.repeats_s = 0.0  # a repeated request arrives again within this time
         self._loop = air.loop
         self._air = air
         self._draw = self.chance.random
@@ -87,7 +87,7 @@ class Link:
 
     @property
     def sound(self) -> bool:
-        """Whether what is sent arrives, as soon as usual."""
+        """True if messages arrive as soon as usual."""
         return not self.blocked and self.slow_ms == (0.0, 0.0)
 
     def delay_s(self) -> float:
@@ -99,7 +99,7 @@ class Link:
         return delay_ms / 1000
 
     def post(self, what: str, deliver: Callable[..., None], *args: Any, request: bool = False) -> None:
-        """A unary message: it may be lost, late or, a request, arrive twice."""
+        """Send a unary message, which may be lost or late; a request may also arrive twice."""
         air = self._air
         if _dead():
             return
@@ -122,7 +122,7 @@ class Link:
         self._arrive_in(delay_s, (deliver, args))
 
     def post_in_order(self, order: Order, what: str, deliver: Callable[..., None], *args: Any) -> None:
-        """A message of a stream: after a break it is lost, and some of those before it too."""
+        """Send a message of a stream; after a break it is lost."""
         air = self._air
         if _dead() or order.survivors >= 0:
             return
@@ -136,7 +136,7 @@ class Link:
         self._arrive_in(delay_s, order)
 
     def _arrive_in(self, delay_s: float, message: Order | Arrival) -> None:
-        """One message, or the next one of a stream."""
+        """Let one message arrive, or the next one of a stream."""
         when = self._loop.time() + delay_s
         if isinstance(message, Order):
             if when <= message.last:
@@ -160,7 +160,7 @@ class Link:
         deliver(*args)
 
     def hold(self, deliver: Callable[..., None], *args: Any) -> None:
-        """While it is blocked: this arrives once that is healed."""
+        """If the link is blocked, deliver this once it is healed; otherwise do nothing."""
         if self.blocked:
             self._held.append((deliver, args))
 
@@ -169,7 +169,7 @@ class Link:
         self.blocks += 1
 
     def heal(self) -> None:
-        """What waited arrives, late."""
+        """Unblock the link; messages that waited arrive now."""
         self.blocked = False
         held, self._held = self._held, []
         for message in held:
@@ -177,6 +177,6 @@ class Link:
 
 
 def _dead() -> bool:
-    """Whether it is a process that sends this, and has died within this very callback."""
+    """Return True if the sender is a process that has died in this very callback."""
     process = PROCESS.get(None)
     return process is not None and process.state is DEAD

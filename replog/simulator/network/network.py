@@ -1,6 +1,6 @@
-"""The network of a simulation: it delays, loses, repeats, blocks and breaks what processes send each other.
+"""The network of a simulation: it delays, loses, repeats and blocks messages of processes, and breaks connections.
 
-What travels is bytes, by the codecs of each method, as over gRPC. Hosts go by the names of their processes, which a
+Messages travel as bytes, by the codecs of each method, as over gRPC. A host has the name of its process, which a
 restart keeps; a connection belongs to two incarnations, and no message reaches one that it was not sent to.
 """
 
@@ -17,9 +17,9 @@ from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
 
-NOTICED_S = 5.0, 20.0  # how long a connection lives on which nothing gets through
-KEEPALIVE_S = 5.0, 12.0  # when a client notices that its server says nothing at all any more
-GONE_S = 10.0, 30.0  # when a server notices that of its client
+NOTICED_S = 5.0, 20.0  # the time until a connection breaks on which nothing gets through
+KEEPALIVE_S = 5.0, 12.0  # the time until a client notices that its server is silent
+GONE_S = 10.0, 30.0  # the time until a server notices that its client is silent
 
 
 def lost(address: str, why: str) -> ReplogError:
@@ -27,13 +27,13 @@ def lost(address: str, why: str) -> ReplogError:
 
 
 class SimulatedNetwork(Air):
-    """What every process of a simulation is connected by."""
+    """Connects all processes of a simulation."""
 
     def __init__(self, loop: SimulatedLoop, chance: Chance, weather: Weather | None = None) -> None:
         super().__init__(loop, chance, weather or Weather())
-        self.servers: dict[str, SimulatedServer] = {}  # by address: the last one there, dead or alive
-        self.liars: set[str] = set()  # hosts that are said to refuse connections, whatever listens there
-        self.calls: dict[Call, None] = {}  # those that one side or the other believes to go on
+        self.servers: dict[str, SimulatedServer] = {}  # each address's latest server, dead or alive
+        self.liars: set[str] = set()  # hosts that seem to refuse connections, whatever listens there
+        self.calls: dict[Call, None] = {}  # calls that one side or the other still believes to go on
         self._chance = Streams(chance, "when connections break")
         self._links: dict[tuple[str, str], Link] = {}
         self._ports = 20_000
@@ -41,7 +41,7 @@ class SimulatedNetwork(Air):
         loop.on_pause.append(self._paused)
 
     def is_back(self, process: SimulatedProcess) -> None:
-        """This process has begun: the peers of its host's last incarnation hear that that one is no more."""
+        """Tell the peers of a host's last incarnation that it is dead, since `process` has begun."""
         for call in list(self.calls):
             if call.client.state is DEAD and call.client.name == process.name:
                 call.break_off(None, self._chance[process.name].uniform(0.01, 1.0))
@@ -51,7 +51,7 @@ class SimulatedNetwork(Air):
     # faults
 
     def block(self, source: str, target: str) -> None:
-        """Nothing gets from one to the other until `heal`: it waits there, until the connection breaks."""
+        """Hold all messages in this direction until `heal`, or until their connection breaks."""
         link = self.link(source, target)
         if not link.blocked:
             self.tell(source, "blocked", to=target)
@@ -59,24 +59,24 @@ class SimulatedNetwork(Air):
             self._expect_break(link)
 
     def heal(self, source: str, target: str) -> None:
-        """What waited arrives, and so does all that follows."""
+        """Let messages that waited arrive, and all that follow."""
         link = self.link(source, target)
         if link.blocked:
             self.tell(source, "healed", to=target)
             link.heal()
 
     def slow(self, source: str, target: str, delay_ms: tuple[float, float]) -> None:
-        """So much on top of the usual delay, in one direction, until `slow(…, (0, 0))`."""
+        """Add a delay to the usual one, in one direction, until `slow(…, (0, 0))`."""
         self.tell(source, "slow", to=target, ms=f"{delay_ms[0]:.1f}-{delay_ms[1]:.1f}")
         self.link(source, target).slow_ms = delay_ms
 
     def repeat_late(self, source: str, target: str, within_s: float) -> None:
-        """Many a request arrives twice, the second time up to so much later, until `repeat_late(…, 0)`."""
+        """Let every other request arrive a second time within `within_s`, until `repeat_late(…, 0)`."""
         self.tell(source, "repeating late", to=target, s=f"{within_s:.1f}")
         self.link(source, target).repeats_s = within_s
 
     def heal_all(self) -> None:
-        """No link is blocked or slow, nothing is repeated late, nobody lies."""
+        """Heal every link; none is slow or repeats, and no host seems to refuse connections."""
         self.liars.clear()
         for link in list(self._links.values()):
             link.slow_ms = (0.0, 0.0)
@@ -84,20 +84,20 @@ class SimulatedNetwork(Air):
             self.heal(link.source, link.target)
 
     def break_connections(self, one: str, other: str) -> None:
-        """Whatever runs between the two, either way, is cut off; the server may notice much later than the client."""
+        """Break all calls between the two, in both directions; the server may notice much later than the client."""
         draw = self._chance[one].random
         for call in self._between(one, other):
             client_s = draw() ** 3
             self._break(call, client_s, client_s + draw() ** 3 * 3)
 
     def end_calls(self, client: str, method: str) -> None:
-        """Only those of one host and one method; both sides notice soon."""
+        """Break one host's calls of one method; both sides notice soon."""
         draw = self._chance[client].random
         for call in list(self.calls):
             if not call.broken and call.client.name == client and call.what == method:
                 self._break(call, draw(), draw())
 
-    # what calls ask
+    # look-ups of calls
 
     def link(self, source: str, target: str) -> Link:
         link = self._links.get((source, target))
@@ -106,7 +106,7 @@ class SimulatedNetwork(Air):
         return link
 
     def host(self, address: str) -> str:
-        """The name of the process that listens there, or did last."""
+        """Return the name of the process that listens there, or did last."""
         server = self.servers.get(address)
         return address if server is None else server.host
 
@@ -115,7 +115,8 @@ class SimulatedNetwork(Air):
         return server if server is not None and server.accepting and server.process.state is not DEAD else None
 
     async def is_refused(self, process: SimulatedProcess, address: str, timeout_s: float) -> bool:
-        """The answer of the host's system to a connection; who is cut off, or has no power, gives none."""
+        """Return True if the host's system refuses a connection. A host that is cut off or without power does not
+        answer, which takes `timeout_s`."""
         host = self.host(address)
         up, down = self.link(process.name, host), self.link(host, process.name)
         server = self.servers.get(address)
@@ -137,7 +138,7 @@ class SimulatedNetwork(Air):
         self.servers[address] = server
         return address
 
-    # what becomes of connections
+    # connections that end
 
     def _between(self, one: str, other: str) -> "list[Call]":
         return [call for call in self.calls if not call.broken and call.between(one, other)]
@@ -158,7 +159,7 @@ class SimulatedNetwork(Air):
             self._expect_break(link)
 
     def _died(self, process: SimulatedProcess) -> None:
-        """Its system closes what it had open, after what it had sent; of a host without power nothing is heard."""
+        """End a dead process's calls. Its system closes them after what it had sent; a host without power is silent."""
         for call in list(self.calls):
             if call.client is process:
                 call.client_died()
@@ -166,7 +167,7 @@ class SimulatedNetwork(Air):
             elif call.server is not None and call.server.process is process:
                 call.server_died()
                 call.break_off(self._news_s(call.down, process, KEEPALIVE_S), None)
-                if not process.lost_power:  # its host says so again and again: a short cut does not hide it for long
+                if not process.lost_power:  # its host goes on saying so, and a client hears it once a block is healed
                     call.down.hold(call.client_hears, lost(call.address, "the connection was lost"))
 
     def _news_s(self, link: Link, process: SimulatedProcess, silence_s: tuple[float, float]) -> float:
@@ -175,7 +176,7 @@ class SimulatedNetwork(Air):
         return link.delay_s() + self._chance[process.name].random() ** 4
 
     def _paused(self, process: SimulatedProcess) -> None:
-        """It does not answer its clients' pings."""
+        """Break a paused server's calls if it is still paused when pings are overdue."""
         wait_s = self._chance[process.name].uniform(*KEEPALIVE_S)
         self.loop.call_later(wait_s, self._still_paused, process, context=KERNEL)
 
@@ -188,7 +189,7 @@ class SimulatedNetwork(Air):
 
 
 class Connection:
-    """What a channel is to its calls."""
+    """A channel as its calls see it."""
 
     def __init__(self, network: SimulatedNetwork, process: SimulatedProcess, address: str) -> None:
         self.network = network
@@ -197,8 +198,8 @@ class Connection:
 
 
 def proved(process: str) -> Peer:
-    """What the certificate of a process would say: of `broker-1`, of `controller`, of `consumer-2` that it is a
-    consumer."""
+    """Return the peer that a certificate of the process would name: `broker-1`, `controller` or, for `consumer-2`,
+    a consumer."""
     kind, _, number = process.partition("-")
     match kind:
         case "broker":
@@ -210,7 +211,7 @@ def proved(process: str) -> Peer:
 
 
 class Call:
-    """What unary calls and streams have in common: two processes, each of which learns for itself that it is over."""
+    """A unary call or a stream between two processes, each of which learns for itself that it is over."""
 
     def __init__(self, channel: Connection, method: Method) -> None:
         network = self.network = channel.network
@@ -220,7 +221,7 @@ class Call:
         self.asks = proved(channel.process.name)
         self.address = channel.address
         self.method = method
-        self.server: SimulatedServer | None = network.reachable(channel.address)  # which it has a connection to
+        self.server: SimulatedServer | None = network.reachable(channel.address)  # None: there is no connection yet
         self.up: Link = network.link(channel.process.name, network.host(channel.address))
         self.down: Link = network.link(network.host(channel.address), channel.process.name)
         self.tasks: list[asyncio.Task[None]] = []  # the handler's
@@ -237,7 +238,7 @@ class Call:
         return {self.up.source, self.up.target} == {one, other}
 
     def server_found(self) -> SimulatedServer | None:
-        """Which server takes what has just arrived; None, with news for the client, when there is none."""
+        """Return the server for a message that has just arrived; None: there is none, and the client will hear so."""
         server = self.network.servers.get(self.address)
         if server is not None and server.process.state is DEAD and server.process.lost_power:
             self.break_off(self.up.chance.uniform(*NOTICED_S), None)  # silence
@@ -252,7 +253,7 @@ class Call:
         return server
 
     def break_off(self, client_s: float | None, server_s: float | None) -> None:
-        """The connection is no more; each side notices after so many seconds, if ever."""
+        """Break the connection. Each side notices after that many seconds; None: never."""
         if not self.broken:
             self.broken = True
             self.cut()
@@ -263,19 +264,19 @@ class Call:
             self.loop.call_later(server_s, self.server_hears, context=KERNEL)
 
     def cut(self) -> None:
-        """Decide what of that which is under way still arrives."""
+        """Decide which messages under way still arrive."""
         raise NotImplementedError
 
     def client_hears(self, error: ReplogError) -> None:
-        """It is over for the client."""
+        """End the call for the client, with this error."""
         raise NotImplementedError
 
     def cancel(self) -> None:
-        """The client gives it up."""
+        """Give the call up, as its client."""
         raise NotImplementedError
 
     def server_hears(self) -> None:
-        """The client is gone."""
+        """End the call for the server, since its client has gone."""
         self.server_over = True
         for task in self.tasks:
             task.cancel()
@@ -301,6 +302,6 @@ class Call:
         return handler
 
     def defect(self, process: SimulatedProcess, error: Exception) -> ReplogError:
-        """What a client gets to know of an exception that no handler should raise; the simulation has failed."""
+        """Fail the simulation for an exception that no handler should raise, and return the client's error."""
         self.loop.failed(process, f"the handler of {self.what} failed", error)
         return ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")

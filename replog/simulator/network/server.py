@@ -11,14 +11,14 @@ from replog.rpc.methods import methods_of
 from replog.rpc.transport import Denied, unheard
 from replog.simulator.runtime.process import SimulatedProcess
 
-AFTER_CANCEL_S = 1.0  # how long a server that stops waits for handlers it has cancelled
+AFTER_CANCEL_S = 1.0  # the longest time that a server that stops waits for handlers it has cancelled
 
 Bind = Callable[["SimulatedServer", str, int], str]
-"""Let it listen at this host and port, and return the address."""
+"""Lets the server listen at this host and port, and returns the address."""
 
 
 class SimulatedServer:
-    """`replog.rpc.transport.Server`; its handlers run as tasks of its process."""
+    """A `replog.rpc.transport.Server`; its handlers run as tasks of its process."""
 
     connections = None
 
@@ -27,7 +27,7 @@ class SimulatedServer:
         self.host = process.name
         self.accepting = False
         self.serving = False
-        self.handlers: dict[str, Callable[..., Any]] = {}  # by path
+        self.handlers: dict[str, Callable[..., Any]] = {}  # keys: methods' paths
         self.tasks: dict[asyncio.Task[None], None] = {}  # the handlers'
         self._bind = bind
         self._address = address

@@ -1,4 +1,4 @@
-"""Streams over the simulated network: of answers to one request, and both ways."""
+"""Streams over the simulated network: in both directions, or of answers to one request."""
 
 import asyncio
 from collections import deque
@@ -15,19 +15,19 @@ from replog.simulator.network.links import Link, Order
 from replog.simulator.network.network import Call, Connection, lost
 from replog.simulator.network.server import SimulatedServer
 
-WINDOW_MESSAGES, WINDOW_BYTES = 32, 64 << 10  # sent and not yet read: from here on the sender waits
+WINDOW_MESSAGES, WINDOW_BYTES = 32, 64 << 10  # a sender waits while so much is sent and not yet read
 
 
 class Pipe(Order):
-    """One direction: what one side has sent and the other has not read."""
+    """One direction of a stream: the messages that one side has sent and the other has not read."""
 
     __slots__ = ("_items", "_link", "_loop", "_reader", "_unread", "_what", "_writers", "ended", "error", "refused")
 
     def __init__(self, call: Call, link: Link) -> None:
         super().__init__()
         self.ended = False  # nothing more arrives
-        self.error: ReplogError | None = None  # why, if it is not that all is said
-        self.refused: Exception | None = None  # why nothing more is taken
+        self.error: ReplogError | None = None  # why it ended; None: its sender had sent all
+        self.refused: Exception | None = None  # the error of further sends
         self._loop = call.loop
         self._link = link
         self._what = call.what
@@ -53,7 +53,7 @@ class Pipe(Order):
             self._wake(self._reader)
 
     async def receive(self) -> bytes | None:
-        """The next; None at the end. Raises what ended it, once all that had arrived is read."""
+        """Return the next message; None at the end. Raises the error that ended it, after all that had arrived."""
         while not self._items:
             if self.error is not None:
                 raise again(self.error)
@@ -68,21 +68,21 @@ class Pipe(Order):
         return data
 
     def end(self, error: ReplogError | None = None) -> None:
-        """For the reader: nothing more arrives."""
+        """End the stream for the reader, after the messages that have arrived."""
         if not self.ended:
             self.ended = True
             self.error = error
             self._wake(self._reader)
 
     def drop(self, error: ReplogError | None) -> None:
-        """For the reader: it is over, whatever had arrived."""
+        """End the stream for the reader, and drop the messages that have arrived."""
         self._items.clear()
         self.ended = True
         self.error = error
         self._wake(self._reader)
 
     def refuse(self, error: Exception) -> None:
-        """For the writer: nothing more is taken."""
+        """Let further sends, and those that wait, raise `error`."""
         if self.refused is None:
             self.refused = error
             self._wake_writers()
@@ -100,7 +100,7 @@ class Pipe(Order):
 
 
 class StreamCall(Call, Pump):
-    """`replog.rpc.transport.Stream` for the client; the server's side is a `SimulatedServerStream`."""
+    """A `replog.rpc.transport.Stream` of a client; the server has a `SimulatedServerStream`."""
 
     def __init__(self, channel: Connection, method: Method) -> None:
         Call.__init__(self, channel, method)
@@ -193,7 +193,7 @@ class StreamCall(Call, Pump):
         except ReplogError as error:
             status = again(error)
         except asyncio.InvalidStateError:
-            pass  # the client has gone; there is nobody to tell
+            pass  # the client has gone, and nobody needs a status
         except Exception as error:  # noqa: BLE001 (the boundary)
             status = self.defect(server.process, error)
         finally:
@@ -208,7 +208,7 @@ class StreamCall(Call, Pump):
 
 
 class SimulatedServerStream(Pump):
-    """`replog.rpc.transport.ServerStream`."""
+    """A `replog.rpc.transport.ServerStream`."""
 
     waits_for_peer = True
 

@@ -1,4 +1,4 @@
-"""What a process uses of the simulated network: its transport, and channels to servers."""
+"""A process's access to the simulated network: its transport, and channels to servers."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,7 +13,7 @@ from replog.simulator.runtime.process import SimulatedProcess
 
 
 class SimulatedTransport:
-    """`replog.rpc.transport.Transport`."""
+    """A `replog.rpc.transport.Transport`."""
 
     tls = None
 
@@ -33,7 +33,7 @@ class SimulatedTransport:
 
 
 class SimulatedChannel(Connection):
-    """`replog.rpc.transport.Channel`."""
+    """A `replog.rpc.transport.Channel`."""
 
     def __init__(self, network: SimulatedNetwork, process: SimulatedProcess, address: str) -> None:
         super().__init__(network, process, address)
@@ -58,4 +58,4 @@ class SimulatedChannel(Connection):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError(f"the channel to {self.address} is closed")  # as grpc does: a defect of the caller
+            raise RuntimeError(f"the channel to {self.address} is closed")  # a defect of the caller; grpc raises it too

@@ -1,4 +1,4 @@
-"""What a simulated loop runs, callbacks and tasks that know their process, and what it has to tell of them."""
+"""Callbacks and tasks of a simulated loop, which know their process, and records of their failures and waits."""
 
 import asyncio
 import contextvars
@@ -12,7 +12,7 @@ from replog.simulator.runtime.process import PROCESS, SimulatedProcess
 
 T = TypeVar("T")
 
-SIMULATED = frozenset({"replog", "leader", "follower"})  # without the simulator
+SIMULATED = frozenset({"replog", "leader", "follower"})  # all but `replog.simulator`
 TOLD_CALLERS = 4
 
 
@@ -30,13 +30,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One callback on the loop of a process that waited for the disk; `seconds` are those of a usual disk."""
+    """One callback that made its loop wait for the disk; `seconds` is what a usual disk would have taken."""
 
     seconds: float
     process: str
-    asked: dict[str, int]  # how many operations of each kind
+    asked: dict[str, int]  # the number of operations of each kind
     at_s: float
-    callers: str  # who asked for what took it past `TOLD_S`: the outermost functions, inner ones first
+    callers: str  # `callers()` at the operation with which it had waited for `TOLD_S`
 
     def __str__(self) -> str:
         operations = ", ".join(f"{count} {kind}" for kind, count in self.asked.items())
@@ -44,7 +44,7 @@ class Step:
 
 
 def callers() -> str:
-    """Which functions of what is simulated are running; the outermost ones are enough to know who."""
+    """Return the outermost functions of replog that are running, the innermost of them first."""
     frame: FrameType | None = sys._getframe(1)
     names: list[str] = []
     while frame is not None and frame.f_code.co_qualname != "SimulatedLoop._run":
@@ -56,17 +56,17 @@ def callers() -> str:
 
 
 class CountingLoop(asyncio.AbstractEventLoop):
-    """A loop that knows how many of its timers are cancelled."""
+    """A loop that counts its cancelled timers."""
 
     def timer_cancelled(self) -> None:
-        """One more is."""
+        """Count one more cancelled timer."""
         raise NotImplementedError
 
 
 class Handle(asyncio.TimerHandle):
-    """A callback and the process it runs in; for `call_soon` too, whose `when` is the time of the call.
+    """A callback with the process it runs in; one of `call_soon` has the time of that call as its `when`.
 
-    `in_thread`: it stands for work in a thread, which a busy loop does not hold up.
+    `in_thread`: it stands for work in a thread, which a busy loop does not delay.
     """
 
     __slots__ = ("in_heap", "in_thread", "process")
@@ -102,7 +102,7 @@ class Handle(asyncio.TimerHandle):
 
 
 class Task(asyncio.Task[T]):
-    """Hashed by its number: sets of tasks, which asyncio and the shells keep, are in the same order every time."""
+    """A task whose hash is its number, otherwise sets of tasks in asyncio and the shells have a new order each run."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, process: SimulatedProcess | None, **rest: Any):
         self.number = number

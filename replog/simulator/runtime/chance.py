@@ -1,4 +1,4 @@
-"""Every random decision comes from a stream of its own, so that one more draw here changes nothing there."""
+"""Streams of random numbers, one for each purpose, otherwise one more draw would change all later decisions."""
 
 import random
 
@@ -10,16 +10,16 @@ class Chance:
         self.seed = seed
 
     def stream(self, name: str) -> random.Random:
-        """A new stream that starts from its beginning; its user keeps it."""
+        """Return a new stream, which begins with the first number of that name."""
         return random.Random(f"{self.seed}/{name}")
 
     def draw(self, name: str) -> float:
-        """One number of [0, 1), of a stream that is nobody else's."""
+        """Return the first number of a stream, in [0, 1)."""
         return self.stream(name).random()
 
 
 class Streams(dict[str, random.Random]):
-    """For one purpose a stream for each who draws for it: one that draws once more changes nothing for the others."""
+    """Streams for one purpose, by the name of each who draws; one more draw changes nothing for the others."""
 
     def __init__(self, chance: Chance, purpose: str) -> None:
         super().__init__()

@@ -2,11 +2,12 @@
 
 from replog.simulator.runtime.loop import SimulatedLoop
 
-WALL_START_MS = 1_750_000_000_000  # when simulations begin
+WALL_START_MS = 1_750_000_000_000  # the wall clock's time at the start of every simulation
 
 
 class ProcessClock:
-    """A `Clock`: monotonic from `offset_ms` on, `rate` times as fast as time; the wall clock is askew."""
+    """A `Clock` that runs `rate` times as fast as time: the monotonic one from `offset_ms` on, the wall clock wrong by
+    `skew_ms`."""
 
     def __init__(self, loop: SimulatedLoop, offset_ms: int = 0, rate: float = 1.0, skew_ms: int = 0) -> None:
         self._loop = loop

@@ -18,15 +18,15 @@ from replog.simulator.runtime.process import DEAD, PAUSED, PROCESS, RUNNING, Kil
 
 T = TypeVar("T")
 
-KERNEL = contextvars.Context()  # of what happens in no process
-STEPS_WITHOUT_TIME = 100_000  # more callbacks than this at one instant: something spins
-FAST_S, SLOW_S = 0.0005, 0.03  # how long a thread waits for its turn, mostly and sometimes
+KERNEL = contextvars.Context()  # the context of callbacks that run in no process
+STEPS_WITHOUT_TIME = 100_000  # more callbacks than this at one instant mean an endless loop
+FAST_S, SLOW_S = 0.0005, 0.03  # the longest delay of work in a thread, mostly and sometimes
 SLOW = 0.02
-TOLD_S = 0.01  # a step that waits longer than that for the disk is told of
+TOLD_S = 0.01  # a step that waits this long for the disk is noted
 
 
 class Stuck(Exception):
-    """Nothing is left to happen, or time does not pass."""
+    """Nothing is left to run, or time does not pass."""
 
 
 class SimulatedLoop(CountingLoop):
@@ -35,37 +35,37 @@ class SimulatedLoop(CountingLoop):
     def __init__(self, chance: Chance) -> None:
         self.steps = 0
         self.failures: list[Failure] = []
-        self.on_step: Callable[[SimulatedProcess], None] | None = None  # after every callback that ran in a process
+        self.on_step: Callable[[SimulatedProcess], None] | None = None  # called after each callback of a process
         self.on_kill: list[Callable[[SimulatedProcess], None]] = []
         self.on_pause: list[Callable[[SimulatedProcess], None]] = []
-        self.longest: dict[str, Step] = {}  # by callers, each step that made its loop wait for `TOLD_S` or more
+        self.longest: dict[str, Step] = {}  # the longest step of each `callers`, if it waited for `TOLD_S` or more
         self._now = 0.0
-        self._steps_before = 0  # this instant
+        self._steps_before = 0  # `steps` when this instant began
         self._ready: deque[Handle] = deque()
         self._timers: list[tuple[float, int, Handle]] = []
         self._cancelled_timers = 0
         self._sequence = itertools.count()
         self._task_numbers = itertools.count()
         self._threads = Streams(chance, "threads")
-        self._executors: dict[Any, deque[Handle]] = {}  # what each still has to do: one thing at a time
-        self._spent_s = 0.0  # by the callback that runs
+        self._executors: dict[Any, deque[Handle]] = {}  # the work that waits for each busy executor
+        self._spent_s = 0.0  # the running callback's time at the disk
         self._asked_s = 0.0  # the same on a usual disk
-        self._asked: dict[str, int] = {}  # how much of what
+        self._asked: dict[str, int] = {}  # its operations of each kind
         self._askers = ""
         self._kernel = SimulatedProcess("the kernel")  # only to hold the tasks that are in no process
         self._processes: dict[SimulatedProcess, None] = {}
-        self._generators: dict[int, SimulatedProcess | None] = {}  # of which process each is, by `id`
+        self._generators: dict[int, SimulatedProcess | None] = {}  # each generator's process; keys: `id`
         self._abandoned: list[AsyncGenerator[Any, Any]] = []
         self._closed = False
 
     # processes
 
     def spawn(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run it as a task in that process."""
+        """Run a coroutine as a task in that process."""
         return self.create_task(coroutine, context=process.context.copy())
 
     def kill(self, process: SimulatedProcess, *, power_loss: bool = False) -> None:
-        """Nothing of it runs any more, `finally` blocks neither; with its power lost its peers do not hear of it."""
+        """End a process: nothing of it runs any more, not even `finally`. After a power loss its peers hear nothing."""
         if process.state is DEAD:
             return
         process.state = DEAD
@@ -74,7 +74,7 @@ class SimulatedLoop(CountingLoop):
             heard(process)
 
     def pause(self, process: SimulatedProcess) -> None:
-        """What it has to run waits, in order, as after SIGSTOP."""
+        """Stop a process as SIGSTOP does; its callbacks wait, in order."""
         if process.state is RUNNING:
             process.state = PAUSED
             for heard in self.on_pause:
@@ -86,13 +86,13 @@ class SimulatedLoop(CountingLoop):
             self._release(process)
 
     def _release(self, process: SimulatedProcess) -> None:
-        """Once it is neither paused nor busy any more, or dead."""
+        """Let a process run the callbacks that waited while it was paused or busy."""
         if process.state is RUNNING:
             self._ready.extend(process.kept)  # type: ignore[arg-type]
             process.kept.clear()
 
     def spend(self, kind: str, seconds: float, usual_s: float) -> None:
-        """The callback that runs waits for the disk; `usual_s` is what the same takes on a usual disk."""
+        """Let the running callback wait for the disk; a usual disk would take `usual_s`."""
         self._spent_s += seconds
         self._asked_s += usual_s
         if self._asked_s >= TOLD_S and not self._askers:
@@ -102,9 +102,9 @@ class SimulatedLoop(CountingLoop):
     # driving
 
     def run_until(self, when: float | Callable[[], bool], limit_s: float = float("inf")) -> bool:
-        """Run until that time or condition; False when time came to `limit_s` before the condition held.
+        """Run until that time or condition. Return False if the condition does not hold by `limit_s`.
 
-        Raises `Stuck` when nothing is left that could fulfil the condition, and whatever `on_step` raises.
+        Raises `Stuck` if nothing is left to run before the condition holds, and whatever `on_step` raises.
         """
         if callable(when):
             return when() or self._run(when, limit_s)
@@ -160,13 +160,13 @@ class SimulatedLoop(CountingLoop):
                     if self.on_step is not None:
                         self.on_step(process)
                 else:
-                    process.kept.append(handle)  # its references too: what is not collected is not closed either
+                    process.kept.append(handle)  # a dead process keeps it, otherwise its coroutines would be closed
                     continue
                 if done is not None and done():
                     return True
 
     def _was_busy(self, process: SimulatedProcess, handle: Handle) -> None:
-        """The callback took that long: until then nothing else runs on the process's loop."""
+        """Keep the process's loop busy for the time that the callback has spent."""
         spent_s, step = self._spent_s, Step(self._asked_s, process.name, self._asked, self._now, self._askers)
         self._spent_s, self._asked_s, self._asked, self._askers = 0.0, 0.0, {}, ""
         if handle.in_thread:
@@ -184,7 +184,7 @@ class SimulatedLoop(CountingLoop):
 
     @contextmanager
     def _running(self) -> Iterator[None]:
-        """As the running loop of this thread; the collector of cycles would close coroutines at any moment."""
+        """Make this the thread's running loop, and stop garbage collection, which would close coroutines any time."""
         collecting = gc.isenabled()
         hooks = sys.get_asyncgen_hooks()
         gc.disable()
@@ -201,7 +201,7 @@ class SimulatedLoop(CountingLoop):
     # callbacks and timers
 
     def time(self) -> float:
-        """Virtual seconds. Inside of a callback that waited for the disk it is that much later."""
+        """Return virtual seconds, with the time that the running callback has spent at the disk."""
         return self._now + self._spent_s
 
     def call_soon(  # type: ignore[override]
@@ -230,7 +230,7 @@ class SimulatedLoop(CountingLoop):
         heapq.heappush(self._timers, (handle._when, next(self._sequence), handle))
 
     def timer_cancelled(self) -> None:
-        """For `Handle`: most timeouts never come about, and would fill the heap."""
+        """Remove cancelled timers now and then: most timeouts are cancelled, and would fill the heap."""
         self._cancelled_timers += 1
         if self._cancelled_timers > 200 and self._cancelled_timers * 2 > len(self._timers):
             self._timers[:] = [timer for timer in self._timers if not timer[2]._cancelled]
@@ -240,7 +240,7 @@ class SimulatedLoop(CountingLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> "asyncio.Future[T]":
-        """There are no threads: it runs in one callback, which takes as long as the disk does, beside the loop."""
+        """Run it in a callback in place of a thread: it takes as long as the disk does, and does not delay the loop."""
         future: asyncio.Future[T] = self.create_future()
         arguments = (executor, future, func, args)
         handle = Handle(self.time() + self._delay_s(), self._work, arguments, self, contextvars.copy_context())
@@ -272,7 +272,7 @@ class SimulatedLoop(CountingLoop):
             self._next(executor)
 
     def _next(self, executor: Any) -> None:
-        """Once what it has just done is over."""
+        """Start the next work of an executor once its last is done."""
         waiting = self._executors[executor]
         if not waiting:
             del self._executors[executor]
@@ -290,7 +290,7 @@ class SimulatedLoop(CountingLoop):
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: contextvars.Context | None = None
     ) -> asyncio.Task[T]:
         process = current_process() if context is None else context.get(PROCESS)
-        # asyncio's own names count up from the interpreter's first task
+        # asyncio's own names count from the interpreter's first task, and so differ from run to run
         name = name or getattr(coro, "__qualname__", type(coro).__name__)
         task = Task(coro, next(self._task_numbers), process, loop=self, name=name, context=context)
         holder = process or self._kernel
@@ -316,10 +316,10 @@ class SimulatedLoop(CountingLoop):
     def _close_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         self.create_task(generator.aclose(), name="close an abandoned generator")
 
-    # what goes wrong
+    # failures
 
     def failed(self, process: SimulatedProcess | None, message: str, exception: BaseException | None) -> None:
-        """Note what nobody handled; a process that was killed meant nothing by it."""
+        """Note an exception that nobody handled, except of a dead process."""
         if self._closed or isinstance(exception, Killed) or (process is not None and process.state is DEAD):
             return
         self.failures.append(Failure(process.name if process is not None else "the kernel", message, exception))
@@ -339,9 +339,9 @@ class SimulatedLoop(CountingLoop):
         return False
 
     def dispose(self) -> None:
-        """The end of it all: close what never ran to its end, as a process that is dead, saying nothing.
+        """Close all coroutines that have not ended, silently, in processes that are dead.
 
-        The disk must still be stood in for: what `finally` blocks do now is refused.
+        The disk's stand-ins must still be there, otherwise `finally` blocks would change real files.
         """
         if self._closed:
             return
@@ -362,7 +362,7 @@ def _close(task: asyncio.Task[Any]) -> None:
     assert coroutine is not None
     try:
         coroutine.close()
-    except BaseException:  # noqa: BLE001, S110 (whatever a finally block says: its process is no more)
+    except BaseException:  # noqa: BLE001, S110 (a `finally` block of a dead process may raise anything)
         pass
 
 

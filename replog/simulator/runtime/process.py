@@ -20,22 +20,22 @@ RUNNING, PAUSED, DEAD = RunState.RUNNING, RunState.PAUSED, RunState.DEAD
 
 
 class Killed(BaseException):
-    """What a process that is dead gets from the first thing it tries after that. Nothing catches it."""
+    """Raised by the first call that a process makes after its death. Nothing catches it."""
 
 
 class SimulatedProcess:
-    """A broker's incarnation, the controller or a client; a restart is a new one of the same name."""
+    """A broker's incarnation, a controller or a client; a restart makes a new one of the same name."""
 
     __slots__ = ("busy", "context", "kept", "lost_power", "name", "prune_at", "state", "tasks", "waited_s")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.state = RUNNING
-        self.lost_power = False  # it died without a word: its peers hear nothing
-        self.waited_s = 0.0  # its loop, for the disk, in all
-        self.busy = False  # the loop's: a callback of it waits for the disk still
-        self.kept: deque[Hashable] = deque()  # the loop's: what it may not run, now or ever
-        self.tasks: list[asyncio.Task[Any]] = []  # the loop's: while referred to, nothing closes them
+        self.lost_power = False  # it died silently: its peers hear nothing
+        self.waited_s = 0.0  # the time that its loop has waited for the disk, in all
+        self.busy = False  # the loop's: a callback of it still waits for the disk
+        self.kept: deque[Hashable] = deque()  # the loop's: callbacks that must not run now, or ever
+        self.tasks: list[asyncio.Task[Any]] = []  # the loop's: a task without a reference would be closed
         self.prune_at = 16
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
@@ -49,5 +49,5 @@ PROCESS: contextvars.ContextVar[SimulatedProcess] = contextvars.ContextVar("PROC
 
 
 def current_process() -> SimulatedProcess | None:
-    """In which process this runs; None in what is no process: the network, the simulation itself."""
+    """Return the process that runs; None in the network and the simulation itself, which are in none."""
     return PROCESS.get(None)

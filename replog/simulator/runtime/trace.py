@@ -1,8 +1,7 @@
-"""What happened, one aligned line an event: virtual time, process, event, details.
+"""The trace of a simulation, one aligned line an event: virtual time, process, event, details.
 
-While a simulation runs an event is a tuple; it becomes text only when somebody wants to read it. Two runs of a seed
-give the same text, byte for byte, so nothing of the real world is in it: no wall time, process id, temporary path or
-address of an object.
+An event is a tuple, and becomes text only when somebody reads it. Two runs of a seed give the same text, byte for
+byte, so it has no wall time, process id, temporary path or address of an object.
 """
 
 import logging
@@ -18,14 +17,14 @@ import structlog
 
 MAX_EVENTS = 500_000  # the newest are kept
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_UNIQUE = re.compile(r"\.[0-9a-f]{32}-")  # of a directory on its way out (FN-1), by chance of the system
+_UNIQUE = re.compile(r"\.[0-9a-f]{32}-")  # the random part in the name of a directory to be deleted (FN-1)
 _REAL_WORLD = frozenset({"pid", "exc_info"})
 
 Event = tuple[float, str, str, dict[str, Any]]
 
 
 class Trace:
-    """`directory`: where the simulation keeps its files; it is cut out of what is printed."""
+    """The newest events of a simulation. `directory`, which has its files, is cut out of the text."""
 
     def __init__(self, clock: Callable[[], float], process: Callable[[], str], directory: str) -> None:
         self._clock = clock
@@ -33,10 +32,10 @@ class Trace:
         self._directory = directory + "/"
         self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
         self._ended = False
-        self.defects: list[str] = []  # exceptions that a shell logged instead of dying of them
+        self.defects: list[str] = []  # exceptions that a shell only logged
 
     def add(self, event: str, /, **details: Any) -> None:
-        """An event of the process that is running."""
+        """Add an event of the running process."""
         if not self._ended:
             self._events.append((self._clock(), self._process(), event, details))
 
@@ -52,17 +51,17 @@ class Trace:
         self.defects.append(f"{self._process()}: {text}\n{stack}".rstrip())
 
     def end(self) -> None:
-        """What is said from now on, by coroutines that are being closed, did not happen."""
+        """Ignore all further events, which coroutines add as they are closed."""
         self._ended = True
 
     def __len__(self) -> int:
         return len(self._events)
 
     def lines(self, about: Iterable[str] = (), last: int | None = None) -> list[str]:
-        """The events as text; of those that name one of `about` (all, if it is empty) the `last`."""
+        """Return the `last` events as text; only those that name one of `about`, unless it is empty."""
         names = tuple(about)
         lines: list[str] = []
-        # a step that waits for the disk goes on in its own future, past what others do meanwhile
+        # a step that waits for the disk adds events of later times before other processes add theirs
         for event in sorted(self._events, key=lambda event: event[0])[::-1]:
             if last is not None and len(lines) >= last:
                 break
@@ -82,7 +81,7 @@ class Trace:
 
     @contextmanager
     def capturing_logs(self) -> Iterator[None]:
-        """What the shells log, through structlog and `logging`, becomes events."""
+        """Turn what the shells log, through structlog and `logging`, into events."""
         trace = self
 
         class Captured(structlog.BoundLoggerBase):
@@ -115,7 +114,7 @@ class Trace:
 
 
 class _Handler(logging.Handler):
-    """What the library says through `logging`."""
+    """Adds records of `logging` to the trace."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()
