@@ -65,7 +65,7 @@ def add(
     producer: ForProducer = False,
     consumer: ForConsumer = False,
 ) -> None:
-    """Add ACLs, all or none. What is there already stays.
+    """Add ACLs, all or none. Those that exist stay.
 
     Example: `replog acl add --allow-principal User:ann --operation Read --topic flights`"""
     _check(topic or cluster, "name --topic or --cluster")
@@ -125,7 +125,7 @@ def remove(
         bool, typer.Option("--force", help="Remove all ACLs of the resource, if no principal is named.")
     ] = False,
 ) -> None:
-    """Remove ACLs, as they would be added; with `--force` and no principal all of a resource.
+    """Remove the ACLs that `add` would add; with `--force` and no principal all of a resource.
 
     Example: `replog acl remove --allow-principal User:ann --operation Read --topic flights`"""
     _check(topic or cluster, "name --topic or --cluster")
@@ -171,7 +171,7 @@ def _acls(resources: Iterable[Resource], sides: Iterable[Side], operations: Iter
 
 
 def _operations(named: list[str] | None, producer: bool, consumer: bool) -> list[Operation]:
-    """`Read`, `read` and `READ`, `AlterConfigs` and `ALTER_CONFIGS`. Raises INVALID_REQUEST."""
+    """Parse `Read`, `read` and `READ`, `AlterConfigs` and `ALTER_CONFIGS`. Raises INVALID_REQUEST."""
     known = {operation.name.replace("_", ""): operation for operation in Operation if operation is not Operation.ANY}
     wanted = [*(PRODUCER if producer else ()), *(CONSUMER if consumer else ())]
     for name in named or ():

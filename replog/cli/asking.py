@@ -1,4 +1,4 @@
-"""Questions to a cluster; the client is loaded only when one is asked."""
+"""Questions to a cluster. The client is imported only when one is asked, so that `--help` is quick."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Any, TypeVar
@@ -9,14 +9,14 @@ from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
 ADMIN_TIMEOUT_MS = 10_000
-DESCRIBE_TIMEOUT_S = 10.0  # of one broker: thousands of replicas may take seconds
+DESCRIBE_TIMEOUT_S = 10.0  # a broker may take seconds for thousands of replicas
 UNKNOWN_OFFSETS: dict[str, int | None] = {"log_start": None, "high_watermark": None, "log_end": None}
 
 T = TypeVar("T")
 
 
 def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]], controller: str | None = None) -> T:
-    """The answer of `question(admin)`, which asks brokers, or this controller alone."""
+    """Return the answer of `question(admin)`, which asks brokers, or only `controller` if that is given."""
     import asyncio
 
     from replog.client import Admin
@@ -33,10 +33,9 @@ def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]], controll
 
 
 async def not_led(admin: Any, topic: str, led: set[tuple[int, int]]) -> str:
-    """In words, how many partitions of a created topic have a leader with its replica; "" if all have.
+    """Say how many partitions of a new topic have a leader with its replica; "" if all have.
 
-    `led` keeps them, each with its leader, from one look to the next: nobody describes them again and again.
-    """
+    `led` keeps those partitions and leaders between calls, otherwise every call would describe all of them again."""
     try:
         partitions = (await admin.describe_topic(topic)).partitions
     except ReplogError as error:
@@ -50,7 +49,7 @@ async def not_led(admin: Any, topic: str, led: set[tuple[int, int]]) -> str:
 
 
 async def not_deleted(admin: Any, topic: str, topic_id: bytes) -> str:
-    """In words, that brokers know a deleted topic, and how many replicas are left; "" if one knows it no longer."""
+    """Say that brokers know a deleted topic, and how many replicas are left; "" if the one asked does not know it."""
     try:
         description = await admin.describe_topic(topic)
     except ReplogError as error:
@@ -64,25 +63,26 @@ async def not_deleted(admin: Any, topic: str, topic_id: bytes) -> str:
 
 
 async def _replicas(admin: Any, topic: str, brokers: set[int]) -> Set[tuple[int, int]]:
-    """Which replicas of the topic are on these brokers, as (partition, broker)."""
+    """Return the replicas of the topic on these brokers, as (partition, broker)."""
     asked = [broker for broker in (await admin.describe_cluster()).brokers if broker.broker_id in brokers]
     return (await offsets_meanwhile(topic, asked)).keys()
 
 
 async def offsets_meanwhile(topic: str, brokers: Iterable[Any]) -> dict[tuple[int, int], dict[str, int | None]]:
-    """`replica_offsets`, for which Ctrl-C does not wait."""
+    """Like `replica_offsets`, but Ctrl-C does not wait for it."""
     from replog.rpc.daemons import of_commands
 
     return await of_commands.do(lambda: replica_offsets(topic, brokers, lambda _: None))
 
 
 async def topics_named(admin: Any, topic: str | None) -> Sequence[Any]:
-    """The description of the topic, or of all."""
+    """Describe the topic, or all topics."""
     return await admin.describe_topics() if topic is None else [await admin.describe_topic(topic)]
 
 
 async def named_partitions(admin: Any, topic: str | None, numbers: Sequence[int] | None) -> list[TopicPartition]:
-    """Of the topic, or of all. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_REQUEST."""
+    """Return these partitions of the topic, or all of it, or all there are. Raises UNKNOWN_TOPIC_OR_PARTITION,
+    INVALID_REQUEST."""
     if topic is None and numbers:
         raise ErrorCode.INVALID_REQUEST.error("--partition needs --topic")
     there = [TopicPartition(t.topic, p.partition) for t in await topics_named(admin, topic) for p in t.partitions]
@@ -97,7 +97,7 @@ async def named_partitions(admin: Any, topic: str | None, numbers: Sequence[int]
 
 
 async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[TopicPartition]:
-    """The topic's partitions, or the one wanted. Raises UNKNOWN_TOPIC_OR_PARTITION before anything is read or sent."""
+    """Return the topic's partitions, or the one wanted. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     from replog.client import Admin
 
     async with Admin(bootstrap, timeout_ms=ADMIN_TIMEOUT_MS) as admin:
@@ -107,11 +107,9 @@ async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[
 def replica_offsets(
     topic: str, brokers: Iterable[Any], complain: Callable[[str], None] = note
 ) -> dict[tuple[int, int], dict[str, int | None]]:
-    """(partition, broker) to offsets, as each of these brokers of a ClusterDescription tells them of its own replicas.
-    It blocks.
+    """Ask brokers of a ClusterDescription for the offsets of their replicas, by (partition, broker). It blocks.
 
-    `complain` hears of each broker that does not answer.
-    """
+    `complain` is called for each broker that does not answer."""
     from replog.local_cluster import probe
     from replog.rpc.limits import MAX_ANSWER_BYTES
     from replog.rpc.methods import Inspection

@@ -34,14 +34,14 @@ def explain(context: typer.Context) -> None:
 
 @app.command(context_settings=ITS_OWN_OPTIONS, add_help_option=False)
 def follow(context: typer.Context) -> None:
-    """Audit on and on, each time what is new since the last; see `replog audit follow --help`.
+    """Audit on and on, each time only what is new; see `replog audit follow --help`.
 
     Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use."""
     _become_spark("spark_jobs.follow_replicas", context.args)
 
 
 def _become_spark(module: str, arguments: list[str]) -> None:
-    """An audit of the local cluster, if no other one is named."""
+    """Start an audit, of the local cluster if no other one is named."""
     require(*SPARK)
     with suppress(ReplogError):  # there is none: the audit says what it needs
         os.environ.setdefault("REPLOG_BOOTSTRAP_SERVER", bootstrap_server(None))
@@ -49,8 +49,8 @@ def _become_spark(module: str, arguments: list[str]) -> None:
 
 
 def _become(module: str, arguments: list[str]) -> None:
-    """The audit takes this process over, so that signals and the exit status are its own. Ctrl-C waits until it is
-    ready to hear of it, which takes a second."""
+    """Let the audit take this process over, with its signals and its exit status. Ctrl-C waits a second until the audit
+    can handle it."""
     sys.stdout.flush()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])

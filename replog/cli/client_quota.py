@@ -29,8 +29,8 @@ def client_quota(
 ) -> None:
     """Change, or list, what users may take of each broker.
 
-    They are `producer_byte_rate` and `consumer_byte_rate`, in bytes per second. All connections of a user share; who
-    has had too much waits.
+    They are `producer_byte_rate` and `consumer_byte_rate`, in bytes per second. All connections of a user share them;
+    a user who has had too much waits.
 
     Example: `replog client-quota --user User:ann --config producer_byte_rate=1000000`"""
     configs = name_values(config or [], "--config")

@@ -1,4 +1,4 @@
-"""`replog cluster …`: what any cluster is like; a local cluster of real processes, and its faults."""
+"""`replog cluster …`: any cluster described; a local cluster of real processes, and its faults."""
 
 from dataclasses import asdict
 from pathlib import Path

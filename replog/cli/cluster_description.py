@@ -1,4 +1,4 @@
-"""`replog cluster describe`: any cluster, as its brokers know it."""
+"""`replog cluster describe`."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -65,7 +65,7 @@ def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TA
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What the command prints. `partitions` counts them, by what may be wrong with them."""
+    """The facts that the command prints. `partitions` counts them by faults."""
 
     cluster_id: str
     metadata_version: int
@@ -73,10 +73,10 @@ class ClusterFacts:
     brokers: list[dict[str, Any]]
     log_dirs: list[dict[str, Any]]
     partitions: dict[str, int]
-    throttles: dict[str, Any]  # by topic lists of replicas, by broker rates, by partition the rate of its move
-    throttled: str  # in words, what of them was set by hand
-    audit: dict[str, Any] | None  # what `replog audit follow` has said last
-    faults: list[str]  # what could not be asked
+    throttles: dict[str, Any]
+    throttled: str  # throttles that were set by hand, in words
+    audit: dict[str, Any] | None  # the last verdict of `replog audit follow`
+    faults: list[str]  # questions without an answer, and why
 
     @property
     def sound(self) -> bool:
@@ -139,7 +139,7 @@ async def cluster_facts(admin: "Admin") -> ClusterFacts:
 
 
 def broker_rows(cluster: "ClusterDescription", topics: Iterable["TopicDescription"]) -> list[dict[str, Any]]:
-    """One for each broker, with how many partitions it leads, has, and has out of sync."""
+    """Return a row for each broker, with how many partitions it leads, has, and has out of sync."""
     counts = {broker.broker_id: {"leads": 0, "replicas": 0, "out_of_sync": 0} for broker in cluster.brokers}
     for partition in (partition for topic in topics for partition in topic.partitions):
         for name, brokers in (
@@ -202,7 +202,7 @@ def _moment(at_ms: int) -> str:
 
 
 async def _controllers(cluster: "ClusterDescription") -> list[dict[str, Any]]:
-    """The broker that answered hears the one that decides; the others are asked from here."""
+    """Return a row for each controller. The active one counts as alive if the broker that answered hears it."""
     import asyncio
 
     from replog.local_cluster.probe import is_serving
@@ -222,7 +222,7 @@ async def _controllers(cluster: "ClusterDescription") -> list[dict[str, Any]]:
 
 
 async def _log_dirs(admin: "Admin", brokers: Sequence[int]) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for each directory, and why those of some brokers are not known."""
+    """Return a row for each directory, and why those of some brokers are not known."""
     import asyncio
 
     rows: list[dict[str, Any]] = []

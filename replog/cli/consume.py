@@ -59,7 +59,7 @@ def consume(
     Records of one partition come in order. Ends at --max-messages, at --timeout-ms, or by Ctrl-C.
 
     `--format json` writes all there is of a record, and `replog produce --format json` takes that. `--print` has tabs
-    between the fields, in its own order; it prints null for what is not there, and NO_HEADERS.
+    between the fields, in its own order; it prints null for a missing one, and NO_HEADERS.
 
     Examples:
 
@@ -105,7 +105,7 @@ async def _print_records(
     max_messages: int | None,
     timeout_ms: int | None,
 ) -> None:
-    """Until the limit, until nothing came for `timeout_ms`, or until cancelled."""
+    """Print records until the limit, until none came for `timeout_ms`, or until cancelled."""
     printed = 0
     try:
         while max_messages is None or printed < max_messages:

@@ -107,7 +107,7 @@ def format_store(
 
 
 def _id_of_certificate(config: "ControllerConfig", wanted: str | None) -> str:
-    """Raises INCONSISTENT_CLUSTER_ID if another one is wanted."""
+    """Return the cluster id in the certificate. Raises INCONSISTENT_CLUSTER_ID if another one is wanted."""
     from replog.rpc.peer import Role
     from replog.rpc.transports import server_tls
 
@@ -197,8 +197,8 @@ def restore(
 def rebuild(replica: Replicas, config: ConfigFile = None, override: Overrides = None, dry_run: DryRun = False) -> None:
     """Make the metadata store from the log directories of all brokers, where no copy of it is left.
 
-    As `restore`, but the settings of topics and brokers, ACLs, and topics without any replica are lost. What cannot be
-    known is listed.
+    Like `restore`, but the settings of topics and brokers, ACLs, and topics without any replica are lost. What cannot
+    be known is listed.
 
     Example: `replog controller rebuild --config controller.properties --replica 1=/data/1 --replica 2=/data/2`
     """

@@ -1,4 +1,4 @@
-"""`replog broker decommission`: a broker leaves the cluster for good, and nothing is lost by it."""
+"""`replog broker decommission`: a broker leaves the cluster for good, without loss."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,17 +10,16 @@ from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
 CORDONED = "cordoned.log.dirs"
-ROUNDS = 100  # of looking what is left: moves have ended, and the brokers may hear of it a moment later
+ROUNDS = 100  # looks at what is left: brokers may learn a moment later that moves have ended
 
 
 async def decommission(
     admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None], throttle: int = 0
 ) -> None:
-    """Each step looks at what is there, so the same again goes on where another one was interrupted.
-
-    Raises BROKER_ID_NOT_REGISTERED; INVALID_REPLICA_ASSIGNMENT where nobody is left to take a replica;
+    """Move all replicas away, wait until the broker stops, and forget it. A repeated call goes on where one was
+    interrupted. Raises BROKER_ID_NOT_REGISTERED; INVALID_REPLICA_ASSIGNMENT if no broker is left to take a replica;
     REQUEST_TIMED_OUT."""
-    await targets_without(admin, broker_id)  # refused before anything is changed
+    await targets_without(admin, broker_id)  # raises before anything is changed
     await admin.alter_broker_configs(broker_id, {CORDONED: "*"})
     say(f"broker {broker_id} gets no new replicas from now on ({CORDONED}=*)")
     try:
@@ -35,7 +34,7 @@ async def decommission(
 
 
 async def cancel(admin: Admin, broker_id: int) -> int:
-    """It stays: it gets new replicas again, and no move takes any away. How many moves were cancelled."""
+    """Let the broker stay: it gets new replicas again, and moves away from it are cancelled. Return how many."""
     await admin.alter_broker_configs(broker_id, {}, [CORDONED])
     moves = await admin.list_partition_reassignments()
     away = [tp for tp, move in moves.items() if broker_id in move.removing_replicas]
@@ -58,7 +57,7 @@ async def _empty(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[
 
 
 async def targets_without(admin: Admin, broker_id: int) -> Assignment:
-    """Where the partitions with a replica on this broker should be; some may be on the way there already."""
+    """Return new replicas for each partition on this broker; some may be on the way there already."""
     topics = await admin.describe_topics()
     brokers = (await admin.describe_cluster()).brokers
     targets = assignment_of(topics, brokers, broker_id)
@@ -68,13 +67,14 @@ async def targets_without(admin: Admin, broker_id: int) -> Assignment:
 
 
 async def forget_when_stopped(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[str], None]) -> None:
-    """Only the controller knows that there is no replica left: this user may not be allowed to describe every topic."""
+    """Ask the controller until it forgets the broker. Only it knows that no replica is left: this user may not be
+    allowed to describe every topic."""
     deadline, asked = asyncio.get_running_loop().time() + timeout_s, False
     while True:
         try:
             return await admin.unregister_broker(broker_id)
         except ReplogError as error:
-            if error.code is not ErrorCode.INVALID_REQUEST:  # that it is unfenced
+            if error.code is not ErrorCode.INVALID_REQUEST:  # says that the broker is unfenced
                 raise
         if not asked:
             say(f"broker {broker_id} has no replicas any more; stop its process now, and for good")

@@ -26,5 +26,5 @@ def demo(
     from replog.server import logging
 
     logging.configure_command()
-    os.environ[CLIENT_CONFIG] = ""  # of another cluster, if there is one: the demo's own has no TLS
+    os.environ[CLIENT_CONFIG] = ""  # the demo's cluster has no TLS; another cluster may be set here
     raise typer.Exit(run(directory))

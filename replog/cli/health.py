@@ -12,7 +12,7 @@ from replog.command.output import note
 def health(
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="A broker's or controller's listener.")],
     ready: Annotated[
-        bool, typer.Option("--ready", help="Of a broker: whether all of its replicas are in sync, too.")
+        bool, typer.Option("--ready", help="Ask a broker whether all of its replicas are in sync, too.")
     ] = False,
     config: ConfigFile = None,
     override: Overrides = None,
@@ -20,9 +20,9 @@ def health(
     """Ask one process whether it serves; exit status 1 if not.
 
     With `--ready` a broker says that it serves, and that each of its replicas whose partition has a leader is in sync.
-    When all brokers say so, one of them may be restarted. It is the service `ready` of grpc.health.v1, for probes that
-    speak it. A client's certificate comes from the environment, as for all commands (REPLOG_CLIENT_CONFIG), or is that
-    of a process whose settings are given, such as the one that is probed.
+    When all brokers say so, one of them may be restarted. Probes that speak grpc.health.v1 ask its service `ready`. The
+    certificate comes from the environment, as for all commands (REPLOG_CLIENT_CONFIG), or from the settings of a
+    process, such as the one that is probed.
 
     Example: `until replog health --ready broker-1:9092; do sleep 1; done`"""
     from replog.local_cluster.probe import is_serving

@@ -1,5 +1,5 @@
-"""The work of `replog log dump`: a table on a terminal that is wide enough; else `name: value` pairs, as Kafka's
-DumpLogSegments has them; or one JSON object a line. Rows come out as they are read."""
+"""The work of `replog log dump`: a table on a terminal that is wide enough; else `name: value` pairs, like Kafka's
+DumpLogSegments; or one JSON object a line. Rows are printed as they are read."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ ROWS_OF_A_TABLE = 500
 
 
 def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
-    """Print every row; whether any is damage, or a file could not be opened. Raises OSError, ReplogError."""
+    """Print every row. Return True if one is damage, or a file could not be opened. Raises OSError, ReplogError."""
     missing = [str(path) for path in paths if not path.is_file() and not path.is_dir()]
     if missing:
         raise ErrorCode.INVALID_REQUEST.error(f"no such file or directory: {', '.join(missing)}")
@@ -29,7 +29,7 @@ def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
     for path in files:
         try:
             damaged |= _dump(path, deep, as_json)
-        except (LogStorageError, PermissionError, FileNotFoundError) as error:  # or a running broker deleted it
+        except (LogStorageError, PermissionError, FileNotFoundError) as error:  # a running broker may delete it
             note(f"error: {error.__cause__ or error}")
             damaged = True
     return damaged
@@ -54,7 +54,7 @@ def _is_damage(row: DumpedRow) -> bool:
 
 
 def _print_tables(rows: Iterator[DumpedRow]) -> bool:
-    """A table for each run of rows of a kind, of bounded length."""
+    """Print a table for each run of rows of a kind, at most `ROWS_OF_A_TABLE` in each. Return True if one is damage."""
     damaged = False
     for kind, run in groupby(rows, key=type):
         while group := list(islice(run, ROWS_OF_A_TABLE)):

@@ -16,7 +16,7 @@ _COLUMNS = {"file": "FILE", "before": "BEFORE", "after": "AFTER", "result": "RES
 
 
 def rebuild_paths(paths: Sequence[Path], interval: int, *, digest: bool, dry_run: bool, as_json: bool) -> bool:
-    """Print a row for each index that changes, and for each segment that was refused; whether there was any of those.
+    """Print a row for each index that changes, and for each segment that was refused. Return True if one was.
 
     Raises ReplogError, OSError."""
     for path in paths:

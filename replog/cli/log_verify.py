@@ -18,7 +18,7 @@ SHOWN_NOTES = 3
 
 
 def verify_paths(paths: Sequence[Path], *, deep: bool, compacted: bool, as_json: bool) -> bool:
-    """Print all findings; whether any is a fault. Raises ReplogError for a path that cannot be verified."""
+    """Print all findings. Return True if one is a fault. Raises ReplogError for a path that cannot be verified."""
     totals = VerifiedTotals()
     started = time.monotonic()
     with progress(sum(map(log_bytes, paths))) as on_bytes:
@@ -51,7 +51,7 @@ def _fields(finding: Finding) -> dict[str, str | int | None]:
 
 
 def _print_table(findings: Sequence[Finding]) -> None:
-    """The meaning of each kind is printed once, below the table."""
+    """Print the findings, and the meaning of each kind once, below the table."""
     columns = {"severity": ""} | {name: name.upper() for name in ("kind", "file", "position", "offset", "found")}
     print_rows([_fields(finding) for finding in _folded(findings)], columns, Format.TABLE, _line)
     for kind in dict.fromkeys(finding.kind for finding in findings):
@@ -59,7 +59,7 @@ def _print_table(findings: Sequence[Finding]) -> None:
 
 
 def _folded(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Of notes of a kind on the files of one directory the first few, and how many more there are."""
+    """Yields all findings, but only the first few notes of a kind in a directory, and how many more there are."""
     alike: defaultdict[object, list[Finding]] = defaultdict(list)
     for number, finding in enumerate(findings):
         is_note = finding.severity is Severity.NOTE

@@ -1,4 +1,4 @@
-"""`replog`: every command in one place. Commands import what they need when they run, so that `--help` is quick."""
+"""`replog`: every command in one place. A command imports what it needs when it runs, so that `--help` is quick."""
 
 import io
 import sys
@@ -94,7 +94,6 @@ app.command()(version)
 
 
 def main() -> None:
-    """The entry point."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be any bytes
     sys.exit(run(lambda: app(prog_name="replog")))

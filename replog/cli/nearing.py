@@ -1,4 +1,4 @@
-"""Whether moves come nearer to their end; and where they do not, what holds them."""
+"""Moves that come no nearer to their end, and what holds them."""
 
 import asyncio
 from collections import defaultdict
@@ -16,7 +16,7 @@ from replog.metadata.values import NO_LEADER
 from replog.topic import TopicPartition
 
 LOOK_EVERY_S = 10.0
-STILL_S = 30.0  # as long as nothing comes nearer to a broker before somebody is told, again and again
+STILL_S = 30.0  # how long a broker copies nothing before the user is told, again and again
 MEGABYTE = 1_000_000
 
 Coming = Mapping[TopicPartition, PartitionDescription]
@@ -24,28 +24,28 @@ Coming = Mapping[TopicPartition, PartitionDescription]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What one broker had at a time of all that it copies: of `partitions` so many bytes, their leaders others."""
+    """A broker's progress at a time, over all partitions that move to it."""
 
     at_s: float
     partitions: frozenset[TopicPartition]
-    copied: int
-    led: int
+    copied: int  # bytes that the broker has
+    led: int  # bytes that the leaders have
 
     def is_nearer(self, before: "Point") -> bool:
         return self.partitions != before.partitions or self.led - self.copied < before.led - before.copied
 
 
 class Nearing:
-    """Looks at moves now and then."""
+    """Looks at moves now and then, and tells the user what holds them."""
 
     def __init__(self, admin: Admin) -> None:
-        self._held: dict[int, str] = {}  # by the broker that they move to, until something comes nearer to it
+        self._held: dict[int, str] = {}  # each broker that copies nothing, and why
         self._admin = admin
         self._look_at_s = 0.0
         self._before: dict[int, Point] = {}
 
     async def look(self, moves: Collection[TopicPartition]) -> None:
-        """Tell what holds them, if the last look was long ago and brokers answer. Topics that are gone are left out."""
+        """Say what holds the moves, if the last look was long ago and brokers answer. Deleted topics are left out."""
         if (now_s := asyncio.get_running_loop().time()) >= self._look_at_s:
             self._look_at_s = now_s + LOOK_EVERY_S
             with suppress(ReplogError):
@@ -72,7 +72,7 @@ class Nearing:
                 self._before[broker] = point
                 self._held.pop(broker, None)
             elif point is not None and before is not None and now_s - before.at_s >= STILL_S:
-                self._before[broker] = point  # and again in a while
+                self._before[broker] = point  # otherwise the user would be told at every look
                 self._tell(broker, _why(broker, its, before, point) + by_hand(topics, brokers, "; "))
 
     def _tell(self, broker: int, words: str) -> None:
@@ -82,7 +82,7 @@ class Nearing:
 
     @property
     def why(self) -> str:
-        """What was found to hold them, in words; or ""."""
+        """The reasons that hold the moves, in words; or ""."""
         return "".join(f"; {words}" for words in self._held.values())
 
     async def _sizes(
@@ -104,7 +104,7 @@ class Nearing:
 
 
 def _point(broker: int, its: Coming, sizes: Mapping[tuple[int, TopicPartition], int], now_s: float) -> Point | None:
-    """None: somebody does not say how much there is."""
+    """Return the broker's progress; None if a leader does not say how much it has."""
     led = [sizes.get((partition.leader, tp)) for tp, partition in its.items()]
     if None in led:
         return None
@@ -115,7 +115,7 @@ def _point(broker: int, its: Coming, sizes: Mapping[tuple[int, TopicPartition], 
 def _why(broker: int, its: Coming, before: Point, now: Point) -> str:
     since_s = now.at_s - before.at_s
     what = "copied nothing" if now.copied <= before.copied else "come no nearer"
-    written = max(0, now.led - before.led) / since_s  # less where records are deleted meanwhile
+    written = max(0, now.led - before.led) / since_s  # too low if records were deleted meanwhile
     throttle = max(partition.throttle for partition in its.values())
     words = (
         f"broker {broker} has {what} for {since_s:.0f} s: {written / MEGABYTE:.1f} MB/s are written to {_named(its)}"

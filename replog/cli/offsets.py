@@ -1,4 +1,4 @@
-"""`replog offsets get` and `replog records delete`: where partitions begin and end, and moving their beginning."""
+"""`replog offsets get` and `replog records delete`: the ends of partitions, and moving their beginning."""
 
 import json
 from pathlib import Path
@@ -106,12 +106,12 @@ def delete(
 
 
 def _is_offset(text: str) -> bool:
-    """A number that is computed wrongly, such as -1, deletes nothing."""
+    """Return True for a number from 0 to MAX_LONG. A script that computes -1 by mistake must delete nothing."""
     return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MAX_LONG
 
 
 def offsets_of(text: str, source: str) -> dict[TopicPartition, int]:
-    """What kafka-delete-records.sh reads. Raises INVALID_REQUEST."""
+    """Parse the file of kafka-delete-records.sh. Raises INVALID_REQUEST."""
     try:
         rows = [
             (TopicPartition(row["topic"], row["partition"]), row["offset"]) for row in json.loads(text)["partitions"]

@@ -16,10 +16,9 @@ from replog.properties import MAX_INT, load_settings, put_setting
 
 
 def default_directory() -> Path:
-    """Where the local cluster lives when nobody says: $REPLOG_CLUSTER_DIRECTORY or below the user's data directory.
+    """Return the local cluster's directory: $REPLOG_CLUSTER_DIRECTORY, else below the user's data directory.
 
-    Raises INVALID_CONFIG for a user without a home directory.
-    """
+    Raises INVALID_CONFIG for a user without a home directory."""
     if chosen := os.environ.get("REPLOG_CLUSTER_DIRECTORY"):
         return Path(chosen)
     try:
@@ -30,10 +29,9 @@ def default_directory() -> Path:
 
 
 def bootstrap_server(given: str | None) -> str:
-    """The brokers to ask: as given, or the local cluster's.
+    """Return the brokers to ask: those given, else the local cluster's.
 
-    Raises INVALID_CONFIG if there is neither, BROKER_NOT_AVAILABLE if the local cluster is stopped.
-    """
+    Raises INVALID_CONFIG if there are neither, BROKER_NOT_AVAILABLE if the local cluster is stopped."""
     if given is not None:
         _warn_of_another_cluster(given)
         return given
@@ -55,12 +53,12 @@ def bootstrap_server(given: str | None) -> str:
         )
     certificate = directory / TLS_DIRECTORY / CLIENT_FILE
     if certificate.exists():
-        os.environ.setdefault("REPLOG_CLIENT_CONFIG", str(certificate))  # for this command, and those that it starts
+        os.environ.setdefault("REPLOG_CLIENT_CONFIG", str(certificate))  # processes that it starts need it, too
     return state.bootstrap
 
 
 def _warn_of_another_cluster(given: str) -> None:
-    """Where both settings are in the environment, each could be the one that is meant."""
+    """Warn if the environment names two clusters: the user may mean either."""
     if given != os.environ.get("REPLOG_BOOTSTRAP_SERVER") or "REPLOG_CLUSTER_DIRECTORY" not in os.environ:
         return
     from replog.local_cluster.cluster_file import ClusterFile
@@ -74,7 +72,7 @@ def _warn_of_another_cluster(given: str) -> None:
 
 
 def forget_locally(bootstrap: str | None, broker_id: int) -> None:
-    """`cluster up` starts the broker no more, if it is one of the local cluster, and that was asked."""
+    """Have `cluster up` start the broker no more, if it is one of the local cluster, and that was asked."""
     from replog.local_cluster.cluster_file import ClusterFile
     from replog.local_cluster.local_cluster import LocalCluster
 
@@ -88,7 +86,7 @@ def forget_locally(bootstrap: str | None, broker_id: int) -> None:
 
 
 def name_values(settings: list[str], option: str) -> dict[str, str]:
-    """`NAME=VALUE` arguments as a dictionary. Raises INVALID_CONFIG."""
+    """Parse `NAME=VALUE` arguments. Raises INVALID_CONFIG."""
     parsed: dict[str, str] = {}
     for setting in settings:
         put_setting(parsed, setting, option)
@@ -96,16 +94,16 @@ def name_values(settings: list[str], option: str) -> dict[str, str]:
 
 
 def settings(config: Path | None, overrides: list[str] | None) -> dict[str, str]:
-    """The file's, and those of the command line over them. Raises INVALID_CONFIG."""
+    """Return the file's settings, and those of the command line over them. Raises INVALID_CONFIG."""
     return {**(load_settings(config) if config else {}), **name_values(overrides or [], "--override")}
 
 
 def settings_line(configs: Mapping[str, str]) -> str:
-    """Settings as they are given, by name."""
+    """Format settings as a user gives them, sorted by name."""
     return " ".join(f"{name}={value}" for name, value in sorted(configs.items())) or "no settings of its own"
 
 
-number = partial(typer.Option, min=0, max=MAX_INT)  # of an option that takes an id, a partition or a count
+number = partial(typer.Option, min=0, max=MAX_INT)  # an id, a partition or a count
 
 BootstrapServer = Annotated[
     str | None,

@@ -78,7 +78,7 @@ def elect(
 
 
 def _described(bootstrap: str | None, topic: str | None) -> dict[Any, Any]:
-    """Every partition of `topic`, or of all topics, with its description."""
+    """Return every partition of `topic`, or of all topics, with its description."""
 
     async def described(admin: Any) -> dict[Any, Any]:
         topics = await topics_named(admin, topic)
@@ -88,7 +88,7 @@ def _described(bootstrap: str | None, topic: str | None) -> dict[Any, Any]:
 
 
 def _confirmed(bootstrap: str | None, described: dict[Any, Any], chosen: list[Any], yes: bool) -> list[Any]:
-    """Those of `chosen` that have no leader, once it has been agreed to what that may cost."""
+    """Return those of `chosen` that have no leader, once the user has agreed to what that may cost."""
     if unknown := [tp for tp in chosen if tp not in described]:
         raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no partition {unknown[0]}")
     leaderless = [tp for tp in chosen if described[tp].leader < 0]
@@ -199,7 +199,7 @@ def log_dirs(
 
     async def described(admin: Any) -> Any:
         for name in topic or []:
-            await admin.describe_topic(name)  # raises if there is none
+            await admin.describe_topic(name)  # raises if it does not exist
         brokers = broker or [each.broker_id for each in (await admin.describe_cluster()).brokers if not each.fenced]
         return await admin.describe_log_dirs(brokers, topic or [])
 

@@ -13,17 +13,16 @@ from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
 LOOK_EVERY_S = 0.5
-SEEN_WITHIN_S = 10.0  # the brokers hear of what the controller has done
+SEEN_WITHIN_S = 10.0  # how long brokers may take to learn what the controller has done
 NOT_MOVING = (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-AT_ONCE = 20  # partitions of a plan that move: each broker copies a few, and what is left can still be called off
+AT_ONCE = 20  # partitions of a plan that move at a time: the rest can still be called off
 
 
 async def order(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], throttle: int = 0) -> set[TopicPartition]:
-    """Have all of these partitions move, with at most `throttle` bytes a second to a broker; 0: any number. Those that
-    are not there, perhaps not any more, are returned.
+    """Start all of these moves, with at most `throttle` bytes a second to a broker; 0: any number. Return partitions
+    that do not exist.
 
-    Raises what the controller says of the first that it refuses, and how many of the others move.
-    """
+    Raises the first error of the controller, with how many partitions it refused."""
     errors = await admin.alter_partition_reassignments(plan, throttle)
     gone = {tp for tp, error in errors.items() if error and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     refused = [error for tp, error in errors.items() if error is not None and tp not in gone]
@@ -34,7 +33,7 @@ async def order(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], thro
 
 
 async def cancel_moves(admin: Admin, partitions: Iterable[TopicPartition]) -> int:
-    """How many moved, and do not any more. Raises the first error, which says why a move cannot be cancelled."""
+    """Cancel moves, and return how many. Raises the first error, which says why a move cannot be cancelled."""
     errors = (await admin.alter_partition_reassignments(dict.fromkeys(partitions))).values()
     for error in errors:
         if error is not None and error.code not in NOT_MOVING:
@@ -45,11 +44,10 @@ async def cancel_moves(admin: Admin, partitions: Iterable[TopicPartition]) -> in
 async def carry_out(
     admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], timeout_s: float, throttle: int = 0
 ) -> set[TopicPartition]:
-    """Move partitions, some at a time, until no move is under way any more; and tell what holds them. Those that are
-    not there, perhaps not any more, are passed over and returned.
+    """Move partitions, some at a time, until all moves have ended, and say what holds them. Return partitions that do
+    not exist.
 
-    Raises REQUEST_TIMED_OUT, the moves going on, when none has ended for `timeout_s`; and as `order`.
-    """
+    Raises REQUEST_TIMED_OUT when none has ended for `timeout_s`, while the moves go on; and as `order`."""
     loop, nearing = asyncio.get_running_loop(), Nearing(admin)
     waiting, under_way, gone = sorted(plan), set[TopicPartition](), set[TopicPartition]()
     deadline = loop.time() + timeout_s
@@ -85,7 +83,7 @@ async def carry_out(
 
 
 async def wait_until_known(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> None:
-    """Until brokers know of the moves that have ended. Raises INVALID_REQUEST when somebody has changed one."""
+    """Wait until brokers know that the moves have ended. Raises INVALID_REQUEST if somebody has changed one."""
     deadline = asyncio.get_running_loop().time() + SEEN_WITHIN_S
     while True:
         there = assignment_of(await admin.describe_topics())
@@ -101,10 +99,9 @@ async def wait_until_known(admin: Admin, plan: Mapping[TopicPartition, Sequence[
 
 
 async def wait_for_brokers(admin: Admin, tp: TopicPartition, target: Sequence[int], timeout_s: float) -> None:
-    """Until `tp` has exactly these replicas, all in sync.
+    """Wait until `tp` has exactly these replicas, all in sync.
 
-    Raises REQUEST_TIMED_OUT, the move going on; INVALID_REQUEST when somebody has cancelled or redirected it.
-    """
+    Raises REQUEST_TIMED_OUT while the move goes on; INVALID_REQUEST if somebody has cancelled or redirected it."""
 
     nearing = Nearing(admin)
 
@@ -129,10 +126,9 @@ async def wait_for_brokers(admin: Admin, tp: TopicPartition, target: Sequence[in
 
 
 async def wait_for_directory(admin: Admin, tp: TopicPartition, broker_id: int, log_dir: str, timeout_s: float) -> None:
-    """Until the broker's replica of `tp` is in `log_dir`.
+    """Wait until the broker's replica of `tp` is in `log_dir`.
 
-    Raises REQUEST_TIMED_OUT, the move going on; INVALID_REQUEST when somebody has called it off or redirected it.
-    """
+    Raises REQUEST_TIMED_OUT while the move goes on; INVALID_REQUEST if somebody has cancelled or redirected it."""
 
     async def replicas() -> list[tuple[str, ReplicaInfo]]:
         directories = (await admin.describe_log_dirs([broker_id], [tp.topic]))[broker_id]
@@ -157,7 +153,7 @@ async def _wait(
     command: str,
     why: Callable[[], str] = lambda: "",
 ) -> None:
-    """Show what `how_far` says until it says None."""
+    """Show what `how_far` returns until it returns None. Raises REQUEST_TIMED_OUT."""
     deadline = asyncio.get_running_loop().time() + timeout_s
     with status() as show:
         while (line := await how_far()) is not None:
@@ -170,7 +166,7 @@ async def _wait(
 
 
 async def _how_far(admin: Admin, tp: TopicPartition, target: Sequence[int]) -> str:
-    """How far those of the target are that are not in sync yet."""
+    """Say how far each broker of the target is that is not in sync yet."""
     description = (await admin.describe_topic(tp.topic)).partitions[tp.partition]
     brokers = (await admin.describe_cluster()).brokers
     offsets = await offsets_meanwhile(tp.topic, brokers)

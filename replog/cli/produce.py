@@ -63,7 +63,7 @@ def produce(
     ] = 1 << 20,
     linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for more records.")] = 5,
 ) -> None:
-    """Send each line of stdin (or a file) as one record; the counts come on stderr at the end.
+    """Send each line of stdin (or a file) as one record; counts are printed on stderr at the end.
 
     Records with the same key go to the same partition, as with every Kafka client. Records that were refused are
     named by line; the exit status is then 1. With `--format json` key, value, timestamp and headers are those of the
@@ -114,7 +114,7 @@ class _Lines:
     def __init__(
         self, file: Path | None, is_json: bool, key_separator: bytes | None, null_marker: bytes | None = None
     ) -> None:
-        """Raises INVALID_CONFIG when the separator is empty, INVALID_REQUEST when there is nothing to read."""
+        """Raises INVALID_CONFIG if the separator is empty, INVALID_REQUEST if there is nothing to read."""
         if file is None and sys.stdin is None:
             raise ErrorCode.INVALID_REQUEST.error("stdin is closed, so there is nothing to send; give --file")
         if key_separator == b"":
@@ -125,7 +125,7 @@ class _Lines:
         self._null_marker = null_marker
 
     def fields(self, line: bytes) -> Fields:
-        """What the line says. Raises INVALID_RECORD when it has no separator, or is no JSON."""
+        """Parse a line. Raises INVALID_RECORD if it has no separator, or is no JSON."""
         if self._is_json:
             return from_json(line)
         if self._key_separator is None:
@@ -136,7 +136,7 @@ class _Lines:
         return Fields(key, None if value == self._null_marker else value)
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
-        """All lines, as many at once as one read brought, without their ends. Raises OSError, RECORD_LIST_TOO_LARGE."""
+        """Yields the lines of each read, without their ends. Raises OSError, RECORD_LIST_TOO_LARGE."""
         rest = b""
         async for chunk in self._chunks():
             *lines, rest = (rest + chunk).split(b"\n")
@@ -149,14 +149,14 @@ class _Lines:
             yield [rest]
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        """Reads block (a terminal, a pipe), so a thread does them; a daemon, so that Ctrl-C need not wait for it."""
+        """Yields chunks that a daemon thread reads: a read may block, and Ctrl-C must not wait for it."""
         import asyncio
 
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(CHUNKS_AHEAD)
 
         def read() -> None:
-            end: bytes | OSError = OSError("the input cannot be read")  # or who waits would wait for ever
+            end: bytes | OSError = OSError("the input cannot be read")  # otherwise the consumer could wait for ever
             try:
                 with self._file.open("rb", buffering=0) if self._file else closing(sys.stdin) as file:
                     while chunk := os.read(file.fileno(), CHUNK_BYTES):
@@ -188,7 +188,7 @@ class _Outcomes:
             self._settle(*self._pending.popleft())
 
     def settle_all(self) -> None:
-        """Once the producer has flushed."""
+        """Count all that were sent. The producer has flushed."""
         while self._pending:
             self._settle(*self._pending.popleft())
 
@@ -207,7 +207,7 @@ class _Outcomes:
 
 
 async def _produce_lines(producer: "Producer", topic: str, partition: int | None, source: _Lines) -> bool:
-    """Send everything; whether any record failed. Raises ReplogError when the topic or the brokers are not there."""
+    """Send everything. Return True if a record failed. Raises ReplogError if the topic or the brokers are missing."""
     outcomes, number, started, shown = _Outcomes(), 0, monotonic(), 0.0
     try:
         async with producer, given_up_soon(producer):

@@ -106,7 +106,7 @@ def _check(sound: bool, remedy: str) -> None:
 
 
 async def generated(admin: "Admin", from_broker: int | None) -> Assignment:
-    """Everything away from a broker; or, None, evenly over those that are active."""
+    """Plan moves of everything away from a broker; None: evenly over the active brokers."""
     brokers = (await admin.describe_cluster()).brokers
     if from_broker is not None and from_broker not in {broker.broker_id for broker in brokers}:
         raise ErrorCode.BROKER_ID_NOT_REGISTERED.error(f"there is no broker {from_broker}")
@@ -144,7 +144,7 @@ def _verify(wanted: Assignment, bootstrap: str | None) -> None:
 
 
 async def progress_of(admin: "Admin", wanted: Assignment) -> list[dict[str, Any]]:
-    """Of each partition of a plan: done, moving, or that it is elsewhere."""
+    """Return a row for each partition of a plan: done, moving, or elsewhere."""
     moving = await admin.list_partition_reassignments()
     there = assignment_of(await admin.describe_topics())
     rows = []
@@ -184,7 +184,7 @@ def _reassign_one(
 
 
 def _brokers(text: str) -> list[int]:
-    """`2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
+    """Parse `2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
         if not (part.isascii() and part.isdigit() and len(part) <= len(str(MAX_INT)) and int(part) <= MAX_INT):

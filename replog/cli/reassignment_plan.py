@@ -1,4 +1,4 @@
-"""Where replicas should go: away from brokers, or evenly over all. Plans as JSON, as Kafka's tools have them."""
+"""Plans for replicas: away from brokers, or evenly over all. Their JSON is that of Kafka's tools."""
 
 import json
 from collections import Counter
@@ -20,8 +20,8 @@ Assignment = dict[TopicPartition, tuple[int, ...]]
 def assignment_of(
     topics: Iterable["TopicDescription"], brokers: Iterable["BrokerDescription"] = (), leaving: int | None = None
 ) -> Assignment:
-    """Where partitions are, or will be when the moves that are under way have ended; but a move away from `leaving`
-    that waits for one of `brokers` that does not serve counts as not begun."""
+    """Return the replicas of partitions once present moves have ended. A move away from `leaving` that waits for one of
+    `brokers` that does not serve counts as not begun."""
     gone = {broker.broker_id for broker in brokers if broker.fenced}
     assignment = {}
     for topic in topics:
@@ -35,10 +35,10 @@ def assignment_of(
 
 
 class Planner:
-    """Chooses brokers for replicas: in a rack that the partition does not use, then with the fewest replicas."""
+    """Chooses brokers for replicas: active and not cordoned, in a rack that the partition does not use, then with the
+    fewest replicas."""
 
     def __init__(self, assignment: Assignment, brokers: Sequence["BrokerDescription"]) -> None:
-        """Replicas go to active brokers that are not cordoned."""
         self._racks = {broker.broker_id: broker.rack for broker in brokers}
         self._takers = [broker.broker_id for broker in brokers if broker.state == "active"]
         self._assignment = dict(assignment)
@@ -46,9 +46,9 @@ class Planner:
         self._first = Counter(replicas[0] for replicas in assignment.values() if replicas)
 
     def leave(self, leaving: Collection[int]) -> Assignment:
-        """The new replicas of each partition that has some on these brokers; each one's place goes to its successor.
+        """Return new replicas for each partition on these brokers. A successor takes the place of the one that leaves.
 
-        Raises INVALID_REPLICA_ASSIGNMENT where there is no broker left to take one."""
+        Raises INVALID_REPLICA_ASSIGNMENT if no broker is left to take a replica."""
         moved = {}
         self._takers = [taker for taker in self._takers if taker not in leaving]
         for tp, replicas in self._assignment.items():
@@ -61,7 +61,7 @@ class Planner:
         return moved
 
     def spread(self) -> Assignment:
-        """The fewest moves after which no taker has two replicas more than another one that could have one of them."""
+        """Return few moves after which no taker has two replicas more than another one that could take one of them."""
         before = dict(self._assignment)
         moving = True
         while moving:
@@ -76,7 +76,7 @@ class Planner:
         return {tp: replicas for tp, replicas in self._assignment.items() if replicas != before[tp]}
 
     def _better(self, replicas: Sequence[int], place: int) -> int | None:
-        """A broker with at least two replicas less than the one at this place, in a rack that is no worse."""
+        """Return a broker with at least two replicas fewer than the one at this place, in a rack that is no worse."""
         broker, others = replicas[place], [r for r in replicas if r != replicas[place]]
         candidates = [
             taker
@@ -104,7 +104,7 @@ class Planner:
         return min(candidates, key=load)
 
     def _shared(self, others: Iterable[int], broker: int) -> int:
-        """How many of the others are in the broker's rack."""
+        """Count those of `others` that are in the broker's rack."""
         return sum(self._racks.get(other) == self._racks.get(broker) for other in others)
 
     def _replaced(self, replicas: Sequence[int], place: int, taker: int) -> tuple[int, ...]:
@@ -118,7 +118,7 @@ class Planner:
 
 
 def to_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """As kafka-reassign-partitions.sh writes it, in one line."""
+    """Format a plan like kafka-reassign-partitions.sh, in one line."""
     partitions = [
         {"topic": tp.topic, "partition": tp.partition, "replicas": list(replicas)}
         for tp, replicas in sorted(assignment.items())
@@ -127,7 +127,7 @@ def to_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
 
 
 def from_json(text: str, source: str) -> Assignment:
-    """What `to_json` or kafka-reassign-partitions.sh wrote. Raises INVALID_REQUEST."""
+    """Parse a plan of `to_json` or kafka-reassign-partitions.sh. Raises INVALID_REQUEST."""
     try:
         document = json.loads(text)
         if document.get("version") != 1:
@@ -144,7 +144,7 @@ def from_json(text: str, source: str) -> Assignment:
 
 
 def is_number(value: Any) -> bool:
-    """Whether JSON has an id or a partition there."""
+    """Return True if a value of JSON may be an id or a partition."""
     return type(value) is int and 0 <= value <= MAX_INT
 
 

@@ -12,12 +12,12 @@ from replog.errors import ErrorCode
 if TYPE_CHECKING:
     from replog.client import Record
 
-PRINTED = ("timestamp", "partition", "offset", "headers", "key", "value")  # in the order of Kafka's console consumer
+PRINTED = ("timestamp", "partition", "offset", "headers", "key", "value")  # Kafka's console consumer has this order
 _TIMESTAMPS = ("CreateTime", "LogAppendTime")
 
 
 class Fields(NamedTuple):
-    """What a line says of a record to send."""
+    """A line, parsed as a record to send."""
 
     key: bytes | None
     value: bytes | None
@@ -26,7 +26,7 @@ class Fields(NamedTuple):
 
 
 def parse_printed(text: str) -> tuple[str, ...]:
-    """`key,value`. Raises INVALID_REQUEST."""
+    """Parse `key,value`. Raises INVALID_REQUEST."""
     fields = tuple(field.strip() for field in text.split(","))
     for field in fields:
         if field not in PRINTED:
@@ -35,7 +35,7 @@ def parse_printed(text: str) -> tuple[str, ...]:
 
 
 def printed(record: "Record", fields: Collection[str]) -> bytes:
-    """The line of Kafka's console consumer with these of its fields, and tabs between them."""
+    """Format a line like Kafka's console consumer: these of its fields, with tabs between them."""
     parts = {
         "timestamp": f"{_TIMESTAMPS[record.timestamp_type]}:{record.timestamp}".encode(),
         "partition": f"Partition:{record.partition}".encode(),
@@ -52,7 +52,7 @@ def _bytes(value: bytes | None) -> bytes:
 
 
 def to_json(record: "Record") -> bytes:
-    """One object with everything, which `from_json` understands. What is no text is base64."""
+    """Format a record as one JSON object, which `from_json` parses. Bytes that are no text are base64."""
     fields = {
         "topic": record.topic,
         "partition": record.partition,
@@ -67,7 +67,7 @@ def to_json(record: "Record") -> bytes:
 
 
 def from_json(line: bytes) -> Fields:
-    """Key, value, timestamp and headers; where the record was does not matter. Raises INVALID_RECORD."""
+    """Parse key, value, timestamp and headers; other fields are left out. Raises INVALID_RECORD."""
     try:
         fields = json.loads(line)
         if not isinstance(fields, dict) or "value" not in fields:

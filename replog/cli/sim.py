@@ -81,7 +81,7 @@ def replay(
 
 
 def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | None, *, as_json: bool) -> int:
-    """The exit status. After an interrupt, the results so far are printed."""
+    """Run seeds and return the exit status. After an interrupt, the results so far are printed."""
     from replog.simulator.exercised import vacuous
     from replog.simulator.report import SeedTotals
     from replog.simulator.runner import run_seeds
@@ -134,7 +134,7 @@ def _print(totals: "SeedTotals", failures: "list[SeedOutcome]") -> None:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Something to call after each seed with the number of failures: a bar, or a line now and then, on stderr."""
+    """Yields a function to call after each seed with the number of failures. It shows a bar, or a line now and then."""
     if not sys.stderr.isatty():
         yield _lines(total)
         return
@@ -167,7 +167,7 @@ def _lines(total: int) -> Callable[[int], None]:
 
 
 def _replay(seed: int, profile: str, messages: bool, keep: Path | None) -> bool:
-    """Whether the seed failed."""
+    """Return True if the seed failed."""
     from replog.simulator.runner import work_directory
     from replog.simulator.simulation import simulate
 

@@ -1,4 +1,4 @@
-"""What is throttled: moves, and what somebody has throttled by hand (KIP-73)."""
+"""Throttles of moves, and those that somebody has set by hand (KIP-73)."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -7,11 +7,11 @@ if TYPE_CHECKING:
     from replog.client.descriptions import BrokerDescription, TopicDescription
 
 SIDES = ("leader", "follower")
-SHOWN = 5  # topics or brokers in a line
+SHOWN = 5  # topics or brokers on a line
 
 
 def throttles(topics: Iterable["TopicDescription"], brokers: Iterable["BrokerDescription"]) -> dict[str, Any]:
-    """By topic its lists of throttled replicas, by broker its rates, by partition that moves the rate of its move."""
+    """Return lists of throttled replicas by topic, rates by broker, and the rate of each partition that moves."""
     topics = list(topics)
     return {
         "topics": _set({topic.topic: topic.configs for topic in topics}, "replication.throttled.replicas"),
@@ -28,8 +28,8 @@ def _set(configs: dict[str, Any], name: str) -> dict[str, dict[str, str]]:
 
 
 def by_hand(topics: Iterable["TopicDescription"], brokers: Iterable["BrokerDescription"], before: str = "") -> str:
-    """In words, after `before`; "" if nothing is. A list counts only where a broker has a rate, and the other way
-    round; a broker may have been started with one."""
+    """Say what is throttled by hand, after `before`; "" if nothing is. Lists and rates are both named, as one works
+    only with the other, and a broker may have been started with a rate."""
     known = throttles(topics, brokers)
     rates = [f"{who} ({', '.join(' '.join(rate) for rate in its.items())})" for who, its in known["brokers"].items()]
     named = [

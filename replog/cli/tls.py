@@ -24,8 +24,8 @@ def init(
 ) -> None:
     """Make an authority for five years, and print the id of the cluster that its certificates are for.
 
-    `ca.pem` goes to every process and client (`ssl.truststore.location`), `ca.key` to nobody: who has it can make
-    any certificate. Give the id to `replog controller format --cluster-id`.
+    `ca.pem` goes to every process and client (`ssl.truststore.location`), `ca.key` to nobody: a thief could make any
+    certificate with it. Give the id to `replog controller format --cluster-id`.
 
     Example: `replog tls init /etc/replog/tls`"""
     from random import SystemRandom

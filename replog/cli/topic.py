@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 app = App(help="Create, list, describe, alter and delete topics.")
 
-MAX_WAITING_SHOWN = 20  # partitions that wait to hear how far replicas go
-PASSING = ("adding", "removing", "throttle")  # columns that are shown while they say something
+MAX_WAITING_SHOWN = 20  # partitions that wait until replicas say how far they go
+PASSING = ("adding", "removing", "throttle")  # columns that are left out if they are empty in every row
 
 TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters, digits, '.', '_' and '-'; 1 to 249.")]
 
@@ -64,7 +64,7 @@ def create(
         except ReplogError as error:
             if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
                 return False
-            if error.code is not ErrorCode.LEADER_NOT_AVAILABLE:  # that follows a creation
+            if error.code is not ErrorCode.LEADER_NOT_AVAILABLE:  # says that the topic is created, but not led yet
                 raise
         return True
 
@@ -161,11 +161,11 @@ CONDITIONS: tuple[Condition, ...] = (
     lambda topic, partition: len(partition.isr) < topic.min_insync_replicas(partition),
     lambda topic, partition: len(partition.isr) == topic.min_insync_replicas(partition),
 )
-"""Under-replicated, unavailable, under the minimum of in-sync replicas, and at it."""
+"""A partition is under-replicated, unavailable, under the minimum of in-sync replicas, or at it."""
 
 
 def partition_rows(topics: Iterable["TopicDescription"], conditions: Sequence[Condition]) -> list[dict[str, Any]]:
-    """One for each partition to which one of the conditions applies; for each one if there are none."""
+    """Return a row for each partition to which one of the conditions applies; without conditions for all."""
     return [
         {
             "topic": topic.topic,
@@ -229,7 +229,7 @@ def delete(topic: TopicName, bootstrap: BootstrapServer = None, controller: Boot
         try:
             await admin.delete_topic(topic)
         except ReplogError as error:
-            if error.code is not ErrorCode.REQUEST_TIMED_OUT:  # brokers that have much to delete know it for longer
+            if error.code is not ErrorCode.REQUEST_TIMED_OUT:  # brokers with much to delete take longer
                 raise
         return topic_id
 

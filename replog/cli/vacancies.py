@@ -1,4 +1,4 @@
-"""Partitions without a leader, told to an operator: how far each replica goes, and what an election would cost."""
+"""Partitions without a leader, for an operator: how far each replica goes, and what an election would cost."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def log_ends_of(admin: Any, partitions: Sequence[TopicPartition]) -> "dict[TopicPartition, LogEnds]":
-    """What is known of those that have no leader. If that is refused, as by a controller of release 0.1.0, nothing."""
+    """Ask what replicas without a leader said of their logs. Return {} if the controller cannot say, like 0.1.0's."""
     try:
         return await admin.describe_log_ends(partitions) if partitions else {}
     except ReplogError as error:
@@ -33,7 +33,7 @@ def how_far(replica: "ReplicaLogEnd") -> str:
 
 
 def at_stake(log_ends: "LogEnds") -> str:
-    """How far each replica goes, who would be elected now, and what would be lost by that."""
+    """Say how far each replica goes, who would be elected now, and what would be lost by that."""
     known, chosen = "\n".join(map(how_far, log_ends.replicas)), log_ends.furthest
     if chosen is None:
         return f"{known}\n  nobody can be elected: no live replica has said how far it goes"
@@ -42,7 +42,7 @@ def at_stake(log_ends: "LogEnds") -> str:
 
 
 def _lost(replica: "ReplicaLogEnd", chosen: "ReplicaLogEnd") -> str:
-    """Of what this one has, and the chosen one has not."""
+    """Say which records `replica` has and `chosen` has not; "" if none."""
     if replica.end_offset is None or chosen.end_offset is None:
         return f"what only broker {replica.broker_id} has"
     if (replica.last_epoch, replica.end_offset) <= (chosen.last_epoch, chosen.end_offset):

@@ -1,1 +1,1 @@
-"""What all commands share, those that Spark runs too: how they end, what they print, and what they need."""
+"""Code that all commands share, Spark's too: how they end, what they print, and what they need."""

@@ -1,4 +1,4 @@
-"""Typer, with a word more where somebody gives a value without its option: `replog topic create orders`."""
+"""Typer, with a hint if somebody gives a value without its option: `replog topic create orders`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ class _Command(TyperCommand):
             extra = super().parse_args(ctx, args)
         except typer.BadParameter as error:
             words = self.make_parser(ctx).parse_args(given)[1]
-            if error.message or not words or error.param is None:  # a missing one has no message of its own
+            if error.message or not words or error.param is None:  # a missing option has no message
                 raise
             fail(f"Missing option '{error.param.opts[0]}'.{self._hint(words[0])}")
         if extra and not takes_any:
@@ -29,10 +29,10 @@ class _Command(TyperCommand):
         return extra
 
     def _hint(self, word: str) -> str:
-        """The option that was probably meant: the topic's, or the first one; for a number, the first of numbers."""
+        """Names the option that was probably meant: --topic, or the first; for a number, the first that takes one."""
         params: list[Any] = list(self.params)
         if any(each.param_type_name == "argument" for each in params):
-            return ""  # the word is one too many of these
+            return ""  # the word may be meant as one of these
         of_kind = [each for each in params if ("int" in str(each.type_descriptor.annotation)) is word.isdecimal()]
         names = [each.opts[0] for each in of_kind if not each.is_flag and each.opts[0] not in _OF_ALL]
         name = "--topic" if "--topic" in names else next(iter(names), "")
@@ -47,7 +47,7 @@ class _Group(TyperGroup):
 
 
 class App(typer.Typer):
-    """As typer's, with other defaults."""
+    """A Typer with other defaults."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"cls": _Group, "no_args_is_help": True, "rich_markup_mode": "markdown", **options})

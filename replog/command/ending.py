@@ -1,7 +1,6 @@
-"""How a command ends: 0 ok, 1 a problem was found, 2 bad use, 130 interrupted, 141 nobody reads what it prints.
+"""The exit status of a command: 0 ok, 1 a problem was found, 2 bad use, 130 interrupted, 141 nobody reads its output.
 
-A problem is reported on stderr in one line that names the thing, the value and the remedy; an expected one never with
-a traceback."""
+An expected problem is one line on stderr that names the thing, the value and the remedy, never a traceback."""
 
 import atexit
 import errno
@@ -20,10 +19,10 @@ from replog.errors import ReplogError, codes
 PROBLEM_FOUND = 1
 BAD_USE = 2
 INTERRUPTED = 130
-READER_GONE = 141  # as the shell reports a command that SIGPIPE ended
-INTERRUPTED_S = 1.0  # for the outcomes of what was sent
+READER_GONE = 141  # a shell says so of a command that SIGPIPE ended
+INTERRUPTED_S = 1.0  # how long an interrupted producer waits for answers
 
-atexit.register(gc.freeze)  # else Python looks through all that was loaded before it ends: up to 0.4 s of CPU
+atexit.register(gc.freeze)  # otherwise Python looks through all loaded objects as it ends: up to 0.4 s of CPU
 
 _BAD_USE_CODES = codes(
     "INVALID_TOPIC_EXCEPTION INVALID_REQUIRED_ACKS INVALID_PARTITIONS INVALID_REPLICATION_FACTOR "
@@ -40,7 +39,7 @@ _REMEDIES = {
 
 
 def end_in_order() -> None:
-    """Let SIGTERM and SIGHUP end this command as Ctrl-C does, so that it undoes what it began; `nohup` is kept to."""
+    """Let SIGTERM and SIGHUP end this command as Ctrl-C does, so that it undoes what it began. `nohup` still works."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -48,7 +47,7 @@ def end_in_order() -> None:
 
 @asynccontextmanager
 async def given_up_soon(producer: Any) -> AsyncIterator[None]:
-    """After Ctrl-C what is not acknowledged is not waited for as long as a delivery may take."""
+    """Close the producer after Ctrl-C without waiting as long as a delivery may take."""
     from asyncio import CancelledError
 
     try:
@@ -67,13 +66,13 @@ class Failed(Exception):
 
 
 def tell(name: str, message: str, status: int) -> int:
-    """The one line on stderr; returns `status`."""
+    """Print the problem as one line on stderr, and return `status`."""
     print(harmless(f"{name}: {message}" if name else message), file=sys.stderr)
     return status
 
 
 def run(command: Callable[[], int | None], name: str = "", failure: int = PROBLEM_FOUND) -> int:
-    """The exit status of `command`, its errors reported on stderr under its `name`; `failure` if it did not work."""
+    """Run `command`, report its errors on stderr under its `name`, and return its exit status, or `failure`."""
     try:
         status = command()
         sys.stdout.flush()
@@ -82,7 +81,7 @@ def run(command: Callable[[], int | None], name: str = "", failure: int = PROBLE
         return tell(name or "error", str(error), BAD_USE)
     except ReplogError as error:
         return tell(name or "error", str(error), BAD_USE if error.code in _BAD_USE_CODES else failure)
-    except BrokenPipeError:  # `replog consume | head`: the reader has enough; keep the exit's own flush quiet
+    except BrokenPipeError:  # `replog consume | head`; otherwise Python's own flush at exit would complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return READER_GONE
     except SystemExit as ending:
@@ -95,6 +94,6 @@ def run(command: Callable[[], int | None], name: str = "", failure: int = PROBLE
         return tell(name or "error", str(error), failure)
     except KeyboardInterrupt:
         return tell(name, "interrupted", INTERRUPTED)
-    except Exception:  # noqa: BLE001 - Python's own status is 1, which an audit has for DIVERGED
+    except Exception:  # noqa: BLE001 - otherwise Python would end with 1, which means DIVERGED after an audit
         traceback.print_exc()
         return failure

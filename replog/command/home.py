@@ -7,9 +7,9 @@ from replog.errors import ErrorCode
 
 
 def user_directory(variable: str, below_home: str) -> Path:
-    """That of the variable, such as XDG_CACHE_HOME; without it the one below the home directory.
+    """Return the directory that `variable` names, such as XDG_CACHE_HOME, else `below_home`.
 
-    Raises INVALID_CONFIG for a user without either, as in a container that runs as any user id."""
+    Raises INVALID_CONFIG for a user without either, as in a container that runs under any user id."""
     if chosen := os.environ.get(variable):
         return Path(chosen)
     try:

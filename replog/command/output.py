@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-PAGE = 1000  # rows of one table: half a second
+PAGE = 1000  # rows of a table, which Rich lays out in half a second
 
 
 class Format(StrEnum):
@@ -16,12 +16,12 @@ class Format(StrEnum):
 
 
 def note(message: str) -> None:
-    """Something for the person, not for the pipe."""
+    """Print a message for the person, not for the pipe."""
     print(harmless(message), file=sys.stderr)
 
 
 def harmless(text: str) -> str:
-    """With escapes for what a terminal would obey, or cannot show: names of files may be anybody's."""
+    """Escape characters that a terminal would obey or cannot show: anybody may have named a file."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
@@ -33,11 +33,9 @@ def print_rows(
     output: Format,
     line: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:
-    """`rows` as a table of `columns`, keys to headings, or keys that are headings as well; a table for each thousand;
-    or as one JSON array of whole rows.
+    """Print `rows` as tables of `columns`, from keys to headings or just keys, or as one JSON array of whole rows.
 
-    A pipe has no edge to wrap at. On a terminal that is too narrow for the table each row is one `line`, if that is
-    given; else cells are folded."""
+    On a terminal that is too narrow for a table each row is one `line`; without `line`, cells are folded."""
     if output is Format.JSON:
         print(json.dumps(list(rows), indent=2))
         return
@@ -74,7 +72,7 @@ _STATES = {
 
 
 def _style(key: str, value: Any) -> str:
-    """Colour where it says that something is wrong, or well; Rich leaves it out in pipes and with NO_COLOR."""
+    """Return the colour of a value that is wrong, or well. Rich leaves it out in pipes and with NO_COLOR."""
     if key == "state":
         return _STATES.get(value, "bold red")
     right = {"leader": value != -1, "out_of_sync": value in (0, -1), "error": value == "NONE"}
@@ -96,7 +94,7 @@ def cell(value: Any) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """`12.3 MB`; powers of 1000."""
+    """Format a size as `12.3 MB`, in powers of 1000."""
     size, units = float(count), ["B", "kB", "MB", "GB", "TB"]
     while size >= 1000 and len(units) > 1:
         size /= 1000
@@ -105,7 +103,7 @@ def bytes_text(count: int) -> str:
 
 
 def text_or_base64(value: bytes | None) -> Any:
-    """A string where the bytes are UTF-8, else {"base64": …}, so that nothing is lost."""
+    """Return a string if the bytes are UTF-8, else {"base64": …}, so that nothing is lost."""
     if value is None:
         return None
     try:

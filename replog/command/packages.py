@@ -1,4 +1,4 @@
-"""What a command needs that an installation may lack."""
+"""Packages that a command needs and an installation may lack."""
 
 import re
 from importlib.metadata import PackageNotFoundError, requires
@@ -10,12 +10,12 @@ SPARK = ("pyspark", "pyarrow", "numpy", "pandas", "jinja2")  # pyproject's extra
 
 
 def require(*packages: str) -> None:
-    """Raises BadUse for those that are missing, with the command that installs them."""
+    """Raises BadUse if packages are missing, with the command that installs them."""
     missing = [package for package in packages if find_spec(package) is None]
     if missing:
         try:
             declared = requires("replog") or []
-        except PackageNotFoundError:  # an archive of the code alone, as Spark takes it
+        except PackageNotFoundError:  # Spark may run from an archive of the code alone
             declared = []
         wanted = {re.split(r"[^\w.-]", line)[0]: line.partition(";")[0].strip() for line in declared}
         install = " ".join(f"'{wanted.get(package, package)}'" for package in missing)

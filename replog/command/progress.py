@@ -1,4 +1,4 @@
-"""How far a command has got, on stderr: all the time if that is a terminal, else now and then."""
+"""A command's progress on stderr: all the time if that is a terminal, else now and then."""
 
 import sys
 import time
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 from replog.command.output import note
 
-PRINT_EVERY_S = 30.0  # where nobody watches
+PRINT_EVERY_S = 30.0  # if stderr is no terminal
 
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Something to call with bytes that were done; shows a bar if stderr is a terminal."""
+    """Yields a function to call with the bytes just done. It shows a bar if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -36,7 +36,7 @@ def progress(total: int) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def status() -> Iterator[Callable[[str], None]]:
-    """Something to call with a line that says how far it is. If stderr is no terminal, one is printed now and then."""
+    """Yields a function to call with a line of progress. If stderr is no terminal, one is printed now and then."""
     if not sys.stderr.isatty():
         yield _now_and_then()
         return

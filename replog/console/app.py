@@ -20,7 +20,7 @@ _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".
 
 
 def console_app(watcher: Watcher, hosts: Set[str] | None) -> ASGIApp:
-    """`hosts`: as `Guard`'s."""
+    """Return the console's app. `hosts` goes to `Guard`."""
     routes = [Route("/events", _Viewers(watcher), methods=["GET"]), Route("/partition", _detail_of(watcher))]
     for path in files("replog.console.assets").iterdir():
         name, dot, suffix = path.name.rpartition(".")
@@ -31,7 +31,7 @@ def console_app(watcher: Watcher, hosts: Set[str] | None) -> ASGIApp:
 
 
 class _Viewers:
-    """Streams that are open, at most `MAX_VIEWERS`."""
+    """Opens streams of events, at most `MAX_VIEWERS` at a time."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher

@@ -1,4 +1,4 @@
-"""What the last audit found, from the directory that it wrote (`replog audit run --report-dir DIR`)."""
+"""The last audit's findings, from the directory that it wrote (`replog audit run --report-dir DIR`)."""
 
 import json
 import shlex
@@ -12,7 +12,7 @@ _FINDING = ("class", "topic", "partition", "first_offset", "last_offset", "wrong
 
 
 def audit_report(directory: Path) -> dict[str, Any]:
-    """Its verdict and first findings, or under `trouble` why they are not known. It waits for a disk."""
+    """Read the verdict and the first findings, or say under `trouble` why they are not known. Waits for a disk."""
     path = directory / SUMMARY
     explain = f"replog audit explain --report-dir {shlex.quote(str(directory))}"
     try:

@@ -1,6 +1,6 @@
-"""What viewers see, kept for all of them: each asks what is new since the tick that it heard last. Pure.
+"""The state that viewers see, kept once: each asks what is new since the last tick that it got. Pure.
 
-Nothing is queued for a viewer. One that is slow asks later, and gets the newest state of what changed meanwhile."""
+Nothing is queued for a viewer. A slow one asks later, and gets the newest state of what changed meanwhile."""
 
 import json
 from collections import OrderedDict, deque
@@ -11,9 +11,9 @@ from replog.client.descriptions import PartitionChanges, PartitionDescription, R
 from replog.console.partitions import state_of, told
 from replog.topic import TopicPartition
 
-CHANGES_OF_EACH = 20  # kept of a partition, as the controller does
-CHANGES_SHOWN = 200  # of all partitions, in the common timeline
-EPOCHS_SHOWN = 12  # of a replica's lineage: the last ones
+CHANGES_OF_EACH = 20  # changes kept of a partition; the controller keeps as many
+CHANGES_SHOWN = 200  # changes in the timeline of all partitions
+EPOCHS_SHOWN = 12  # newest epochs of a replica's lineage
 
 
 class _Row(NamedTuple):
@@ -22,22 +22,22 @@ class _Row(NamedTuple):
 
 
 class Board:
-    """Partitions by name, and `parts`: other things that are sent whole when they change."""
+    """Rows of partitions, and parts: other things that are sent whole when they change."""
 
     def __init__(self) -> None:
         self.tick = 0  # grows by one with every `publish` that has something new
-        self._rows: OrderedDict[TopicPartition, _Row] = OrderedDict()  # those that changed last are last
+        self._rows: OrderedDict[TopicPartition, _Row] = OrderedDict()  # newest tick last
         self._parts: dict[str, _Row] = {}
         self._described: dict[TopicPartition, tuple[PartitionDescription, dict[str, Any]]] = {}
         self._replicas: dict[int, Mapping[TopicPartition, ReplicaDescription]] = {}
         self._changes: dict[TopicPartition, deque[dict[str, Any]]] = {}
         self._newest: deque[tuple[int, dict[str, Any]]] = deque(maxlen=CHANGES_SHOWN)
-        self._shrunk = 0  # the last tick with which a partition went: viewers from before it begin from the start
+        self._shrunk = 0  # the last tick that removed a partition: viewers from before it get everything again
         self._touched: dict[TopicPartition, None] = {}
         self._news = False
 
     def put_topics(self, topics: Iterable[TopicDescription]) -> None:
-        """All there are."""
+        """Take in all topics."""
         known = self._described
         self._described = {}
         for topic in topics:
@@ -56,7 +56,7 @@ class Board:
             self._shrunk, self._news = self.tick + 1, True
 
     def put_replicas(self, broker: int, replicas: Mapping[TopicPartition, ReplicaDescription]) -> None:
-        """All of a broker; none if it does not answer."""
+        """Take in all replicas of a broker; none if it does not answer."""
         known = self._replicas.get(broker, {})
         for tp in known.keys() | replicas.keys():
             if known.get(tp) != replicas.get(tp):
@@ -64,13 +64,13 @@ class Board:
         self._replicas[broker] = replicas
 
     def keep_brokers(self, brokers: Iterable[int]) -> None:
-        """Others are no longer there."""
+        """Forget all other brokers."""
         for gone in self._replicas.keys() - set(brokers):
             self.put_replicas(gone, {})
             del self._replicas[gone]
 
     def put_changes(self, changes: PartitionChanges) -> None:
-        """Those that came since the last time, oldest first."""
+        """Take in the changes since the last call, oldest first."""
         for change in changes.changes:
             tp, words = change.partition, told(change)
             self._changes.setdefault(tp, deque(maxlen=CHANGES_OF_EACH)).append(words)
@@ -84,7 +84,7 @@ class Board:
             self._news = True
 
     def publish(self) -> bool:
-        """Make all that was put one tick; whether there was anything."""
+        """Make one tick of all that was put, and return True; False if nothing is new."""
         touched = [tp for tp in self._touched if tp in self._described]
         self._touched.clear()
         if not touched and not self._news:
@@ -97,7 +97,7 @@ class Board:
         return True
 
     def since(self, tick: int) -> str:
-        """JSON: what is new since then; with `"all": true` what there is."""
+        """Return as JSON what is new since `tick`; with `"all": true` everything."""
         everything = tick < self._shrunk or tick == 0
         tick = 0 if everything else tick
         rows = []
@@ -114,7 +114,7 @@ class Board:
         )
 
     def detail(self, tp: TopicPartition) -> dict[str, Any] | None:
-        """The past of one partition, and the lineage of its replicas side by side; None: there is no such partition."""
+        """Return a partition's changes, and the epochs of its replicas side by side; None if it is not known."""
         if tp not in self._described:
             return None
         lineage = {

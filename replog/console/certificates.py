@@ -1,4 +1,4 @@
-"""What browsers are shown over TLS, and whom the console lets in by their certificates."""
+"""The console's certificate, and those of browsers that it lets in."""
 
 import logging
 import ssl
@@ -12,13 +12,12 @@ logger = logging.getLogger(__name__)
 
 
 class Certificates:
-    """Of two PEM files: the key and chain that browsers are shown, and the authorities whose certificates let one in.
+    """Two PEM files: the key and chain that browsers are shown, and the authorities of browsers that are let in.
 
-    As everywhere, connections made later use what the files hold then, and a file that cannot be used changes nothing.
-    """
+    A new connection uses what the files hold now. A file that cannot be used changes nothing."""
 
     def __init__(self, keystore: Path, truststore: Path) -> None:
-        """Raises INVALID_CONFIG naming the file."""
+        """Raises INVALID_CONFIG that names the file."""
         self._keystore, self._truststore = keystore, truststore
         self._stamps = stamps_of(self._keystore, self._truststore)
         try:
@@ -30,7 +29,7 @@ class Certificates:
         self._looked = time.monotonic()
 
     def context(self) -> ssl.SSLContext:
-        """For a server: every connection gets the context of its time, before it is shown anything."""
+        """Return a server's context. It is replaced by the newest before a connection is shown a certificate."""
         self._now.sni_callback = self._choose
         return self._now
 
@@ -53,7 +52,7 @@ class Certificates:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.verify_mode = ssl.CERT_REQUIRED
-        context.num_tickets = 0  # a resumed session would not ask for a certificate again
+        context.num_tickets = 0  # otherwise a resumed session would not be asked for a certificate again
         context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
         context.load_verify_locations(self._truststore)
         context.load_cert_chain(self._keystore)

@@ -1,4 +1,4 @@
-"""The stream of events of one viewer (server-sent events): all there is, then what is new with each tick."""
+"""The stream of server-sent events of one viewer: everything, then what is new with each tick."""
 
 import asyncio
 
@@ -6,13 +6,13 @@ from starlette.types import Receive, Scope, Send
 
 from replog.console.watcher import Watcher
 
-ALIVE_S = 10.0  # without news, a sign of life
-SEND_S = 20.0  # who takes nothing for so long is dropped; the browser comes back by itself
+ALIVE_S = 10.0  # a sign of life if there is no news
+SEND_S = 20.0  # a browser that takes nothing for so long is dropped; it comes back by itself
 RETRY_MS = 2000
 
 
 class Events:
-    """An ASGI response. It writes when the browser has taken what came before, so nothing is queued here."""
+    """An ASGI response. It writes when the browser has taken the event before, so nothing is queued here."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher

@@ -1,4 +1,4 @@
-"""Who may ask the console: pages of its own, under its own name. And what each answer tells the browser."""
+"""The console answers its own pages only, under its own name, and tells browsers to keep to that."""
 
 from collections.abc import Set
 
@@ -20,8 +20,8 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 class Guard:
-    """Another site may have its name point here (DNS rebinding), or have a browser ask from its page; neither is
-    answered. `hosts`: the names under which the console is asked; None: a certificate says so already."""
+    """Refuses another site whose name points here (DNS rebinding), or whose page has a browser ask. `hosts`: the
+    console's names; None: its certificate has them."""
 
     def __init__(self, app: ASGIApp, hosts: Set[str] | None) -> None:
         self._app = app

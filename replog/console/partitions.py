@@ -8,7 +8,7 @@ STATES = ("offline", "below min", "out of sync", "moving", "not preferred", "in 
 
 
 def state_of(topic: TopicDescription, partition: PartitionDescription) -> str:
-    """The worst that is true of it."""
+    """Return the worst state that is true of the partition."""
     if partition.leader < 0:
         return "offline"
     if len(partition.isr) < topic.min_insync_replicas(partition):
@@ -21,7 +21,7 @@ def state_of(topic: TopicDescription, partition: PartitionDescription) -> str:
 
 
 def told(change: PartitionChange) -> dict[str, Any]:
-    """A change for the page: when, of which partition, why, and what it did, in words."""
+    """Return a change for the page: when, of which partition, why, and what it did, in words."""
     before, after = change.before, change.after
     did: list[tuple[str, str]] = []
     if after.leader != before.leader:

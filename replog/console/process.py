@@ -1,4 +1,4 @@
-"""The process: who may reach the console, and its end."""
+"""The console's process: its port, its certificates, its end."""
 
 import asyncio
 import contextlib
@@ -18,20 +18,20 @@ from replog.console.watcher import Watcher
 from replog.errors import ErrorCode
 from replog.rpc.transports import client_tls
 
-TIMEOUT_MS = 5000  # of one question to the cluster
+TIMEOUT_MS = 5000  # one request to the cluster
 CONNECTIONS = 300
-STOP_S = 2  # streams never end by themselves
+STOP_S = 2  # otherwise it would not stop while a stream is open
 
 
 def serve(bootstrap: str, listener: str, keystore: Path | None, audit: Path | None) -> None:
-    """Until SIGINT or SIGTERM. Raises INVALID_CONFIG."""
+    """Serve until SIGINT or SIGTERM. Raises INVALID_CONFIG."""
     host, port = _address(listener)
     shown = certificates(host, listener, keystore)
     asyncio.run(_serve(bootstrap, host, port, shown, audit))
 
 
 class _Server(uvicorn.Server):
-    """Signals are for who runs it: uvicorn would raise them once more when it has stopped."""
+    """Leaves signals alone: uvicorn would raise them once more when it has stopped."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -47,7 +47,7 @@ async def _serve(bootstrap: str, host: str, port: int, shown: Certificates | Non
 
 
 def http_server(watcher: Watcher, host: str, port: int, shown: Certificates | None) -> uvicorn.Server:
-    """One that does not run yet."""
+    """Return a server that does not run yet."""
     config = uvicorn.Config(
         console_app(watcher, None if shown else LOCAL | {host.lower()}),
         host=host.strip("[]"),
@@ -67,7 +67,7 @@ def http_server(watcher: Watcher, host: str, port: int, shown: Certificates | No
 
 @contextlib.asynccontextmanager
 async def watching(bootstrap: str, audit: Path | None = None) -> AsyncIterator[Watcher]:
-    """A watcher that runs."""
+    """Yields a watcher that runs."""
     async with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
         watcher = Watcher(admin, Board(), audit)
         running = asyncio.create_task(watcher.run())
@@ -87,7 +87,7 @@ def _address(listener: str) -> tuple[str, int]:
 
 
 def certificates(host: str, listener: str, keystore: Path | None) -> Certificates | None:
-    """None: without TLS, on this machine alone. Raises INVALID_CONFIG."""
+    """Return the certificates; None without TLS, for this machine alone. Raises INVALID_CONFIG."""
     if keystore is None:
         if is_loopback(host):
             return None

@@ -1,4 +1,4 @@
-"""One poll for all viewers: while somebody looks, and for at most a fifth of the time."""
+"""One poll for all viewers, while somebody looks. It takes at most a fifth of the time."""
 
 import asyncio
 import time
@@ -14,14 +14,14 @@ from replog.console.board import Board
 from replog.errors import ReplogError
 from replog.metadata.standing_audit import StandingAudit
 
-POLL_S = 1.0  # between the ends and beginnings of polls, at least
-REST = 4  # … and so many times as long as the last one took
-BROKERS_S = 0.5  # so long a poll waits for brokers; who is slower is in a later one
-DISKS_S = 10.0  # between looks at log directories and at the report of the audit
+POLL_S = 1.0  # the least rest after a poll
+REST = 4  # a rest is at least so many times as long as the poll
+BROKERS_S = 0.5  # how long a poll waits for brokers; slower ones are in a later poll
+DISKS_S = 10.0  # how often log directories and the report of the audit are read
 
 
 class Watcher:
-    """Puts what an admin is told on the board. `ticked` is set, and replaced, with each tick."""
+    """Asks the cluster and puts the answers on the board. `ticked` is set, and replaced, with each tick."""
 
     def __init__(self, admin: Admin, board: Board, audit: Path | None = None) -> None:
         self.board = board
@@ -30,13 +30,12 @@ class Watcher:
         self._audit = audit
         self._viewers = 0
         self._watched = asyncio.Event()
-        self._version = 0  # of the newest change that is known
+        self._version = 0  # the newest change that is known
         self._asking: dict[tuple[str, int], asyncio.Task[Any]] = {}
         self._brokers: dict[int, dict[str, Any]] = {}
         self._next_disks = 0.0
 
     def come(self) -> None:
-        """A viewer."""
         self._viewers += 1
         self._watched.set()
 
@@ -46,7 +45,7 @@ class Watcher:
             self._watched.clear()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Poll until cancelled."""
         try:
             while True:
                 await self._watched.wait()
@@ -84,7 +83,7 @@ class Watcher:
         self.board.put_part("history", {"since": changes.kept_since_ms, "trouble": ""})
 
     async def _ask_brokers(self, cluster: ClusterDescription) -> None:
-        """Each by itself: one that hangs keeps nobody else's answers back."""
+        """Ask each broker by itself: otherwise one that hangs would hold back the others' answers."""
         self._brokers = {b.broker_id: self._brokers.get(b.broker_id, _nothing()) for b in cluster.brokers}
         self.board.keep_brokers(self._brokers)
         now, disks = time.monotonic(), False
@@ -146,7 +145,7 @@ class Watcher:
         self.board.put_part("audit", await asyncio.to_thread(audit_report, directory))
 
     def _told(self, broker: int) -> dict[str, Any]:
-        """What is known of a broker; of one that has gone meanwhile it goes nowhere."""
+        """Return the facts of a broker to write to; for one that has gone, a dict that nobody reads."""
         return self._brokers.get(broker, {})
 
     def _cluster(self, cluster: ClusterDescription) -> dict[str, Any]:
@@ -184,6 +183,6 @@ def _disk(directory: LogDirDescription) -> dict[str, Any]:
 
 
 def _standing(audit: StandingAudit) -> dict[str, Any]:
-    """Without the offset of each partition."""
+    """Return the report without the offset of each partition."""
     names = ("verdict", "level", "at_ms", "consistent_at_ms", "partitions", "diverged", "diverged_partitions")
     return {name: getattr(audit, name) for name in names}

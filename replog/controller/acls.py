@@ -11,19 +11,19 @@ from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 
-MAX_ACLS = 10_000  # of a cluster
-MAX_WIDE_FILTERS = 10  # of one request: each is held against every ACL
+MAX_ACLS = 10_000
+MAX_WIDE_FILTERS = 10  # one request's; each is compared with every ACL
 
 
 class AlteredAcls(NamedTuple):
-    """How many, and the metadata version that has it so."""
+    """The number of ACLs created or deleted, and the metadata version that has the change."""
 
     altered: int
     metadata_version: int
 
 
 def create_acls(image: MetadataImage, acls: Sequence[Acl], chance: Chance) -> Decision[AlteredAcls]:
-    """All of `acls`, or none; those that are there already stay. Raises INVALID_REQUEST."""
+    """Creates all of `acls`, or none. Skips those that exist. Raises INVALID_REQUEST."""
     new = [acl for acl in dict.fromkeys(map(checked, acls)) if acl not in image.acls.ids]
     _check_count(len(image.acls.ids) + len(new), MAX_ACLS, "ACLs in a cluster; delete some, or use PREFIXED patterns")
     changes = [Change("acl", chance.randbytes(16).hex(), acl) for acl in new]
@@ -31,7 +31,7 @@ def create_acls(image: MetadataImage, acls: Sequence[Acl], chance: Chance) -> De
 
 
 def delete_acls(image: MetadataImage, filters: Sequence[AclFilter]) -> Decision[AlteredAcls]:
-    """Every ACL that one of them fits. Raises INVALID_REQUEST."""
+    """Deletes every ACL that one of `filters` fits. Raises INVALID_REQUEST."""
     wide = sum(each.exactly is None for each in filters)
     _check_count(wide, MAX_WIDE_FILTERS, "filters in one request that may fit more than one ACL")
     gone = dict.fromkeys(acl for each in filters for acl in _fitting(image.acls, each))
@@ -40,13 +40,13 @@ def delete_acls(image: MetadataImage, filters: Sequence[AclFilter]) -> Decision[
 
 
 def describe_acls(image: MetadataImage, wanted: AclFilter) -> list[Acl]:
-    """Those that fit, by resource."""
+    """Return the ACLs that fit, sorted by resource."""
     return sorted(_fitting(image.acls, wanted))
 
 
 def _fitting(table: AclTable, wanted: AclFilter) -> Iterable[Acl]:
     if wanted.host is not None:
-        wanted = wanted._replace(host=as_connected(wanted.host))  # as `checked` wrote it
+        wanted = wanted._replace(host=as_connected(wanted.host))  # `checked` stores hosts in this form
     if (exact := wanted.exactly) is not None:
         return [exact] if exact in table.ids else []
     return filter(wanted.fits, table.ids)

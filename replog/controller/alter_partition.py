@@ -1,4 +1,4 @@
-"""Whether this leader may change this ISR: the controller's answer, row by row (§6.4). Pure."""
+"""The controller's answer to a leader that proposes an ISR, row by row (§6.4). Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class Proposal:
     partition_epoch: int
     isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch)
     recovering: bool
-    known: int = 0  # the version of the metadata that its sender knew when it sent it; 0: it does not say
+    known: int = 0  # the newest metadata version that the sender knew; 0: it does not say
 
     @property
     def resigns(self) -> bool:
-        """Whether the leader leaves itself out: it asks to lead no more (CT-22)."""
+        """True if the leader leaves itself out: it asks to lead no more (CT-22)."""
         return self.sender not in self.members
 
     @property
@@ -91,8 +91,8 @@ def refusal(
     brokers: Mapping[int, BrokerRegistration],
     since: Mapping[int, int],
 ) -> ErrorCode:
-    """The first row of §6.4 that refuses the proposal, NONE when it is good. Row 1 is the caller's. `since`: versions
-    of the brokers' records.
+    """Return the error of the first row of §6.4 that refuses the proposal, or NONE. The caller checks row 1. `since`
+    has the version of each broker's record.
 
     Rows 2 to 6 come before the members are checked: they order the leader's and the controller's changes (ISR-13)."""
     members = set(proposal.members)

@@ -1,4 +1,4 @@
-"""What an audit reports is kept, one report instead of the last. Pure."""
+"""The report of the last audit is kept; each replaces the one before. Pure."""
 
 from dataclasses import replace
 from itertools import chain
@@ -9,12 +9,12 @@ from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.standing_audit import MAX_DIVERGED, VERDICTS, StandingAudit
 
-LAST_MS = 253_402_300_799_999  # of the year 9999, beyond which hardly anybody can write dates
-MAX_TEXT_LENGTH = 300  # a name of a topic, a partition's number
+LAST_MS = 253_402_300_799_999  # the end of the year 9999: most libraries cannot write later dates
+MAX_TEXT_LENGTH = 300  # room for a topic's name and a partition's number
 
 
 def report_audit(image: MetadataImage, audit: StandingAudit) -> Decision[None]:
-    """A verdict that is not CONSISTENT keeps the time of the last one that was. Raises INVALID_REQUEST."""
+    """Keeps the report, with the time of the last CONSISTENT one. Raises INVALID_REQUEST."""
     if audit.verdict not in VERDICTS:
         raise _invalid(f"verdict {audit.verdict[:40]!r} is none of {', '.join(VERDICTS)}")
     if not 0 < audit.at_ms <= LAST_MS:

@@ -1,6 +1,6 @@
-"""Broker events, for every partition they touch: from the image to the changes to commit (§9.2). Pure.
+"""The changes that an event of a broker makes to its partitions (§9.2). Pure.
 
-There may be thousands of changes: each is made when it is taken, and the image must not change until the last."""
+There may be thousands: each is made when the caller takes it, and the image must not change until the last."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
@@ -19,24 +19,24 @@ UNCLEAN_RECOVERY_STRATEGY = "unclean.recovery.strategy"
 
 
 class OfflineReplica(NamedTuple):
-    """What its broker cannot read (CT-27)."""
+    """A replica that its broker cannot read (CT-27)."""
 
     topic_partition: TopicPartition
     topic_id: bytes
-    is_gone: bool = False  # and it is going to make it again, empty
+    is_gone: bool = False  # its records are gone, and the broker is about to make it again, empty
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The settings that decide elections."""
 
-    min_insync_replicas: int  # of topics without their own setting
+    min_insync_replicas: int  # a topic's own setting goes before it
     eligible_leader_replicas: bool = True
-    strategy: Strategy = Strategy.BALANCED  # of topics without their own setting
+    strategy: Strategy = Strategy.BALANCED  # a topic's own setting goes before it
 
 
 def active_brokers(image: MetadataImage) -> frozenset[int]:
-    """The brokers that may lead and join in-sync sets (CT-7)."""
+    """Return the brokers that may lead and join in-sync sets (CT-7)."""
     return frozenset(broker.broker_id for broker in image.brokers.values() if broker.active)
 
 
@@ -45,14 +45,14 @@ def situation(image: MetadataImage, rules: Rules, topic: str, active: frozenset[
 
 
 def situation_under(configs: Mapping[str, str], rules: Rules, active: frozenset[int]) -> Situation:
-    """The situation of a topic with these settings."""
+    """Return the situation of a topic with these settings."""
     strategy = recovery_strategy(configs, rules.strategy)
     return Situation(active, min_insync_replicas(configs, rules), rules.eligible_leader_replicas, strategy)
 
 
 def recovery_strategy(configs: Mapping[str, str], default: Strategy) -> Strategy:
-    """Of a topic with these settings: unclean.leader.election.enable=true is AGGRESSIVE, and its own false is not
-    (CT-31)."""
+    """Return the strategy of a topic with these settings (CT-31): unclean.leader.election.enable=true makes it
+    AGGRESSIVE, and a false of the topic itself undoes an AGGRESSIVE default."""
     said = topic_config("", configs)
     if UNCLEAN_LEADER_ELECTION in configs and said.unclean_leader_election_enable:
         return Strategy.AGGRESSIVE
@@ -62,7 +62,7 @@ def recovery_strategy(configs: Mapping[str, str], default: Strategy) -> Strategy
 
 
 def min_insync_replicas(configs: Mapping[str, str], rules: Rules) -> int:
-    """By which its brokers go, too, whatever is stored."""
+    """Return the value that brokers go by: otherwise they could commit what an election here does not count on."""
     return (
         topic_config("", configs).min_insync_replicas if MIN_INSYNC_REPLICAS in configs else rules.min_insync_replicas
     )
@@ -73,7 +73,7 @@ def leads_something(image: MetadataImage, broker_id: int) -> bool:
 
 
 def fence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Iterator[Change | None]:
-    """The broker's session ended, or its stop was reported: out of every ISR, no leadership (CT-6, §9.2)."""
+    """Fences a broker that is gone or stopped: it leaves every ISR and leads nothing (CT-6, §9.2)."""
     yield _registered(replace(broker, fenced=True, in_controlled_shutdown=False))
     yield from _remove(image, rules, broker.broker_id)
 
@@ -81,7 +81,7 @@ def fence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Ite
 def begin_controlled_shutdown(
     image: MetadataImage, rules: Rules, broker: BrokerRegistration
 ) -> Iterator[Change | None]:
-    """As fencing, but the broker stays and serves its followers until they know (CT-13)."""
+    """Takes the broker out of ISRs and leaderships; it serves on until its followers know (CT-13)."""
     yield _registered(replace(broker, in_controlled_shutdown=True))
     yield from _remove(image, rules, broker.broker_id)
 
@@ -89,14 +89,14 @@ def begin_controlled_shutdown(
 def restart(
     image: MetadataImage, rules: Rules, broker_id: int, *, unclean: bool, missing: Set[TopicPartition] = frozenset()
 ) -> Iterator[Change | None]:
-    """The partitions' part of a new incarnation: as fencing; after an unclean stop out of every ELR too (ISR-18). The
-    broker has nothing of those `missing` (CT-29)."""
+    """Takes the broker's old process out of ISRs and leaderships, after an unclean stop out of ELRs too (ISR-18). The
+    new process has no records of the partitions `missing` (CT-29)."""
     how = Leaves.UNCLEANLY if unclean and rules.eligible_leader_replicas else Leaves.WHOLE
     return _remove(image, rules, broker_id, how, missing)
 
 
 def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Iterator[Change | None]:
-    """The broker may lead again: elections where there is no leader. It joins no ISR by this (§9.2)."""
+    """Lets the broker lead again, and elects leaders where there are none. It joins no ISR by this (§9.2)."""
     active = active_brokers(image) | {broker.broker_id}
 
     def change(_: TopicPartition, state: PartitionState, now: Situation) -> PartitionState:
@@ -109,7 +109,7 @@ def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> I
 def lose_replicas(
     image: MetadataImage, rules: Rules, broker_id: int, offline: Iterable[OfflineReplica]
 ) -> Iterator[Change | None]:
-    """A disk of the broker failed, or files: these replicas lead no more, and are in no ISR and no ELR (CT-27)."""
+    """Takes replicas that the broker cannot read out of leadership, ISR and ELR (CT-27)."""
     named = {
         tp: Leaves.EMPTY if is_gone else Leaves.OFFLINE
         for tp, topic_id, is_gone in offline
@@ -125,7 +125,7 @@ def lose_replicas(
 
 
 def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[int]) -> Iterator[Change | None]:
-    """`broker_id` does not hear those brokers: out of the ISRs that they lead, where enough members stay (CT-23)."""
+    """Takes `broker_id` out of the ISRs led by brokers that it does not hear, where enough members stay (CT-23)."""
 
     def change(_: TopicPartition, state: PartitionState, now: Situation) -> PartitionState:
         follows = state.leader in unheard and broker_id in state.isr
@@ -162,7 +162,7 @@ def _changes(
     candidates: Iterable[TopicPartition],
     change: Callable[[TopicPartition, PartitionState, Situation], PartitionState],
 ) -> Iterator[Change | None]:
-    """For each of `candidates`, the change that `change` makes; None if it makes none."""
+    """Yields the change that `change` makes to each of `candidates`, or None."""
     situations: dict[str, Situation] = {}
     for tp in candidates:
         if tp.topic not in situations:

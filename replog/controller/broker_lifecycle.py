@@ -14,18 +14,18 @@ CHECKS_PER_SESSION = 10
 
 
 class Heartbeat(NamedTuple):
-    """What a broker reports about itself (CT-3)."""
+    """A broker's report about itself (CT-3)."""
 
     sender: Claim
     metadata_version: int  # highest applied
     want_fence: bool = False
     want_shutdown: bool = False
-    offline: tuple[OfflineReplica, ...] = ()  # (CT-27)
-    log_ends: tuple[Report, ...] | None = None  # of replicas without a leader; None: it never says (CT-30)
+    offline: tuple[OfflineReplica, ...] = ()  # CT-27
+    log_ends: tuple[Report, ...] | None = None  # one for each replica without a leader; None: it never says (CT-30)
 
 
 class HeartbeatAnswer(NamedTuple):
-    """The controller's decision on it."""
+    """The controller's answer to a heartbeat."""
 
     is_caught_up: bool
     is_fenced: bool
@@ -33,7 +33,7 @@ class HeartbeatAnswer(NamedTuple):
 
 
 class BrokerControlState(Enum):
-    """The controller's view of a broker. SHUTDOWN_NOW is an answer: what is stored then is a fenced broker."""
+    """The controller's view of a broker. SHUTDOWN_NOW is only an answer; the broker is stored as fenced."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -56,7 +56,7 @@ def next_state(
     leads: bool,
     shutdown_seen: bool,
 ) -> BrokerControlState:
-    """CT-5. `leads`: it leads some partition; `shutdown_seen`: every active broker has applied its shutdown's start."""
+    """Return the state after a heartbeat (CT-5). `shutdown_seen`: every active broker knows that its shutdown began."""
     match current:
         case BrokerControlState.FENCED:
             if want_shutdown:
@@ -99,18 +99,18 @@ class BrokerSessions:
         self._sessions.pop(broker_id, None)
 
     def left_ms(self, broker_id: int, now_ms: int) -> int:
-        """The time that the session has left; 0 if there is none."""
+        """Return the time that the session has left; 0 if there is none."""
         session = self._sessions.get(broker_id)
         return max(0, session.expires_ms - now_ms) if session else 0
 
     def in_expiry_order(self, broker_ids: list[int]) -> list[int]:
-        """Those without a session first."""
+        """Return the brokers in the order in which their sessions end, those without one first."""
         return sorted(broker_ids, key=lambda b: (self._sessions[b].expires_ms if b in self._sessions else -1, b))
 
     def note_running(self, now_ms: int) -> int:
-        """This process runs: call this every `check_ms`. Returns how long it did not run: 0, or how late the call is.
+        """Call this every `check_ms`. Returns how long this process did not run: 0, or how late the call is.
 
-        Brokers could not be heard during that time, so every session is extended by it."""
+        Every session is extended by that time: nobody heard the brokers during it."""
         late_ms = 0 if self._ran_ms is None else max(0, now_ms - self._ran_ms - 2 * self.check_ms)
         self._ran_ms = now_ms
         for session in self._sessions.values():
@@ -118,7 +118,7 @@ class BrokerSessions:
         return late_ms
 
     def applied_by_all(self, broker_ids: Iterable[int]) -> int:
-        """The newest version that each of them has applied; 0 if there are none."""
+        """Return the newest version that all of them have applied; 0 if there are no brokers."""
         return min(map(self.applied_version, broker_ids), default=0)
 
     def applied_version(self, broker_id: int) -> int:
@@ -126,12 +126,12 @@ class BrokerSessions:
         return session.applied_version if session else 0
 
     def note_shutdown(self, broker_id: int, version: int | None) -> None:
-        """Remember the version at which its controlled shutdown began. None: it is not shutting down."""
+        """Remember the version at which the broker's controlled shutdown began. None: it is not shutting down."""
         if (session := self._sessions.get(broker_id)) is not None:
             session.shutdown_version = version
 
     def shutdown_seen(self, broker_id: int, active: frozenset[int]) -> bool:
-        """Whether every active broker has applied the version at which the shutdown began (CT-5, last row)."""
+        """Return True if every active broker has applied the version at which the shutdown began (CT-5, last row)."""
         session = self._sessions.get(broker_id)
         if session is None or session.shutdown_version is None:
             return False

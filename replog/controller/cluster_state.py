@@ -1,7 +1,7 @@
 """The controller's state: metadata, sessions, and every decision. Pure: time and random numbers are passed in.
 
-A decision changes only sessions here, and the times at which leaders resigned. Its changes must be made durable first,
-then given to `apply`."""
+A decision changes only sessions here, and the times at which leaders resigned. The caller makes its changes durable
+and then gives them to `apply`."""
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -48,8 +48,8 @@ from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import NO_LEADER, BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
 
-ELECTIONS_AT_ONCE = 500  # bounds one commit of the controller's own elections,
-TOMBSTONES_AT_ONCE = 5000  # and one that forgets deletions
+ELECTIONS_AT_ONCE = 500  # bounds one commit of the controller's own elections
+TOMBSTONES_AT_ONCE = 5000  # bounds one commit that forgets deletions
 
 
 class ClusterState:
@@ -72,15 +72,15 @@ class ClusterState:
         self._chance = chance
 
     def follow(self, change: Change) -> None:
-        """Take in what a store has, before `load`."""
+        """Take in a change of the store, before `load`."""
         self.image.put(change)
         self._tombstones.put(change)
 
     def load(self, changes: Iterable[Change], now_ms: int) -> None:
-        """Load what is left of a store: this controller becomes active, and every unfenced broker gets a new session.
+        """Load the rest of the store, and become active: every unfenced broker gets a new session.
 
-        A fenced broker has none until its first heartbeat, so a cluster that was stopped starts without delay (CT-6).
-        One that never joined has one more session to do so."""
+        A fenced broker gets none, otherwise a cluster that was stopped would start only when the sessions end (CT-6).
+        One that never joined gets one more session to do so."""
         for change in changes:
             self.follow(change)
         for broker in self.image.brokers.values():
@@ -106,13 +106,13 @@ class ClusterState:
         self.sessions.note_shutdown(broker.broker_id, begun)
 
     def begin_history(self) -> Decision[None]:
-        """A controller becomes active: what it decides is told from what others made of another copy (CT-24)."""
+        """Begins a new piece of history: without it, decisions made from two copies of a store look alike (CT-24)."""
         begun = begin(self.image.lineage, self._chance.randbytes(HISTORY_ID_SIZE), self.image.version)
         return Decision([Change("lineage", None, begun)], None)
 
     def check_known(self, known: Position) -> None:
-        """Raises INCONSISTENT_CLUSTER_ID, or STALE_CONTROLLER_EPOCH if somebody knows metadata that this controller
-        does not: then its store is an older copy, or another one (CT-24)."""
+        """Raises INCONSISTENT_CLUSTER_ID, or STALE_CONTROLLER_EPOCH if `known` is not in this controller's history:
+        then its store is an older copy, or another one (CT-24)."""
         if known.version == 0:
             return
         if known.cluster_id != self.image.cluster_id:
@@ -129,12 +129,12 @@ class ClusterState:
             )
 
     def register_broker(self, request: registration.Registration, now_ms: int) -> Decision[int]:
-        """CT-1: the broker epoch. Raises as `registration.register`."""
+        """Answers the broker epoch (CT-1). Raises as `registration.register`."""
         left_ms = self.sessions.left_ms(request.broker_id, now_ms)
         return registration.register(self.image, self._rules, request, left_ms)
 
     def heartbeat(self, request: Heartbeat, now_ms: int) -> Decision[HeartbeatAnswer]:
-        """CT-3 to CT-5. Renews the session and decides. Call `let_go` after an answer that orders a shutdown.
+        """Renews the session and decides (CT-3 to CT-5). Call `let_go` after an answer that orders a shutdown.
 
         Raises STALE_BROKER_EPOCH, INVALID_REQUEST, NOT_CONTROLLER."""
         broker = self._registered(request.sender)
@@ -166,7 +166,7 @@ class ClusterState:
         return Decision(changes, answer)
 
     def let_go(self, broker_id: int) -> None:
-        """It was ordered to stop: its successor need not wait for the session to expire."""
+        """End the session of a broker that was ordered to stop: otherwise its successor would wait for its end."""
         self.sessions.end(broker_id)
 
     def _transition(
@@ -194,7 +194,7 @@ class ClusterState:
         return Decision([], None)
 
     def forget_unused(self, now_ms: int) -> Decision[list[int]]:
-        """Registrations of brokers that never joined go when their sessions end. Answers their ids (D43)."""
+        """Forget brokers that never joined and whose sessions ended. Answers their ids (D43)."""
         gone = [b.broker_id for b in never_joined(self.image) if self.sessions.left_ms(b.broker_id, now_ms) == 0]
         return Decision([Change("broker", broker_id, None) for broker_id in gone], gone)
 
@@ -203,9 +203,9 @@ class ClusterState:
         return membership.unregister(self.image, broker_id)
 
     def fence_gone(self, broker: BrokerRegistration, now_ms: int) -> Decision[bool]:
-        """The process is gone: fence it now, and let its successor register at once (CT-21). False if that is done.
+        """Fence a process that is gone, and let its successor register at once (CT-21). False: that is done already.
 
-        An error here does no harm: a broker that lives hears that it is fenced, and is unfenced as any other."""
+        A mistake does no harm: a broker that lives learns that it is fenced, and is unfenced like any other."""
         if not self.has_its_place(broker, now_ms):
             return Decision([], False)
         self.sessions.end(broker.broker_id)
@@ -213,23 +213,23 @@ class ClusterState:
         return Decision([] if known.fenced else broker_events.fence(self.image, self._rules, known), True)
 
     def has_its_place(self, broker: BrokerRegistration, now_ms: int) -> bool:
-        """Whether this process, and no later one of its id, may serve, or keeps others from its id by its session."""
+        """Return True if this process, and no later one of its id, is unfenced or still has a session."""
         known = self.image.broker(broker.broker_id)
         if known is None or not is_same(known.incarnation_id, broker.incarnation_id):
             return False
         return not known.fenced or self.sessions.left_ms(broker.broker_id, now_ms) > 0
 
     def collect_tombstones(self, limit: int = TOMBSTONES_AT_ONCE) -> Decision[int]:
-        """Forget deletions that every unfenced broker has applied, a bounded number. Answers how many.
+        """Forget deletions that every unfenced broker has applied, at most `limit`. Answers how many.
 
-        If a fenced broker or another watcher knows only older metadata, it gets everything again."""
+        A fenced broker or another watcher that knows only older metadata gets everything again."""
         unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
         deletions = self._tombstones.up_to(self.sessions.applied_by_all(unfenced), limit)
         changes = [Change("collected", None, max(deletions.values()))] if deletions else []
         return Decision(changes, len(deletions))
 
     def forgotten_by(self, changes: Iterable[Change]) -> list[str]:
-        """Keys of which nothing is kept after `changes`; one that ends in "/" stands for all that begin with it."""
+        """Return keys that a store drops after `changes`; one that ends in "/" stands for all that begin with it."""
         forgotten: list[str] = []
         for change in changes:
             if change.kind == "collected":
@@ -239,12 +239,12 @@ class ClusterState:
         return forgotten
 
     def rebalance_leaders(self) -> Decision[int]:
-        """Preferred elections, a bounded number; answers how many (CT-12)."""
+        """Holds preferred elections, at most `ELECTIONS_AT_ONCE`. Answers how many (CT-12)."""
         changes = leader_elections.rebalance(self.image, self._rules, ELECTIONS_AT_ONCE)
         return Decision(changes, len(changes))
 
     def recover(self, now_ms: int) -> Decision[int]:
-        """Leaders by evidence (CT-12, CT-30), where one session has been time enough to come, or all have."""
+        """Elects leaders by what replicas say of their logs (CT-12, CT-30). AGGRESSIVE waits for them one session."""
         self.evidence.forget_led(self.image)
         if not self.image.index.led_by(NO_LEADER):
             return Decision([], 0)
@@ -252,7 +252,7 @@ class ClusterState:
         return Decision(leader_elections.recover(self.image, self._rules, self.evidence, now_ms, patience_ms), 0)
 
     def log_ends(self, tp: TopicPartition) -> KnownLogEnds | None:
-        """What is known of the replicas of a partition without a leader; None: it has one, or is not there."""
+        """Return what replicas of a partition without a leader said; None if it has one, or is not there."""
         state = self.image.partitions.get(tp)
         if state is None or state.leader != NO_LEADER:
             return None
@@ -262,18 +262,18 @@ class ClusterState:
         return KnownLogEnds(now.strategy, replicas, state.last_known_elr, answers.mute, answers.offline)
 
     def is_told(self, tp: TopicPartition) -> bool:
-        """Whether it is no use to wait for more of `log_ends`."""
+        """Return True if `log_ends` will not say more."""
         known = self.log_ends(tp)
         return known is None or known.is_complete
 
     def elect_leaders(
         self, election: Election, partitions: Iterable[TopicPartition]
     ) -> Decision[list[leader_elections.Elected]]:
-        """CT-11, each partition by itself."""
+        """Holds an election for each partition by itself (CT-11)."""
         return leader_elections.elect_leaders(self.image, self._rules, self.evidence, election, partitions)
 
     def unclean_elections(self, changes: Iterable[Change]) -> list[tuple[TopicPartition, int]]:
-        """Which of `changes`, not yet applied, give a partition a leader that may miss committed records."""
+        """Return the partitions to which `changes`, not yet applied, give a leader that may miss committed records."""
         unclean = []
         for kind, tp, new, *_ in changes:
             if kind == "partition" and new is not None and new.recovering:
@@ -285,17 +285,17 @@ class ClusterState:
     def alter_partition_reassignments(
         self, wanted: Iterable[reassignments.Reassignment]
     ) -> Decision[list[ReplogError]]:
-        """CT-14, CT-16, each partition by itself."""
+        """Decides on each partition by itself (CT-14, CT-16)."""
         return reassignments.alter(self.image, self._rules, wanted)
 
     def list_partition_reassignments(
         self, partitions: Sequence[TopicPartition]
     ) -> list[tuple[TopicPartition, PartitionState]]:
-        """The partitions that are being reassigned: of `partitions`, or of all if none is named."""
+        """Return those of `partitions` that are being reassigned; of all partitions if none is named."""
         return reassignments.ongoing(self.image, partitions or self.image.index.reassigning)
 
     def heirs(self, sender: Claim, proposals: Iterable[Proposal]) -> list[BrokerRegistration]:
-        """Brokers that could lead the partitions that the sender gives away (CT-22). Raises STALE_BROKER_EPOCH."""
+        """Return the brokers that could lead what the sender gives away (CT-22). Raises STALE_BROKER_EPOCH."""
         self._registered(sender)
         able: set[int] = set()
         for proposal in proposals:
@@ -307,21 +307,21 @@ class ClusterState:
     def alter_partition(
         self, sender: Claim, proposals: Iterable[Proposal], present: Set[int], now_ms: int
     ) -> Decision[list[Verdict]]:
-        """§6.4; of the `heirs` those that are `present` may take over (CT-22). Raises STALE_BROKER_EPOCH."""
+        """Decides on ISRs (§6.4). Those `heirs` that are `present` may take over (CT-22). Raises STALE_BROKER_EPOCH."""
         resign = partial(self.resignations.resign, present=present, now_ms=now_ms)
         return alter_partition(self.image, self._rules, self._registered(sender), proposals, resign)
 
     def create_topic(self, request: topics.NewTopic) -> Decision[topics.CreatedTopic]:
-        """CT-18, CT-20. Raises as `topics.create_topic`, and UNSUPPORTED_VERSION."""
+        """Raises as `topics.create_topic`, and UNSUPPORTED_VERSION (CT-18, CT-20)."""
         self._check_known(request.configs)
         return topics.create_topic(self.image, self._config, request, self._chance)
 
     def create_partitions(self, request: topics.NewPartitions) -> Decision[int]:
-        """CT-18, CT-20. Raises as `topics.create_partitions`."""
+        """Raises as `topics.create_partitions` (CT-18, CT-20)."""
         return topics.create_partitions(self.image, request, self._chance)
 
     def delete_topic(self, name: str, topic_id: bytes = b"") -> Decision[int]:
-        """CT-19. Raises as `topics.delete_topic`."""
+        """Raises as `topics.delete_topic` (CT-19)."""
         return topics.delete_topic(self.image, name, topic_id)
 
     def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
@@ -330,7 +330,7 @@ class ClusterState:
         return configs.alter_topic_configs(self.image, self._rules, name, change)
 
     def _check_known(self, settings: Mapping[str, str]) -> None:
-        """At a setting that it does not know a broker of 0.1.0 stops, and does not start again."""
+        """Raises UNSUPPORTED_VERSION: a broker of 0.1.0 stops for good at a setting that it does not know."""
         new, old = sorted(configs.SINCE_0_1_0 & settings.keys()), self.evidence.mute(self.image)
         if new and old:
             raise ErrorCode.UNSUPPORTED_VERSION.error(
@@ -372,7 +372,7 @@ class ClusterState:
             )
 
     def allocate_producer_ids(self, sender: Claim) -> Decision[int]:
-        """The next block, for a broker that serves. Raises as `producer_ids.allocate`, and STALE_BROKER_EPOCH."""
+        """Raises as `producer_ids.allocate`, and STALE_BROKER_EPOCH."""
         return producer_ids.allocate(self.image, self._registered(sender))
 
     def check_version_known(self, version: int) -> None:
@@ -384,9 +384,9 @@ class ClusterState:
             )
 
     def _registered(self, sender: Claim) -> BrokerRegistration:
-        """Every request of a broker is checked against its registration (CT-3, INV-20).
+        """Check a broker's request against its registration (CT-3, INV-20).
 
-        Raises STALE_BROKER_EPOCH. It does not tell what is registered: a stranger may ask."""
+        Raises STALE_BROKER_EPOCH, which does not say what is registered: anybody may ask."""
         broker = self.image.broker(sender.broker_id)
         is_it = broker is not None and is_same(broker.incarnation_id, sender.incarnation_id)
         if broker is not None and is_it and broker.broker_epoch == sender.broker_epoch:
@@ -398,7 +398,7 @@ class ClusterState:
 
 
 def new_cluster_id(chance: Chance) -> str:
-    """16 random bytes as 22 characters, like Kafka's; never one that looks like a command-line option."""
+    """Return 16 random bytes as 22 characters, like Kafka's; never one that looks like a command-line option."""
     while True:
         cluster_id = base64.urlsafe_b64encode(chance.randbytes(16)).decode().rstrip("=")
         if not cluster_id.startswith("-"):

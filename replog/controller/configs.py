@@ -27,12 +27,12 @@ from replog.properties import MAX_BATCH_BYTES
 from replog.settings import Settings
 from replog.topic import TopicPartition, validate_topic_name
 
-MAX_QUOTAS = 1000  # users with one of their own, at any time
-MAX_CONFIG_LENGTH = 256  # characters of one name or value,
-THROTTLED_REPLICAS = ".throttled.replicas"  # except lists of replicas
+MAX_QUOTAS = 1000  # users with a quota of their own
+MAX_CONFIG_LENGTH = 256  # characters of a name or value, except lists of replicas
+THROTTLED_REPLICAS = ".throttled.replicas"
 MAX_ALL_LENGTH = 16 << 20  # characters of all topics' settings together: one answer has them all
 SINCE_0_1_0 = {"message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "unclean.recovery.strategy"}
-LONG = 2048  # characters of one topic's settings; only with such lists there are more
+LONG = 2048  # characters of one topic's settings; more only with lists of replicas
 
 
 class ConfigChange(NamedTuple):
@@ -54,11 +54,11 @@ class AlteredConfigs:
 def alter_topic_configs(
     image: MetadataImage, rules: Rules, name: str, request: ConfigChange
 ) -> Decision[AlteredConfigs]:
-    """The topic's new settings, checked as a new topic's settings are.
+    """Changes a topic's settings, checked like a new topic's.
 
-    If a lower min.insync.replicas lets a partition commit again, its eligible leader replicas are forgotten in the same
-    commit: they will lack the records committed from then on (ISR-15, ISR-16). If unclean elections are allowed from
-    now on, partitions without a leader get one at once (CT-12).
+    If a lower min.insync.replicas lets a partition commit again, the same commit forgets its eligible leader replicas:
+    they will lack the records committed from then on (ISR-15, ISR-16). If unclean elections are allowed from now on,
+    partitions without a leader get one at once (CT-12).
     Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_CONFIG, INVALID_REQUEST."""
     topic = image.topics.get(validate_topic_name(name))
     if topic is None:
@@ -81,7 +81,7 @@ def alter_topic_configs(
 
 
 def alter_broker_configs(image: MetadataImage, broker_id: int, request: ConfigChange) -> Decision[AlteredConfigs]:
-    """The broker's new settings. It uses them as soon as it receives them, and after every start.
+    """Changes a broker's settings. It uses them as soon as it receives them, and after every start.
 
     Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST."""
     if broker_id not in image.brokers:
@@ -94,7 +94,7 @@ def alter_broker_configs(image: MetadataImage, broker_id: int, request: ConfigCh
 
 
 def alter_client_quotas(image: MetadataImage, user: str, request: ConfigChange) -> Decision[AlteredConfigs]:
-    """What a user, "" for each without a quota of its own, may take of each broker from now on.
+    """Changes the quota of a user on each broker; "" is each user without a quota of its own.
 
     Raises INVALID_CONFIG, INVALID_REQUEST."""
     user = user or DEFAULT_USER
@@ -112,7 +112,7 @@ def alter_client_quotas(image: MetadataImage, user: str, request: ConfigChange) 
 
 
 def checked_configs(configs: Mapping[str, str], model: type[Settings], source: str) -> dict[str, str]:
-    """As they are stored. Their size is bounded first. Raises INVALID_CONFIG unless they are settings of `model`."""
+    """Return the settings in the form that is stored. Raises INVALID_CONFIG if they are too long or not of `model`."""
     if len(configs) > len(model.model_fields):
         raise ErrorCode.INVALID_CONFIG.error(
             f"{source} has {len(configs)} settings; there are {len(model.model_fields)}"
@@ -131,7 +131,7 @@ def checked_configs(configs: Mapping[str, str], model: type[Settings], source: s
 
 
 def check_room(image: MetadataImage, name: str, configs: Mapping[str, str]) -> None:
-    """Raises INVALID_CONFIG if the settings of all topics, with these of this one, would be too long for an answer."""
+    """Raises INVALID_CONFIG if the settings of all topics, this one's included, would not fit into an answer."""
     if (length := _length(configs)) <= LONG:
         return
     length += sum(_length(topic.configs) for topic in image.topics.values() if topic.name != name)
@@ -159,7 +159,7 @@ def _altered(configs: Mapping[str, str], request: ConfigChange, model: type[Sett
 
 
 def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) -> None:
-    """Settings that the files of every replica depend on cannot change during a topic's life."""
+    """Raises INVALID_CONFIG if a setting changes that the files of every replica depend on."""
     if before.compacted != after.compacted:
         raise ErrorCode.INVALID_CONFIG.error(
             f"{source}: cleanup.policy={before.cleanup_policy} cannot become {after.cleanup_policy}: a topic is "
@@ -173,7 +173,7 @@ def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) ->
 
 
 def _settle(image: MetadataImage, rules: Rules, topic: Topic, configs: Mapping[str, str]) -> Iterator[Change | None]:
-    """The changes of the topic's partitions under the new settings; None for each that stays as it is."""
+    """Yields the change of each partition under the new settings; None for one that stays as it is."""
     situation = situation_under(configs, rules, active_brokers(image))
     for number, state in image.partitions_of(topic.name).items():
         changed, tp = elect(state, situation), TopicPartition(topic.name, number)

@@ -21,7 +21,7 @@ class Decision(Generic[A]):
 
 
 def numbered(changes: Iterable[Change | None], after_version: int) -> Iterator[Change | None]:
-    """The changes with their versions, each one more than the last; None for None."""
+    """Yields the changes with their versions, each one more than the last; None for None."""
     version = after_version
     for change in changes:
         if change is None:

@@ -1,4 +1,4 @@
-"""Who leads a partition, and how each event changes its record (§9.2, §6.5). Pure functions, state in, state out.
+"""Elections, and how each event changes a partition's record (§9.2, §6.5). Pure functions, state in, state out.
 
 Each returns the very same state if nothing changes. Otherwise the partition epoch is higher by one (INV-4)."""
 
@@ -18,16 +18,16 @@ class Election(Enum):
 
 
 class Leaves(IntEnum):
-    """How a replica leaves an ISR, the greater the less is left of it."""
+    """The condition of a replica that leaves an ISR, the worst last."""
 
     WHOLE = 0  # its broker was fenced, or stopped in order
-    UNCLEANLY = 1  # it may have lost what had reached no disk (ISR-18)
-    OFFLINE = 2  # and nobody can read it, perhaps for a while only (CT-27)
-    EMPTY = 3  # and its records are gone (CT-29)
+    UNCLEANLY = 1  # it may have lost records that had reached no disk (ISR-18)
+    OFFLINE = 2  # its broker cannot read it, perhaps for a while only (CT-27)
+    EMPTY = 3  # its records are gone (CT-29)
 
 
 class Strategy(StrEnum):
-    """CT-31, unclean.recovery.strategy (KIP-966): what to do where nobody that is alive is known to have everything."""
+    """unclean.recovery.strategy (CT-31, KIP-966): what to do if no live replica is known to be complete."""
 
     NONE = "NONE"
     BALANCED = "BALANCED"
@@ -36,7 +36,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What an election must know, apart from the partition's own state."""
+    """The inputs of an election, apart from the partition's own state."""
 
     active: frozenset[int]  # brokers that may lead: unfenced and not shutting down (CT-7)
     min_insync_replicas: int
@@ -47,7 +47,7 @@ class Situation:
 def change_isr(
     state: PartitionState, isr: Iterable[int], situation: Situation, *, recovering: bool | None = None
 ) -> PartitionState:
-    """The state with this ISR, and with the recovery state `recovering` if it is given."""
+    """Return the state with this ISR, and with the recovery state `recovering` if it is given."""
     wanted = replace(state, isr=tuple(isr), recovering=state.recovering if recovering is None else recovering)
     return settle(state, wanted, situation)
 
@@ -55,7 +55,7 @@ def change_isr(
 def remove_from_isr(
     state: PartitionState, broker_id: int, situation: Situation, how: Leaves = Leaves.WHOLE
 ) -> PartitionState:
-    """Unless it is WHOLE it leaves the ELR too (ISR-18), and if it is EMPTY it is remembered nowhere (CT-29)."""
+    """Unless the replica is WHOLE it leaves the ELR too (ISR-18). If it is EMPTY it is remembered nowhere (CT-29)."""
     trusted = (*state.isr, state.leader, *(state.elr if how >= Leaves.UNCLEANLY else ()))
     remembered = (*state.last_known_elr, state.last_known_leader) if how is Leaves.EMPTY else ()
     if broker_id not in (*trusted, *remembered):
@@ -67,7 +67,7 @@ def remove_from_isr(
 def elect(
     state: PartitionState, situation: Situation, election: Election = Election.ONLINE, by_evidence: int = NO_LEADER
 ) -> PartitionState:
-    """Hold an election with the ISR as it is. `by_evidence`: who leads if nobody can who is known to be complete."""
+    """Hold an election with the ISR as it is. `by_evidence` leads if no replica known to be complete can."""
     return settle(state, state, situation, election, by_evidence)
 
 
@@ -81,10 +81,10 @@ def settle(
     lost: int | None = None,
     how: Leaves = Leaves.WHOLE,
 ) -> PartitionState:
-    """The state after an event that asks for another ISR, recovery state or assignment than `old` has.
+    """Return the state after an event that asks for another ISR, recovery state or assignment than `old` has.
 
     A reassignment whose target is in sync completes (CT-15). The ELR is kept (ISR-15), except `lost`, a replica that
-    has just left, `how` is not WHOLE (ISR-18). A leader is elected if needed (ISR-17). Epochs are raised (CT-9)."""
+    has just left and is not WHOLE (ISR-18). A leader is elected if needed (ISR-17). Epochs are raised (CT-9)."""
     new = _completed(wanted)
     empty = lost if how is Leaves.EMPTY else None
     unreadable = lost if how >= Leaves.OFFLINE else None
@@ -101,7 +101,7 @@ def settle(
     leader, is_unclean = _elect(replace(new, isr=isr, elr=elr), situation, election, by_evidence)
     if is_unclean:
         isr, elr, last_known_elr = (leader,), (), ()
-    elif leader != NO_LEADER and leader not in isr:  # from the ELR
+    elif leader != NO_LEADER and leader not in isr:  # the ELR had it
         isr, elr = (leader,), tuple(r for r in elr if r != leader) if minimum > 1 else ()
     last_known_elr = last_known_elr if len(isr) < minimum else ()
     last_known = old.leader if old.leader != NO_LEADER else old.last_known_leader
@@ -118,7 +118,7 @@ def settle(
         last_known_leader=last_known if leader == NO_LEADER and last_known in new.replicas else NO_LEADER,
         recovering=new.recovering or is_unclean,
     )
-    new = _completed(new)  # an election, too, can leave an ISR that is the whole target
+    new = _completed(new)  # an election can leave an ISR that is the whole target
     if new == old:
         return old
     sets_leader = new.leader != old.leader or not set(old.replicas) <= set(new.replicas)
@@ -126,12 +126,12 @@ def settle(
 
 
 def was_unclean(old: PartitionState, new: PartitionState) -> bool:
-    """Whether `new` has a leader that may miss records which were committed in `old`."""
+    """Return True if the leader of `new` may miss records that were committed in `old`."""
     return new.recovering and new.leader not in (NO_LEADER, *old.isr, *old.elr)
 
 
 def _completed(state: PartitionState) -> PartitionState:
-    """CT-15: once all replicas that stay are in sync, the others leave. Then there is no ELR either (ISR-15)."""
+    """Completes a reassignment once all replicas that stay are in sync (CT-15). Then there is no ELR (ISR-15)."""
     isr = tuple(r for r in state.isr if r not in state.removing)
     target = tuple(r for r in state.replicas if r not in state.removing)
     if not state.reassigning or not isr or not set(isr) >= set(target):
@@ -140,7 +140,7 @@ def _completed(state: PartitionState) -> PartitionState:
 
 
 def _elect(state: PartitionState, situation: Situation, election: Election, by_evidence: int) -> tuple[int, bool]:
-    """The leader, and whether it may miss committed records."""
+    """Return the leader, and whether it may miss committed records."""
     eligible = state.isr or state.elr
     valid = [r for r in state.replicas if r in eligible and r in situation.active]  # CT-7
     preferred = state.replicas[0]
@@ -156,6 +156,6 @@ def _elect(state: PartitionState, situation: Situation, election: Election, by_e
 
 
 def in_order(replicas: tuple[int, ...], brokers: Iterable[int]) -> tuple[int, ...]:
-    """Sets of replicas are kept in preference order, so that equal sets are equal tuples."""
+    """Return `brokers` in preference order. So equal sets are equal tuples."""
     members = frozenset(brokers)
     return tuple(r for r in replicas if r in members)

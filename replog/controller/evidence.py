@@ -1,7 +1,7 @@
-"""What replicas say of their logs while nobody leads, and who leads by that (CT-30, CT-31; KIP-966). Pure.
+"""Elections by what replicas say of their logs while nobody leads (CT-30, CT-31; KIP-966). Pure.
 
 Nothing is copied without a leader, so what a replica said stays true until somebody leads, or its process ends. It is
-not stored: a controller that becomes active hears it again."""
+not stored: a controller that becomes active gets it again."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -14,63 +14,63 @@ from replog.topic import TopicPartition
 
 
 class LogEnd(NamedTuple):
-    """How far a log goes. The greater one has more of what was committed last: epochs count before offsets."""
+    """The end of a log. The greater one has more of what was committed last: epochs count before offsets."""
 
-    last_epoch: int  # that it knows; -1: it has no records
+    last_epoch: int  # the newest that it knows; -1: it has no records
     end_offset: int
 
 
 class Report(NamedTuple):
-    """Of one replica, to one time without a leader."""
+    """A replica's report about its log. It holds for one vacancy."""
 
     topic_id: bytes
     partition: int
-    leader_epoch: int  # of the record that says that nobody leads
+    leader_epoch: int  # names the vacancy: the epoch of the partition's record without a leader
     log_end: LogEnd | None  # None: its files have failed
 
 
 class Answers(NamedTuple):
-    """What is known of one partition."""
+    """The answers of one partition's replicas."""
 
-    log_ends: Mapping[int, LogEnd] = {}  # by broker, of processes that are registered still
+    log_ends: Mapping[int, LogEnd] = {}  # said by processes that are still registered
     since_ms: int | None = None  # when the first one answered
-    mute: frozenset[int] = frozenset()  # live replicas whose brokers say nothing: they run release 0.1.0
-    offline: frozenset[int] = frozenset()  # whose files have failed
+    mute: frozenset[int] = frozenset()  # live replicas whose brokers never answer: they run release 0.1.0
+    offline: frozenset[int] = frozenset()  # replicas whose files have failed
 
 
 class KnownLogEnds(NamedTuple):
-    """The same for an administrator."""
+    """The answers of one partition's replicas, for an administrator."""
 
     strategy: Strategy
-    replicas: Sequence[tuple[int, bool, LogEnd | None]]  # each with whether it is live
-    had_everything: Collection[int]  # until they stopped uncleanly
+    replicas: Sequence[tuple[int, bool, LogEnd | None]]  # broker, is it live, what it said
+    had_everything: Collection[int]  # they were complete until they stopped uncleanly
     mute: frozenset[int]
     offline: frozenset[int]
 
     @property
     def is_complete(self) -> bool:
-        """Whether all live replicas have said what they will say."""
+        """True if all live replicas have said what they will say."""
         silent = self.mute | self.offline
         return all(end is not None or not live or broker in silent for broker, live, end in self.replicas)
 
 
 class _Said(NamedTuple):
-    broker_epoch: int  # of the process that said it
+    broker_epoch: int  # names the process that said it
     log_end: LogEnd | None
 
 
 @dataclass(slots=True)
 class _Vacancy:
-    """One time without a leader."""
+    """A time without a leader."""
 
     topic_id: bytes
     leader_epoch: int
     since_ms: int
-    said: dict[int, _Said] = field(default_factory=dict)  # by broker
+    said: dict[int, _Said] = field(default_factory=dict)
 
 
 class Evidence:
-    """Of all partitions without a leader."""
+    """The answers of replicas, for all partitions without a leader."""
 
     def __init__(self) -> None:
         self._vacancies: dict[TopicPartition, _Vacancy] = {}
@@ -79,8 +79,8 @@ class Evidence:
     def hear(
         self, image: MetadataImage, broker: BrokerRegistration, reports: Collection[Report] | None, now_ms: int
     ) -> None:
-        """What came with a heartbeat; None from a broker that never says anything of its logs. Reports that do not fit
-        what is known now are left out: they come again."""
+        """Take in the reports of a heartbeat; None comes from a broker that never says anything of its logs. Reports
+        that do not fit the metadata are left out: they come again."""
         self._mute.discard(broker.broker_id)
         if reports is None:
             self._mute.add(broker.broker_id)
@@ -97,11 +97,11 @@ class Evidence:
                 vacancy.said[broker.broker_id] = _Said(broker.broker_epoch, log_end)
 
     def mute(self, image: MetadataImage) -> list[int]:
-        """The brokers that say nothing of their logs: they run release 0.1.0."""
+        """Return the brokers that never say anything of their logs: they run release 0.1.0."""
         return sorted(self._mute & image.brokers.keys())
 
     def answers(self, image: MetadataImage, tp: TopicPartition) -> Answers:
-        """Of a partition that has no leader."""
+        """Return what the replicas of a partition without a leader said."""
         state, vacancy = image.partitions[tp], self._vacancies.get(tp)
         brokers = [broker for broker in map(image.broker, state.replicas) if broker is not None]
         mute = frozenset(b.broker_id for b in brokers if b.active and b.broker_id in self._mute)
@@ -114,18 +114,17 @@ class Evidence:
         return Answers(log_ends, vacancy.since_ms, mute, frozenset(now.keys() - log_ends.keys()))
 
     def forget_led(self, image: MetadataImage) -> None:
-        """What was said of partitions that have a leader, or are there no more."""
+        """Forget what was said of partitions that have a leader or are deleted."""
         states = image.partitions
         for tp in [tp for tp in self._vacancies if tp not in states or states[tp].leader != NO_LEADER]:
             del self._vacancies[tp]
 
 
 def furthest(state: PartitionState, log_ends: Mapping[int, LogEnd]) -> int:
-    """Of these replicas the one with the newest epoch, then the longest log, then the first that is not only just
-    being added. NO_LEADER: there are none.
+    """Return the replica with the newest epoch, then the longest log, then one that is not being added; or NO_LEADER.
 
-    Those that had everything until they stopped come first: another one may have a newer epoch, of a leader that
-    committed nothing in it. But not before one with no older epoch and a longer log: they lost their newest records."""
+    Replicas that had everything until they stopped go first: another may have a newer epoch of a leader that committed
+    nothing in it. One with a longer log and an epoch no older goes before them: they lost their newest records."""
 
     def first(replicas: Iterable[int]) -> int:
         known = (replica for replica in replicas if replica in log_ends)
@@ -143,10 +142,10 @@ def furthest(state: PartitionState, log_ends: Mapping[int, LogEnd]) -> int:
 def leader_by_evidence(
     state: PartitionState, situation: Situation, answers: Answers, now_ms: int, patience_ms: int
 ) -> int:
-    """Who leads where no replica that is known to be complete can; NO_LEADER: wait (CT-30, CT-31).
+    """Return the leader if no replica known to be complete can lead; NO_LEADER: wait (CT-30, CT-31).
 
-    BALANCED waits until all have answered that had everything, or all replicas if too few of those are left, or until
-    one that is in sync or eligible comes. AGGRESSIVE does so for `patience_ms` from the first answer on."""
+    BALANCED waits until all `awaited` replicas have answered, or one that is in sync or eligible comes. AGGRESSIVE
+    waits so for `patience_ms` from the first answer on."""
     aggressive = situation.strategy is Strategy.AGGRESSIVE
     certain = bool(state.isr or state.elr)
     if situation.strategy is Strategy.NONE or (certain and not aggressive):
@@ -164,15 +163,16 @@ def leader_by_evidence(
 
 
 def awaited(state: PartitionState, situation: Situation) -> Set[int]:
-    """Whose answers are enough. One of them may have lost what others have (ISR-16), but not all."""
-    settled = [r for r in state.replicas if r not in state.adding]  # another one may never have had anything
+    """Return the replicas whose answers are enough: one of them may have lost a committed record (ISR-16), but not
+    all. They are those that had everything, or all replicas if too few of those are left."""
+    settled = [r for r in state.replicas if r not in state.adding]  # one that is added may never have had a record
     enough = min(situation.min_insync_replicas, len(settled))  # PR-2
     had_all = state.last_known_elr
     return frozenset(had_all if not state.elr and not state.isr and len(had_all) >= enough else state.replicas)
 
 
 def leader_on_request(state: PartitionState, situation: Situation, answers: Answers) -> int:
-    """Who leads if an administrator waits no longer (CT-11)."""
+    """Return the leader if an administrator waits no longer (CT-11)."""
     leader = furthest(state, _live(situation, answers))
     return _as_in_0_1_0(state, situation, aggressive=True) if leader == NO_LEADER and answers.mute else leader
 
@@ -182,7 +182,7 @@ def _live(situation: Situation, answers: Answers) -> Mapping[int, LogEnd]:
 
 
 def _as_in_0_1_0(state: PartitionState, situation: Situation, *, aggressive: bool) -> int:
-    """While brokers are upgraded: who led last, else any."""
+    """Elects as release 0.1.0 does, while brokers are upgraded: the last leader, else any replica."""
     live = [replica for replica in state.replicas if replica in situation.active]
     if not (state.isr or state.elr) and state.last_known_leader in live:
         return state.last_known_leader

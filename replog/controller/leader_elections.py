@@ -1,4 +1,4 @@
-"""Elections on request (CT-11), and those that the controller holds by itself (CT-12). Pure."""
+"""Elections on request (CT-11), and those that the controller holds on its own (CT-12). Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from replog.topic import TopicPartition
 
 
 class Elected(NamedTuple):
-    """The result of an election, and who leads now."""
+    """The result of an election, and the present leader."""
 
     error: ReplogError  # NONE: no error
     leader: int
@@ -25,7 +25,7 @@ class Elected(NamedTuple):
 def elect_leaders(
     image: MetadataImage, rules: Rules, evidence: Evidence, election: Election, partitions: Iterable[TopicPartition]
 ) -> Decision[list[Elected]]:
-    """Hold an election, PREFERRED or UNCLEAN, for each partition; one result each, in their order."""
+    """Hold a PREFERRED or UNCLEAN election for each partition. Answers one result each, in their order."""
     active = active_brokers(image)
     changes = PartitionChanges(image)
     results = []
@@ -51,7 +51,7 @@ def elect_leaders(
 def _check(
     tp: TopicPartition, before: PartitionState, after: PartitionState, election: Election, now: Situation
 ) -> None:
-    """Raises if there can be no such election (CT-11)."""
+    """Raises if the election is not needed or elects nobody (CT-11)."""
     if election is Election.PREFERRED and before.leader == before.replicas[0]:
         raise ErrorCode.ELECTION_NOT_NEEDED.error(f"{tp} is led by its preferred replica, {before.leader}")
     if election is Election.UNCLEAN and before.leader != NO_LEADER:
@@ -86,8 +86,7 @@ def rebalance(image: MetadataImage, rules: Rules, limit: int) -> list[Change]:
 def recover(
     image: MetadataImage, rules: Rules, evidence: Evidence, now_ms: int, patience_ms: int
 ) -> Iterator[Change | None]:
-    """Elections by evidence, wherever there is enough of it (CT-12, CT-30). Each change is made when it is taken, as in
-    `broker_events`."""
+    """Elect by what replicas said, where that is enough (CT-12, CT-30). A change is made when the caller takes it."""
     active = active_brokers(image)
     for tp in image.index.led_by(NO_LEADER):
         state, now = image.partitions[tp], situation(image, rules, tp.topic, active)

@@ -1,7 +1,7 @@
-"""Which registered brokers have joined the cluster, and what becomes of the other registrations (D43). Pure.
+"""Registered brokers that have joined the cluster, and registrations that are forgotten (D43). Pure.
 
-To register takes one request, which anybody can send. A broker has joined once it was unfenced: until then it gets no
-replicas, its registration ends with its session, and makes room for another when there are too many."""
+Anybody can register by one request. A broker has joined once it was unfenced: until then it gets no replicas, its
+registration ends with its session, and makes room for another when there are too many."""
 
 from replog.controller.decision import Decision
 from replog.errors import ErrorCode
@@ -13,7 +13,7 @@ CORDONED, CORDONED_WHOLLY = "cordoned.log.dirs", "*"
 
 
 def placeable(image: MetadataImage) -> list[BrokerRegistration]:
-    """The brokers that are given replicas: they have joined, and are not cordoned (KIP-1066)."""
+    """Return the brokers that get replicas: they have joined, and are not cordoned (KIP-1066)."""
     return [
         broker
         for broker in image.brokers.values()
@@ -22,13 +22,13 @@ def placeable(image: MetadataImage) -> list[BrokerRegistration]:
 
 
 def never_joined(image: MetadataImage) -> list[BrokerRegistration]:
-    """The registrations that nothing needs, oldest first."""
+    """Return the registrations that nothing needs, oldest first."""
     unused = [broker for broker in image.brokers.values() if not has_joined(image, broker)]
     return sorted(unused, key=lambda broker: broker.broker_epoch)
 
 
 def has_joined(image: MetadataImage, broker: BrokerRegistration) -> bool:
-    """Stores of earlier releases do not say so of a broker that is stopped: there its replicas do."""
+    """A store of an earlier release does not say that a stopped broker has joined; its replicas show it."""
     return broker.joined or not broker.fenced or bool(image.index.on_broker(broker.broker_id))
 
 

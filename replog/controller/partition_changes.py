@@ -6,7 +6,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState
 from replog.topic import TopicPartition
 
-MAX_SHOWN = 300  # characters of a name from outside
+MAX_SHOWN = 300  # characters of a name that a client sent
 
 
 class PartitionChanges:

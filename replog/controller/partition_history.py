@@ -11,13 +11,13 @@ from replog.metadata.values import PartitionState
 from replog.topic import TopicPartition
 
 OF_EACH = 20  # changes of one partition
-OF_ALL = 20_000  # of all partitions together; some 12 MB
+OF_ALL = 20_000  # changes of all partitions; some 12 MB
 
 
 class PartitionChange(NamedTuple):
-    """One that is committed."""
+    """A committed change of a partition."""
 
-    version: int  # of the metadata, with it
+    version: int  # the metadata version that it made
     at_ms: int  # wall time
     topic_partition: TopicPartition
     reason: str
@@ -26,14 +26,14 @@ class PartitionChange(NamedTuple):
 
 
 class PartitionHistory:
-    """The creation of a partition is no change of it; its deletion forgets it."""
+    """The newest changes of each partition. Its creation is not one, and its deletion forgets them."""
 
     def __init__(self) -> None:
         self._changes: OrderedDict[int, PartitionChange] = OrderedDict()
         self._versions: dict[TopicPartition, deque[int]] = {}
 
     def add(self, change: PartitionChange) -> None:
-        """In version order."""
+        """Keep a change. Changes come in version order."""
         versions = self._versions.setdefault(change.topic_partition, deque())
         versions.append(change.version)
         self._changes[change.version] = change
@@ -52,6 +52,6 @@ class PartitionHistory:
                 del self._changes[version]
 
     def after(self, version: int, limit: int) -> list[PartitionChange]:
-        """The oldest `limit` of the changes after this version, in order."""
+        """Return the oldest `limit` changes after this version, in order."""
         newer = deque(takewhile(lambda change: change.version > version, reversed(self._changes.values())))
         return list(islice(reversed(newer), limit))

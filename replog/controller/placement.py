@@ -1,4 +1,4 @@
-"""Which brokers hold the replicas of a new topic (CT-20). Pure: random numbers are passed in."""
+"""Placement of a new topic's replicas on brokers (CT-20). Pure: random numbers are passed in."""
 
 from collections.abc import Iterable, Iterator
 from itertools import cycle
@@ -8,7 +8,7 @@ from replog.metadata.values import BrokerRegistration
 
 
 class Chance(Protocol):
-    """As in `random.Random`."""
+    """The methods of `random.Random` that are used."""
 
     def shuffle(self, x: list[int], /) -> None: ...
 
@@ -28,15 +28,15 @@ class _Rack:
         self._followed = 0
 
     def leading(self) -> Iterator[int]:
-        """The brokers, in the order for the next partition that this rack leads."""
-        if self._led % len(self.active) == 0:  # each has led once: go on in another order, not with the same sets again
+        """Yields the brokers in the order for the next partition that this rack leads."""
+        if self._led % len(self.active) == 0:  # each led once; in the same order, the same sets would come again
             self._chance.shuffle(self.active)
             self._chance.shuffle(self.inactive)
         self._led += 1
         yield from self._order(self._led)
 
     def following(self) -> Iterator[int]:
-        """The order for a partition that another rack leads."""
+        """Yields the brokers in the order for a partition that another rack leads."""
         self._followed += 1
         yield from self._order(self._followed)
 
@@ -62,9 +62,9 @@ class ReplicaPlacer:
         self._first = chance.randrange(len(self._racks)) if self._racks else 0
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
-        """The next partition's replicas in preference order; the first is active.
+        """Return the next partition's replicas in preference order; the first is active.
 
-        There must be an active broker, and at least `replication_factor` brokers."""
+        Needs an active broker, and at least `replication_factor` brokers."""
         leading, *others = self._racks[self._first :] + self._racks[: self._first]
         self._first = (self._first + 1) % len(self._racks)
         # The leader's rack comes last in a round: a rack is used twice only when every rack was used once.

@@ -11,9 +11,8 @@ MAX_PRODUCER_ID = 2**63 - 1
 
 
 def allocate(image: MetadataImage, broker: BrokerRegistration) -> Decision[int]:
-    """The first of the next `BLOCK_SIZE` ids. They belong to the broker when the decision is durable.
+    """Answers the first of the next `BLOCK_SIZE` ids. They belong to the broker for ever when the decision is durable.
 
-    Ids of a broker that stops are not taken back.
     Raises BROKER_NOT_AVAILABLE for a fenced broker, UNKNOWN_SERVER_ERROR when every id has been given away."""
     if broker.fenced:
         raise ErrorCode.BROKER_NOT_AVAILABLE.error(

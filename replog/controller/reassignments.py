@@ -1,7 +1,7 @@
 """A partition moves to other brokers while it is in use (CT-14, CT-15, CT-16). Pure.
 
-The controller copies nothing: brokers that are added fetch from the leader and join the ISR like any other, and the
-change that brings the last of them in sync completes the move (`elections.settle`)."""
+Brokers that are added fetch from the leader and join the ISR like any other. The change that brings the last of them
+in sync completes the move (`elections.settle`)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,15 +19,15 @@ from replog.topic import TopicPartition
 
 
 class Reassignment(NamedTuple):
-    """The target of a partition; None: cancel the move that is under way."""
+    """The target of a partition; None cancels its move."""
 
     topic_partition: TopicPartition
     target: Sequence[int] | None
-    throttle: int = 0  # bytes a second; it ends with the move
+    throttle: int = 0  # bytes per second until the move ends
 
 
 def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) -> Decision[list[ReplogError]]:
-    """Start, redirect or cancel, each partition by itself. One answer each, in their order; NONE: it is done."""
+    """Start, redirect or cancel each move by itself. Answers one error each, in their order; NONE: it is done."""
     active = active_brokers(image)
     changes = PartitionChanges(image)
     errors = []
@@ -50,7 +50,7 @@ def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) ->
 
 
 def check_replicas(image: MetadataImage, tp: TopicPartition, replicas: Iterable[int]) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT unless these are distinct registered brokers, at least one."""
+    """Raises INVALID_REPLICA_ASSIGNMENT unless these are one or more distinct brokers that have joined."""
     seen: set[int] = set()
     for replica in replicas:
         if replica in seen:
@@ -65,7 +65,7 @@ def check_replicas(image: MetadataImage, tp: TopicPartition, replicas: Iterable[
 
 
 def start(state: PartitionState, target: tuple[int, ...], situation: Situation, throttle: int = 0) -> PartitionState:
-    """CT-14; if a move is under way, this is its new target, and its new throttle (CT-16).
+    """Start a move (CT-14), or give the present one a new target and throttle (CT-16).
 
     `adding` keeps all replicas that were not there when the move began, whatever the target is now. So a cancel goes
     back to the beginning, and the same request again changes nothing (divergence 23)."""
@@ -79,9 +79,8 @@ def start(state: PartitionState, target: tuple[int, ...], situation: Situation, 
 
 
 def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> PartitionState:
-    """CT-16. Raises NO_REASSIGNMENT_IN_PROGRESS. Raises INVALID_REPLICA_ASSIGNMENT if only replicas that it would drop
-    have all committed records, unless the topic's recovery is AGGRESSIVE and one of the others is alive: then these
-    say how far they go, and one leads (CT-31)."""
+    """Cancel a move (CT-16). Raises NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT if only replicas that
+    it drops have all committed records. An AGGRESSIVE topic drops them if another one lives, which may lead (CT-31)."""
     if not state.reassigning:
         raise ErrorCode.NO_REASSIGNMENT_IN_PROGRESS.error(f"{tp}: no reassignment is in progress")
     replicas = tuple(r for r in state.replicas if r not in state.adding)
@@ -99,7 +98,7 @@ def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> P
 
 
 def ongoing(image: MetadataImage, partitions: Iterable[TopicPartition]) -> list[tuple[TopicPartition, PartitionState]]:
-    """The moves of those `partitions` that are being reassigned. Others, and unknown ones, are left out."""
+    """Return those of `partitions` that are being reassigned, with their states."""
     states = ((tp, image.partitions.get(tp)) for tp in partitions)
     return [(tp, state) for tp, state in states if state is not None and state.reassigning]
 

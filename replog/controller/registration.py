@@ -29,15 +29,15 @@ class Registration(NamedTuple):
     incarnation_id: bytes
     address: str
     rack: str
-    previous_broker_epoch: int  # of its last clean stop; -1: the last one was not clean (ISR-18)
-    previous_incarnation_id: bytes = b""  # of the process that stopped
+    previous_broker_epoch: int  # the epoch that stopped cleanly; -1: the last stop was not clean (ISR-18)
+    previous_incarnation_id: bytes = b""  # the process that stopped
     endpoints: tuple[tuple[str, str], ...] = ()  # name and address of its other listeners (D47)
     release: Release = Release()
     missing: Sequence[tuple[bytes, Sequence[int]]] = ()  # replicas that it lacks: topic ids, and partitions of each
 
 
 def register(image: MetadataImage, rules: Rules, request: Registration, session_left_ms: int) -> Decision[int]:
-    """The broker epoch of an incarnation. `session_left_ms`: the time that the id's present session has left.
+    """Answers the broker epoch of an incarnation. `session_left_ms`: the time that the id's present session has left.
 
     A new incarnation gets a new broker epoch, the version of this change, and starts fenced. The same incarnation keeps
     both, and its address and rack. In a full cluster the oldest registration that was never used makes room. The
@@ -86,21 +86,21 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
 
 
 def _stopped_cleanly(known: BrokerRegistration, request: Registration) -> bool:
-    """ISR-18. Everybody may know the epoch: the process that stopped left its incarnation id, too. One of an earlier
-    release did not; none of its brokers have joined by what their records say."""
+    """Return True if the last process left its epoch and its incarnation id, which others do not know (ISR-18). One of
+    an earlier release left no id; its record does not say that it joined."""
     is_it = is_same(known.incarnation_id, request.previous_incarnation_id) or not known.joined
     return is_it and request.previous_broker_epoch == known.broker_epoch
 
 
 def _missing(image: MetadataImage, request: Registration) -> frozenset[TopicPartition]:
-    """CT-29. Topics that are not known here are left out."""
+    """Return the partitions that the broker lacks, without topics that are not known here (CT-29)."""
     names = {topic.topic_id: name for name, topic in image.topics.items()} if request.missing else {}
     known = ((names[topic_id], numbers) for topic_id, numbers in request.missing if topic_id in names)
     return frozenset(TopicPartition(name, number) for name, numbers in known for number in numbers)
 
 
 def _again(known: BrokerRegistration, request: Registration) -> int:
-    """An answer was lost: all stays as it is. A process has one address and one rack in its life (D40)."""
+    """Answers a repetition: an answer was lost. A process keeps its address and its rack for life (D40)."""
     if (known.address, known.endpoints, known.rack) != (request.address, request.endpoints, request.rack):
         raise _invalid(
             request,

@@ -1,10 +1,9 @@
-"""A leader that no in-sync replica reaches asks to lead no more: whether it may, and who leads next (CT-22, divergence
-32). Pure.
+"""The answer to a leader that no in-sync replica reaches and that asks to lead no more (CT-22, divergence 32). Pure.
 
 The next leader is in sync, or eligible if no other is in sync (ISR-17), and answers the controller now: no committed
-record is lost. The old leader leaves the ISR in the same record, because otherwise the new one would wait for it and
-commit nothing. It is not known whether the others reach each other. If not, the next leader asks, too: so a partition
-changes its leader in this way at most once in `INTERVAL_MS`."""
+record is lost. The old leader leaves the ISR in the same record, otherwise the new one would wait for it and commit
+nothing. Perhaps the others do not reach each other either, and the next leader asks, too: so a partition changes its
+leader in this way at most once in `INTERVAL_MS`."""
 
 from collections import OrderedDict
 from collections.abc import Set
@@ -19,12 +18,12 @@ INTERVAL_MS = 30_000
 
 
 def heirs(state: PartitionState) -> tuple[int, ...]:
-    """The brokers that may lead if the leader leaves the ISR: they have all committed records."""
+    """Return the brokers that may lead if the leader leaves the ISR: they have all committed records."""
     return tuple(r for r in state.isr if r != state.leader) or state.elr
 
 
 class Resignations:
-    """Remembers which partitions changed their leader within the interval. Need not outlive the process."""
+    """The partitions that changed their leader within the interval. They need not outlive the process."""
 
     def __init__(self) -> None:
         self._granted_ms: OrderedDict[TopicPartition, int] = OrderedDict()  # oldest first
@@ -32,7 +31,7 @@ class Resignations:
     def resign(
         self, tp: TopicPartition, state: PartitionState, situation: Situation, present: Set[int], now_ms: int
     ) -> PartitionState | ErrorCode:
-        """The state with another leader, one of those `present`, or why this one has to stay."""
+        """Return the state with another leader, one of those `present`, or why this one has to stay."""
         alive = situation.active.intersection(heirs(state), present)
         minimum = min(situation.min_insync_replicas, len(state.replicas))  # PR-2
         if len(alive) < max(LEAST_HEIRS, minimum):
@@ -43,7 +42,7 @@ class Resignations:
         return remove_from_isr(state, state.leader, replace(situation, active=alive))
 
     def has_just(self, tp: TopicPartition, now_ms: int) -> bool:
-        """Whether its leader has changed within the interval."""
+        """Return True if the partition's leader resigned within the interval."""
         while self._granted_ms and next(iter(self._granted_ms.values())) <= now_ms - INTERVAL_MS:
             self._granted_ms.popitem(last=False)
         return tp in self._granted_ms

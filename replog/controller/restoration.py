@@ -1,9 +1,9 @@
-"""Metadata from an older copy, or from none, and from what the log directories of brokers hold. Pure.
+"""Metadata from an older copy, or none, and from the log directories of brokers. Pure.
 
-What a copy does not know may have been acknowledged since, so a copy alone must not lead (see docs/backup.md). The
-replicas know more: their topic ids, leader epochs and log ends. A record that was committed is in every in-sync
-replica. The replica whose last record has the highest leader epoch, and of those the longest, has all that any of them
-had committed. It and its equals are the only ones that may lead first."""
+Records may have been acknowledged since the copy, so nobody may lead by it alone: they would be lost (docs/backup.md).
+The replicas know more: their topic ids, leader epochs and log ends. A committed record is in every in-sync replica. So
+the replica whose last record has the highest leader epoch, and of those the longest, has every record that any of them
+had committed. Only it and its equals may lead first."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
@@ -16,9 +16,9 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
 from replog.topic import TopicPartition
 
-LEADER_EPOCHS_AHEAD = 1000  # above all that is known: the last leader may have been one whose disk was not read
-PARTITION_EPOCHS_AHEAD = 1 << 20  # above the copy's, for each restoration that there was: brokers do not note them
-PRODUCER_IDS_AHEAD = 1 << 32  # above all that is known: those that have written nothing are in no log
+LEADER_EPOCHS_AHEAD = 1000  # beyond all that is known: perhaps nobody read the disk of the last leader
+PARTITION_EPOCHS_AHEAD = 1 << 20  # beyond the copy's, for each restoration: no disk has partition epochs
+PRODUCER_IDS_AHEAD = 1 << 32  # beyond all that is known: a producer that has written nothing is in no log
 
 
 class Held(NamedTuple):
@@ -29,24 +29,24 @@ class Held(NamedTuple):
     topic_id: bytes
     last_epoch: int  # leader epoch of its last record; -1: it has none
     log_end_offset: int
-    seen_epoch: int  # the highest leader epoch that it has heard of
-    producer_id: int = -1  # the highest that has written to it, -1: none
-    compacted: bool = False  # it is known that its topic is
-    metadata_version: int = 0  # the newest of the metadata that its broker knows
+    seen_epoch: int  # the highest leader epoch that it knows
+    producer_id: int = -1  # the highest that has written to it; -1: none
+    compacted: bool = False  # its files show that its topic is compacted
+    metadata_version: int = 0  # the newest that its broker knows
 
 
 class Restored(NamedTuple):
-    """All metadata, as changes that are not numbered yet, and in words what could not be known or is gone."""
+    """All metadata, as changes that are not numbered yet, and remarks on what is not known or is gone."""
 
     changes: list[Change]
     remarks: list[str]
 
 
 def restored(copy: MetadataImage, held: Iterable[Held], read: Set[int], restorations: int = 0) -> Restored:
-    """The metadata that follows from `copy`, empty if there is none, and from all replicas on the brokers `read`.
+    """Return the metadata that follow from `copy`, empty if there is none, and from all replicas on the brokers `read`.
 
-    `restorations`: how many there were already; the copy may be older than they. No broker is registered: each that
-    comes counts as after an unclean stop. No partition has a leader until one comes that may lead it."""
+    `restorations` is the number of earlier ones; the copy may be older than they. No broker is registered: each that
+    comes counts as stopped uncleanly. No partition has a leader until a broker comes that may lead it."""
     replicas = list(held)
     restoration = _Restoration(copy, read, restorations)
     topics = restoration.topics(replicas)
@@ -72,12 +72,13 @@ class _Restoration:
         self.remarks: list[str] = []
         self._copy = copy
         self._read = read
-        self._compacted: set[bytes] = set()  # topic ids of which a disk says so
-        self._least_leader_epoch = (restorations + 1) * LEADER_EPOCHS_AHEAD  # those of the last one led perhaps nowhere
+        self._compacted: set[bytes] = set()  # topic ids
+        # Perhaps no disk shows the epochs of the last restoration; a second leader of such an epoch would lose records.
+        self._least_leader_epoch = (restorations + 1) * LEADER_EPOCHS_AHEAD
         self._least_partition_epoch = (restorations + 1) * PARTITION_EPOCHS_AHEAD
 
     def topics(self, replicas: Iterable[Held]) -> dict[str, Topic]:
-        """Which topic each name stands for now."""
+        """Return the topic that each name stands for now."""
         versions: dict[str, dict[bytes, list[int]]] = defaultdict(lambda: defaultdict(list))
         for replica in replicas:
             versions[replica.partition.topic][replica.topic_id].append(replica.metadata_version)
@@ -95,7 +96,7 @@ class _Restoration:
         return topics
 
     def _is_deleted(self, name: str, found: Mapping[bytes, Sequence[int]]) -> bool:
-        """Whether the copy knows that: who has replicas of it knows only older metadata."""
+        """Return True if the topic was deleted before the copy: every broker that has it knows only older metadata."""
         versions = [version for versions in found.values() for version in versions]
         if name in self._copy.topics or min(versions) == 0 or max(versions) > self._copy.version:
             return False
@@ -103,8 +104,8 @@ class _Restoration:
         return True
 
     def _topic(self, name: str, found: Mapping[bytes, Sequence[int]]) -> Topic:
-        """The one that the newest metadata name: those of the copy, or those that a broker knows which has a replica.
-        One that was down while a topic was made again has still the old one."""
+        """Return the topic that the newest metadata name, the copy's or those of a broker that has a replica. A broker
+        that was down while a topic was made again still has the old one."""
         known = self._copy.topics.get(name)
         known_id = known.topic_id if known is not None else None
         newer = {topic_id: versions for topic_id, versions in found.items() if topic_id != known_id}
@@ -161,7 +162,7 @@ class _Restoration:
     def _partition(
         self, tp: TopicPartition, known: PartitionState | None, held: Collection[Held], factor: int
     ) -> PartitionState:
-        """`factor`: how many replicas it has if the copy does not say."""
+        """Return the partition's state; it has `factor` replicas if the copy does not say."""
         holders = {replica.broker_id for replica in held}
         if known is not None:
             replicas = self._placed(known.replicas, holders)
@@ -202,9 +203,9 @@ class _Restoration:
         )
 
     def _filled(self, tp: TopicPartition, holders: tuple[int, ...], factor: int) -> tuple[int, ...]:
-        """Those who hold it, and others up to `factor` if so many were read: a disk that was lost may have had it."""
+        """Return the holders, and other brokers up to `factor`: a disk that was lost may have had it."""
         others = sorted(self._read - set(holders))
-        first = tp.partition % max(len(others), 1)  # not the same for all partitions
+        first = tp.partition % max(len(others), 1)  # otherwise the first brokers would get every partition
         added = (*others[first:], *others[:first])[: factor - len(holders)]
         if holders and added:
             self.remarks.append(
@@ -214,7 +215,8 @@ class _Restoration:
         return (*holders, *added)
 
     def _placed(self, known: tuple[int, ...], holders: Set[int]) -> tuple[int, ...]:
-        """Those who hold it, or may, in the order that is known; as many as there were, others who lost it included."""
+        """Return as many replicas as there were, in the known order: those that hold it or were not read, new holders,
+        then those that lost it."""
         stay = [broker_id for broker_id in known if broker_id in holders or broker_id not in self._read]
         came = sorted(holders - set(known))
         lost = [broker_id for broker_id in known if broker_id not in stay]

@@ -1,7 +1,7 @@
 """The settings of topics in a restored store: nothing is deleted before the operator says so. Pure.
 
-What a copy says may be older than what counted last, and of a topic that is in no copy hardly anything is known.
-Brokers would delete by it within minutes, and nobody can alter a setting before brokers run."""
+The settings of a copy may be old, and those of a topic that is in no copy are not known. Otherwise brokers would delete
+records by them within minutes, and nobody can alter a setting before brokers run."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,12 +10,11 @@ from replog.controller.broker_events import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_
 from replog.properties import MAX_LONG
 
 CLEANUP_POLICY = "cleanup.policy"
-UNKNOWN = {MIN_INSYNC_REPLICAS: "2"}  # as a new topic, it says so: brokers and controllers must go by the same number
+UNKNOWN = {MIN_INSYNC_REPLICAS: "2"}  # stored, as a new topic's: brokers and controllers must go by the same number
 
 
 def as_on_disk(configs: Mapping[str, str], *, compacted: bool) -> dict[str, str]:
-    """The settings, of a topic that is compacted or not: one cannot become the other, as files have holes or not
-    (CL-8)."""
+    """Return the settings with a cleanup.policy that fits the files: those of a compacted topic have holes (CL-8)."""
     if topic_config("", configs).compacted == compacted:
         return dict(configs)
     others = {name: value for name, value in configs.items() if name != CLEANUP_POLICY}
@@ -23,8 +22,8 @@ def as_on_disk(configs: Mapping[str, str], *, compacted: bool) -> dict[str, str]
 
 
 def holding_back(topic: str, configs: Mapping[str, str]) -> dict[str, str]:
-    """What must be set beside `configs`, so that no record is deleted or cleaned away, or is lost because the first
-    broker that comes is elected uncleanly."""
+    """Return the settings beside `configs` without which records would be deleted or cleaned away, or lost because the
+    first broker that comes is elected uncleanly."""
     config = topic_config(topic, configs)
     wanted: dict[str, str] = {}
     if config.deletes_by_retention:
@@ -40,6 +39,6 @@ def holding_back(topic: str, configs: Mapping[str, str]) -> dict[str, str]:
 
 
 def alter_command(topic: str, configs: Mapping[str, str], held_back: Iterable[str]) -> str:
-    """What gives a topic the settings back that were held back."""
+    """Return the command that gives a topic back the settings that were held back."""
     words = (f"--config {name}={configs[name]}" if name in configs else f"--delete-config {name}" for name in held_back)
     return f"replog topic alter --topic {topic} {' '.join(words)}"

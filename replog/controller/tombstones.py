@@ -10,10 +10,10 @@ class Tombstones:
     """A deletion stays until a `collected` change says that all watchers know it, or its key is set again."""
 
     def __init__(self) -> None:
-        self._versions: dict[str, int] = {}  # by key, oldest first
+        self._versions: dict[str, int] = {}  # oldest first
 
     def put(self, change: Change) -> None:
-        """Changes come in version order."""
+        """Take in a change. Changes come in version order."""
         if self._versions:
             self._versions.pop(change.key, None)
         if change.kind == "collected":
@@ -23,5 +23,5 @@ class Tombstones:
             self._versions[change.key] = change.version
 
     def up_to(self, version: int, limit: int | None = None) -> Mapping[str, int]:
-        """The oldest deletions up to that version, each with its key and version, oldest first."""
+        """Return the keys and versions of deletions up to `version`, oldest first, at most `limit`."""
         return dict(islice(takewhile(lambda item: item[1] <= version, self._versions.items()), limit))

@@ -15,7 +15,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState, Topic
 from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS, TopicPartition, validate_topic_name
 
-REQUEST_BYTES = 8  # of a topic id: what it has of the id in the request that made it
+REQUEST_BYTES = 8  # a topic's id begins with so many bytes of the id in the request that made it
 
 
 class NewTopic(NamedTuple):
@@ -25,13 +25,13 @@ class NewTopic(NamedTuple):
     partitions: int = 0
     replication_factor: int = 0
     configs: Mapping[str, str] = {}
-    assignment: Sequence[Sequence[int]] = ()  # by hand, one per partition; then partitions and factor stay 0
+    assignment: Sequence[Sequence[int]] = ()  # replicas of each partition; then partitions and factor stay 0
     validate_only: bool = False
-    topic_id: bytes = b""  # random: the new topic's id begins as this one does. Empty: it is all new
+    topic_id: bytes = b""  # random; the new topic's id begins like it. Empty: the id is all new
 
 
 class CreatedTopic(NamedTuple):
-    """A created topic, or with validate_only one that could be."""
+    """A topic that was created, or with validate_only could be."""
 
     topic_id: bytes
     partitions: int
@@ -43,20 +43,20 @@ class NewPartitions(NamedTuple):
     """Partitions to add to a topic."""
 
     topic: str
-    total: int  # with those that are there
-    assignment: Sequence[Sequence[int]] = ()  # by hand, one per new partition
+    total: int  # partitions, those that exist included
+    assignment: Sequence[Sequence[int]] = ()  # replicas of each new partition
     validate_only: bool = False
 
 
 def create_topic(
     image: MetadataImage, config: ControllerConfig, request: NewTopic, chance: Chance
 ) -> Decision[CreatedTopic]:
-    """A new topic under a new id. Its partitions are led by their first active replica, with epochs 0 (CT-18).
+    """Creates a topic under a new id. The first active replica of each partition leads, with epochs 0 (CT-18).
 
-    Its min.insync.replicas is stored even if it is the default: brokers commit by it and elections rely on it (ISR-16),
-    so they must read it from the same place.
-    A request whose id an existing topic was made with is a repetition: it gets the same answer again. One that comes
-    when its topic is deleted already makes another topic, with another id (CT-19): no metadata version comes twice.
+    Its min.insync.replicas is stored even if it is the default: otherwise brokers could commit by another number than
+    elections rely on (ISR-16).
+    A repeated request, by its id, gets the same answer again. If its topic has been deleted since, it makes another
+    topic, with another id (CT-19): no metadata version comes twice.
     Raises INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
     INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST."""
     name = validate_topic_name(request.topic)
@@ -87,10 +87,10 @@ def create_topic(
 
 
 def create_partitions(image: MetadataImage, request: NewPartitions, chance: Chance) -> Decision[int]:
-    """More partitions of a topic, placed and led as those of a new one, with as many replicas as its first one has.
+    """Adds partitions to a topic, placed and led like a new topic's, with as many replicas as its first one has.
 
-    Answers the version at which they are there. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS unless there
-    will be more than there are, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR."""
+    Answers the version that has them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS unless there will be more
+    than there are, INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR."""
     name = validate_topic_name(request.topic)
     if name not in image.topics:
         raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no topic {name}")
@@ -122,7 +122,7 @@ def create_partitions(image: MetadataImage, request: NewPartitions, chance: Chan
 def _partitions(
     image: MetadataImage, topic: Topic, first: int, assignment: Iterable[tuple[int, ...]]
 ) -> Iterator[Change]:
-    """New ones, numbered from `first` on. Each is led by its first active replica."""
+    """Yields new partitions, numbered from `first` on. The first active replica of each leads."""
     active = active_brokers(image)
     for partition, replicas in enumerate(assignment, first):
         isr = tuple(r for r in replicas if r in active)
@@ -131,7 +131,7 @@ def _partitions(
 
 
 def _made_by(topic: Topic, topic_id: bytes) -> bool:
-    """Whether the request with this id made it."""
+    """Return True if the request with this id made the topic."""
     return bool(topic_id) and topic.topic_id[:REQUEST_BYTES] == topic_id[:REQUEST_BYTES]
 
 
@@ -141,10 +141,9 @@ def _made(image: MetadataImage, name: str) -> CreatedTopic:
 
 
 def delete_topic(image: MetadataImage, name: str, meant: bytes) -> Decision[int]:
-    """Forget a topic and its partitions (CT-19), in one change. Answers the version at which it is gone. `meant`: its
-    id, or empty.
+    """Forget a topic and its partitions in one change (CT-19). Answers the version that does.
 
-    Raises UNKNOWN_TOPIC_OR_PARTITION, and UNKNOWN_TOPIC_ID if the topic of this name has another id."""
+    Raises UNKNOWN_TOPIC_OR_PARTITION, and UNKNOWN_TOPIC_ID if the topic's id is not `meant`, which may be empty."""
     if validate_topic_name(name) not in image.topics:
         raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no topic {name}")
     topic_id = image.topics[name].topic_id
@@ -158,7 +157,7 @@ def delete_topic(image: MetadataImage, name: str, meant: bytes) -> Decision[int]
 def _assignment(
     image: MetadataImage, config: ControllerConfig, request: NewTopic, chance: Chance
 ) -> tuple[int, int, Iterable[tuple[int, ...]]]:
-    """The number of partitions, of replicas each, and which: at least one of each partition is active."""
+    """Return the number of partitions, of replicas each, and the replicas: at least one of each partition is active."""
     if request.assignment:
         if request.partitions or request.replication_factor:
             raise ErrorCode.INVALID_REQUEST.error(
@@ -178,7 +177,7 @@ def _assignment(
 
 
 def _placed(image: MetadataImage, count: int, factor: int, chance: Chance) -> Iterator[tuple[int, ...]]:
-    """The replicas of so many new partitions (CT-20). Raises INVALID_REPLICATION_FACTOR."""
+    """Return the replicas of `count` new partitions (CT-20). Raises INVALID_REPLICATION_FACTOR."""
     brokers = placeable(image)
     if factor > len(brokers):
         raise ErrorCode.INVALID_REPLICATION_FACTOR.error(
@@ -194,7 +193,7 @@ def _placed(image: MetadataImage, count: int, factor: int, chance: Chance) -> It
 
 
 def _check_partition_count(image: MetadataImage, partitions: int, added: int) -> None:
-    """Of a topic that will have so many, some of them new."""
+    """Raises INVALID_PARTITIONS unless a topic may have so many, and the cluster so many more."""
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise ErrorCode.INVALID_PARTITIONS.error(f"{partitions} partitions: a topic has 1 to {MAX_PARTITIONS} of them")
     if len(image.partitions) + added > MAX_CLUSTER_PARTITIONS:
