@@ -97,14 +97,14 @@ bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has d
 bench-inside: $(SETUP_DONE)  ## What a record costs inside: calls of functions, turns of the event loop, where the time goes, into docs/performance.md (half a minute)
 	$(PYTHON) -m benchmarks.inside --report docs/performance.md
 
-bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into docs/performance.md (takes long: for each size, a minute until files are removed)
-	$(PYTHON) -m benchmarks.partitions --json $(RESULTS)/partitions.json --report docs/performance.md
+bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, into benchmarks/results (takes long: for each size, a minute until files are removed)
+	$(PYTHON) -m benchmarks.partitions --json $(RESULTS)/partitions.json
 
-bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into docs/performance.md (seven minutes)
-	$(PYTHON) -m benchmarks.attacks --json $(RESULTS)/attacks.json --report docs/performance.md
+bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into benchmarks/results (seven minutes)
+	$(PYTHON) -m benchmarks.attacks --json $(RESULTS)/attacks.json
 
-soak: $(SETUP_DONE)  ## Two hours of mixed load with kills: memory flat, no record lost or doubled; into docs/performance.md
-	$(PYTHON) -m benchmarks.soak --json $(RESULTS)/soak.json --report docs/performance.md
+soak: $(SETUP_DONE)  ## Two hours of mixed load with kills: memory flat, no record lost or doubled; into benchmarks/results
+	$(PYTHON) -m benchmarks.soak --json $(RESULTS)/soak.json
 
 bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)
 	$(PYTHON) -m benchmarks.storage

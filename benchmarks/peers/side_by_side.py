@@ -46,7 +46,7 @@ _PACED_BY_DEFAULTS = [Pace(rate, DEFAULTS) for rate in RATES]
 PEERS: dict[type[Peer], Sequence[Row]] = {
     ReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
     OtherReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
-    SecureReplogPeer: (Produce(KIB, DEFAULTS), *_PACED_BY_DEFAULTS, CONSUMED),
+    SecureReplogPeer: (Produce(KIB, LARGE), *_PACED_BY_DEFAULTS, CONSUMED),
     KafkaPeer: (*PRODUCED, *PACED, CONSUMED),
     RawPeer: (BULK, *_PACED_BY_DEFAULTS),
 }
@@ -129,8 +129,9 @@ def main() -> int:
     peers = {kind: rows for kind, rows in PEERS.items() if not options.only or kind.name in options.only}
     note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
     report, wrong = rounds_of(peers, options.rounds, options.seconds, note)
-    told = "\n\n".join([shown(report), judged(report), *wrong])
-    publish("peers.side_by_side", told, {"rounds": report, "wrong": wrong, "seconds": options.seconds}, options)
+    figures = {"rounds": report, "wrong": wrong, "seconds": options.seconds}
+    publish("peers.side_by_side", "\n\n".join([shown(report), *wrong]), figures, options)
+    print(judged(report))
     return 0
 
 

@@ -65,7 +65,7 @@ def _client_per_gb(figures: Figures) -> float:
 
 
 _SIZES = {100: "100 B", KIB: "1 KiB", 10 * KIB: "10 KiB"}
-_BATCHES = {DEFAULTS: "defaults", LARGE: "256 KiB batches", SMALL: "16 KiB batches"}
+_BATCHES = {LARGE: "256 KiB batches", SMALL: "16 KiB batches"}  # replog's default and Kafka's
 _LINGERS = {DEFAULTS: "defaults", PROMPT: "linger 0"}
 LINES = [
     *(
@@ -73,10 +73,8 @@ LINES = [
         for size in RECORD_BYTES
         for settings, told in _BATCHES.items()
     ),
-    Line("CPU of brokers at 1 KiB, defaults, s/GB", Produce(KIB, DEFAULTS), _brokers_per_gb),
-    Line("… of the client, defaults, s/GB", Produce(KIB, DEFAULTS), _client_per_gb),
     Line("CPU of brokers at 1 KiB, 256 KiB batches, s/GB", Produce(KIB, LARGE), _brokers_per_gb),
-    Line("… of the client, 256 KiB batches, s/GB", Produce(KIB, LARGE), _client_per_gb),
+    Line("… of the client, s/GB", Produce(KIB, LARGE), _client_per_gb),
     *(
         Line(f"{name} at {per_second:,} records/s, {told}, ms", Pace(per_second, settings), pick)
         for per_second in RATES
@@ -84,7 +82,6 @@ LINES = [
         for name, pick in (("p50", p50), ("p99", p99))
     ),
     Line("CPU of all at 1,000 records/s, defaults, ms/record", Pace(RATES[0], DEFAULTS), cpu_per_record),
-    Line("CPU of all at 1,000 records/s, linger 0, ms/record", Pace(RATES[0], PROMPT), cpu_per_record),
     Line("consume, MB/s", CONSUMED, rate),
     Line("requests of 1 MiB, MB/s", BULK, rate),
     Line("CPU of all then, s/GB", BULK, cpu_per_gb),

@@ -39,10 +39,10 @@ def test_shown_commands_are_accepted(path):
 
 def test_the_table_of_kafkas_commands_leads_to_commands_that_exist():
     """Those are parsed above. A row without one leads to a page, or says what there is instead."""
-    rows = re.findall(r"^\| (`kafka-.*) \| (.*) \|$", (ROOT / "docs/kafka.md").read_text(), re.M)
+    rows = re.findall(r"^\| (`kafka-.*) \| (.*) \|$", (ROOT / "docs/divergences.md").read_text(), re.M)
     named = {name for kafka, _ in rows for name in re.findall(r"`(kafka-[a-z-]+\.sh)", kafka)}
     assert len(named) >= 20
     without = [kafka for kafka, ours in rows if "`replog " not in ours]
     assert len(without) == 3, without
-    parsed = {command.split()[0] for command in shown("docs/kafka.md")}
+    parsed = {command.split()[0] for command in shown("docs/divergences.md")}
     assert parsed >= {"topic", "partition", "broker", "cluster", "offsets", "records", "acl", "produce", "consume"}
