@@ -4,7 +4,7 @@ Every process has a network namespace with one interface. One process, the switc
 on, late, slowly or never, or answers with a TCP reset. Each broker has its own file system, which can be full, frozen
 or failing, or lose what was never fsynced. Clients record their requests and answers, and
 `replog.simulator.checks.anomalies` judges them at the end. The namespaces end with the command, so nothing is left
-behind. docs/chaos.md says how to use it.
+behind. docs/simulator.md says how to use it.
 
 | File | What |
 |---|---|
