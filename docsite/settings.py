@@ -62,7 +62,7 @@ def meanings(text: str) -> list[tuple[str, str]]:
 
 def _table(models: Iterable[type[Settings]], others: Iterable[type[Settings]], meanings: Mapping[str, str]) -> str:
     left_out = {name for other in others for name in other.model_fields}
-    rows = ["| Setting | Default | Values | |", "|---|---|---|---|"]
+    rows = ["| Setting | Default; values | |", "|---|---|---|"]
     for model in models:
         schema = model.model_json_schema()["properties"]
         for field, about in model.model_fields.items():
@@ -70,13 +70,14 @@ def _table(models: Iterable[type[Settings]], others: Iterable[type[Settings]], m
                 continue
             name = about.alias or field
             default = "must be given" if about.is_required() else _default(name, about.default)
-            rows.append(f"| `{name}` | {default} | {_values(schema[name])} | {meanings.get(name, '')} |")
+            both = "; ".join(filter(None, (default, _values(schema[name]))))
+            rows.append(f"| `{name}` | {both} | {meanings.get(name, '')} |")
     return "\n".join(rows)
 
 
 def _default(name: str, value: Any) -> str:
     if value in ("", None, ()) or value == Path():
-        return "none"
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
     if value in _LARGEST:
@@ -95,16 +96,15 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> str:
+    """Say which values fit; nothing for text, true and false."""
     match schema:
         case {"enum": [*words]}:
             return ", ".join(f"`{word}`" for word in words if word)
         case {"const": word}:
             return f"`{word}`"
-        case {"type": "boolean"}:
-            return "true, false"
         case {"minimum": least, "maximum": most}:
             return f"from {least}" if most in _LARGEST else f"{least} to {most}"
-    return "text"
+    return ""
 
 
 if __name__ == "__main__":

@@ -24,6 +24,6 @@ def test_no_setting_of_a_file_or_a_topic_is_left_out():
 
 def test_a_default_that_has_changed_is_mended_and_the_meaning_stays():
     text = DOCUMENT.read_text()
-    row = "| `segment.bytes` | 1073741824 (1 GiB) | from 1024 |"
+    row = "| `segment.bytes` | 1073741824 (1 GiB); from 1024 |"
     assert row in text
-    assert updated(text.replace(row, "| `segment.bytes` | 17 | 18 |")) == text
+    assert updated(text.replace(row, "| `segment.bytes` | 17; 18 |")) == text
