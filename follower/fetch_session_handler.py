@@ -1,4 +1,4 @@
-"""The follower's half of a fetch session: what to ask the leader next, and what its answers mean (FT-6, divergence 11).
+"""The follower's half of a fetch session: what it asks next, and what the answers mean (FT-6, divergence 11).
 
 A request names the partitions whose fetch differs from the one that the leader knows. Only an event can change a fetch:
 a partition is added or answered, a delay is over, a throttle lets it through, its log start moves. Such a partition is
@@ -26,7 +26,7 @@ class FetchedReplica(Protocol):
     topic_partition: TopicPartition
     topic_id: bytes
     follower: PartitionFollower | None
-    follower_quota: ReplicationQuota | None  # it is throttled (FT-6)
+    follower_quota: ReplicationQuota | None  # set while it is throttled (FT-6)
     fetched_by: "FetchSessionHandler | None"
 
 
@@ -35,11 +35,10 @@ OnDefect = Callable[[FetchedReplica, Exception], None]
 
 
 class FetchSessionHandler:
-    """All partitions that are copied from one leader, over one stream after the other. Times are monotonic ms.
+    """All partitions that are copied from one leader, over one stream after another. Times are monotonic ms.
 
-    The leader ends a stream on which the broker epoch changes; the next one has the new epoch from the start.
-
-    One request is outstanding at a time, or two if something changes while the first one waits. Answers are matched by
+    The leader ends a stream on which the broker epoch changes; the next one has the new epoch from the start. One
+    request is outstanding at a time, or two if something changes while the first one waits. Answers are matched by
     offset and epoch (FT-8), so their order does not matter."""
 
     def __init__(
@@ -58,17 +57,17 @@ class FetchSessionHandler:
         self.partitions: dict[TopicPartition, FetchedReplica] = {}
         self.outstanding = 0
         self._unsettled: dict[TopicPartition, None] = {}
-        self._named: dict[TopicPartition, FetchPartition] = {}  # as the leader knows it
+        self._named: dict[TopicPartition, FetchPartition] = {}  # the fetches that the leader knows
         self._forgotten: dict[TopicPartition, None] = {}  # the leader does not know yet
         self._pressing = False  # a partition was added, or flushed
-        self._delayed: list[tuple[int, TopicPartition]] = []  # a heap: when to try again
+        self._delayed: list[tuple[int, TopicPartition]] = []  # a heap of the times to try again
         self._throttled: dict[TopicPartition, None] = {}
         self._throttled_until_ms = 0
         self._exceeded = set[ReplicationQuota]()
         self._size = FetchSize(config.replica_fetch_response_max_bytes)
         self._asked_ms = 0
 
-    # What is copied
+    # Copied partitions
 
     def add(self, replica: FetchedReplica) -> None:
         self.partitions[replica.topic_partition] = replica
@@ -77,7 +76,7 @@ class FetchSessionHandler:
         replica.fetched_by = self
 
     def remove(self, tp: TopicPartition) -> bool:
-        """From here on ignore what arrives for `tp`. False if it was not copied."""
+        """Ignore from now on what arrives for `tp`. Return False if it was not copied."""
         replica = self.partitions.pop(tp, None)
         if replica is None:
             return False
@@ -88,17 +87,17 @@ class FetchSessionHandler:
         return True
 
     def mark(self, tp: TopicPartition) -> None:
-        """Its fetch may have changed."""
+        """Look at `tp` with the next request: its fetch may have changed."""
         if tp in self.partitions:
             self._unsettled[tp] = None
 
     def flushed(self, tp: TopicPartition) -> None:
-        """More of its records count now, and the leader does not know yet."""
+        """More records of `tp` are durable now. Tell the leader soon."""
         self.mark(tp)
         self._pressing = True
 
     def lost(self, now_ms: int, *, timed_out: bool = False) -> None:
-        """The stream has failed, and with it every fetch (FT-11); the next one's leader knows nothing.
+        """The stream has failed, and with it every fetch (FT-11); the next leader knows nothing.
 
         `timed_out`: an answer took longer than it may."""
         if timed_out and self._named:
@@ -115,7 +114,7 @@ class FetchSessionHandler:
     # Asking
 
     def next_request(self, now_ms: int) -> SessionRequest | None:
-        """A request with the changes since the last one. None while that waits, or if there is nothing to ask."""
+        """Return a request with the changes since the last one, or None while that waits or nothing has changed."""
         if self.outstanding > (1 if self._pressing else 0):
             return None
         while self._delayed and self._delayed[0][0] <= now_ms:
@@ -148,7 +147,7 @@ class FetchSessionHandler:
 
     @property
     def next_wake_ms(self) -> int | None:
-        """When there may be more to ask without an event. None while a request waits for its answer."""
+        """The time when there may be more to ask without an event; None while a request waits for its answer."""
         if self.outstanding:
             return None
         times = [self._delayed[0][0]] if self._delayed else []
@@ -156,7 +155,7 @@ class FetchSessionHandler:
         return min(times, default=None)
 
     def _fetch(self, replica: FetchedReplica, now_ms: int) -> FetchPartition | None:
-        """What to ask of this partition now, if anything."""
+        """Return the fetch of this partition, if it has one now."""
         follower = replica.follower
         if follower is None:
             return None
@@ -182,18 +181,18 @@ class FetchSessionHandler:
             self._forgotten[tp] = None
 
     def _quota(self, replica: FetchedReplica) -> ReplicationQuota | None:
-        """What its copy waits for and counts for (FT-6): nothing while it is in sync.
+        """Return the quota that limits and counts this copy (FT-6); None while it is in sync.
 
-        A replica without lag is in sync (FT-7). So is a member of the ISR, whatever it lacks at the moment (divergence
-        55)."""
+        A replica without lag is in sync (FT-7). So is a member of the ISR, however far it is behind at the moment
+        (divergence 55)."""
         follower = replica.follower
         if follower is None or follower.lag == 0 or self._config.node_id in follower.isr:
             return None
         return replica.follower_quota
 
     def _look_at_quota(self, now_ms: int) -> None:
-        """While a throttle is exceeded, its partitions are left out. They are tried again when it is not, and from time
-        to time, because they may not be throttled any more."""
+        """Leave out the partitions of exceeded throttles. Try them again when these let them through, and from time to
+        time, because they may not be throttled any more."""
         before, self._exceeded = self._exceeded, self._throttles.exceeded(now_ms)
         if exceeded := self._exceeded - before:
             self._unsettle(tp for tp, replica in self.partitions.items() if replica.follower_quota in exceeded)
@@ -207,7 +206,7 @@ class FetchSessionHandler:
     # Answers
 
     def on_response(self, response: SessionResponse, now_ms: int) -> None:
-        """Act on an answer of the leader."""
+        """Apply an answer of the leader to its partitions."""
         if response.pushed:
             for row in response.rows:
                 replica = self.partitions.get(row.topic_partition)
@@ -229,7 +228,7 @@ class FetchSessionHandler:
             return
         self._unsettled[tp] = None
         if (asked.fetch_offset, asked.current_leader_epoch) != (fetch.fetch_offset, fetch.current_leader_epoch):
-            # the answer to an earlier question (FT-8), but the leader does not send its high watermark twice
+            # the leader does not send a high watermark twice, so this one counts, though the question is old (FT-8)
             if answer.error is ErrorCode.NONE and answer.diverging is None:
                 self._take_high_watermark(replica, row)
             return

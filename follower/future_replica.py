@@ -27,30 +27,30 @@ class FutureReplica:
         self._truncate_to: int | None = None
 
     def current_truncated(self, offset: int) -> None:
-        """The current log was cut to `offset`. This log is cut, too, before anything else is copied."""
+        """The current log was cut to `offset`: cut this log, too, before anything else is copied."""
         self._truncate_to = offset if self._truncate_to is None else min(self._truncate_to, offset)
         self._agrees = False
 
     @property
     def caught_up(self) -> bool:
-        """Whether it has exactly the batches of the current log."""
+        """True if it has exactly the batches of the current log."""
         return self._agrees and self.log.log_end_offset == self._current.log_end_offset
 
     @property
     def settled(self) -> bool:
-        """Whether a truncation of the current log is finished. Until then the state of its producers is not known."""
+        """True if no truncation of the current log is under way, during which its producers' state is unknown."""
         return self._current.settled
 
     @property
     def failure(self) -> str | None:
-        """Why nothing is copied any longer."""
+        """The reason why nothing is copied any longer, if so."""
         return self._follower.failure
 
     def copy(self, max_bytes: int, now_ms: int, wait_for: Stretch = ANYTHING) -> FollowerProgress:
         """Copy the next batches, `max_bytes` or one. Raises KAFKA_STORAGE_ERROR if the future log's disk fails.
 
-        Raises ColdRead, and nothing has changed, if it would have to wait for the current log's disk.
-        Any other error (the current log cannot be read, or is inconsistent) is a note and a delay."""
+        Raises ColdRead, and nothing has changed, if it would have to wait for the current log's disk. Any other error
+        (the current log cannot be read, or is inconsistent) is a note and a delay."""
         self._agrees = False
         if self._truncate_to is not None:
             self.log.truncate_to(self._truncate_to)

@@ -33,15 +33,15 @@ class FetchState(Enum):
 
 
 class FollowerProgress(NamedTuple):
-    """What an answer changed. `note` is for the operator's log: something that should not have happened."""
+    """The changes that an answer made. `note` tells operators of something that should not have happened."""
 
     appended_bytes: int = 0
-    bounds_moved: bool = False  # the high watermark or the log start: consumers may wait for that (FE-14)
-    high_watermark_fell: bool = False  # as it may with a new leader (HW-14)
+    bounds_moved: bool = False  # consumers may wait for the high watermark or the log start (FE-14)
+    high_watermark_fell: bool = False  # a new leader may know a lower one (HW-14)
     truncated_to: int | None = None
     note: str | None = None
     alarm: bool = False  # the note is an error that an operator must look into (FT-15, FT-21)
-    refused: bool = False  # records that do not fit here, or are damaged
+    refused: bool = False  # the records do not fit here, or are damaged
 
 
 NO_PROGRESS = FollowerProgress()
@@ -64,7 +64,7 @@ class PartitionFollower:
         self.lag: int | None = None  # records below the leader's high watermark; None until the leader has answered
         self._backoff_ms = backoff_ms
         self.next_retry_ms: int | None = None  # when a delayed partition may be fetched again
-        self._refusals = 0  # by this leader, one after the other
+        self._refusals = 0  # refusals by this leader in a row
         self._matches_leader = False  # an answer of this epoch was accepted: this log is a prefix of the leader's
         self._rounds_out_of_range = 0
 
@@ -94,8 +94,8 @@ class PartitionFollower:
     # Asking
 
     def next_fetch(self, now_ms: int, max_bytes: int, topic_id: bytes = ANY_TOPIC) -> FetchPartition | None:
-        """The fetch to send (FT-6), or None without a leader, after a failure, during a delay, or while a truncation is
-        being settled (LG-10).
+        """Return the fetch to send (FT-6), or None without a leader, after a failure, during a delay, or while a
+        truncation is being settled (LG-10).
 
         Raises KAFKA_STORAGE_ERROR, and the partition has failed then."""
         if self.leader_id == NO_LEADER or self.fetch_state is FetchState.FAILED:
@@ -142,8 +142,8 @@ class PartitionFollower:
     # Answers
 
     def on_answer(self, request: FetchPartition, answer: FetchAnswer, now_ms: int) -> FollowerProgress:
-        """Act on the leader's answer to `request` (7.3). If it is no longer asked, the answer is dropped (FT-8), except
-        its high watermark: the leader does not send the same one twice (FE-17).
+        """Act on the leader's answer to `request` (7.3). A late answer is dropped (FT-8), except its high watermark:
+        the leader does not send the same one twice (FE-17).
 
         Raises KAFKA_STORAGE_ERROR, and the partition has failed then. Any other error is a note and a delay."""
         if not self._is_current(request):
@@ -169,7 +169,7 @@ class PartitionFollower:
             return failed
         if answer.error is ErrorCode.FENCED_LEADER_EPOCH:
             return self.fail(f"the leader has a newer epoch than {self.leader_epoch}; waiting for metadata")
-        # A new leader may not have begun its role yet: it will in a moment (divergence 17).
+        # A new leader may not have begun its role yet, and will in a moment (divergence 17).
         self._delay(now_ms, min(self._backoff_ms, FIRST_BACKOFF_MS << min(self._refusals, 20)))
         self._refusals += 1
         return NO_PROGRESS
@@ -180,10 +180,10 @@ class PartitionFollower:
             self._delay(now_ms)
 
     def on_high_watermark(self, leader_epoch: int | None, offset: int) -> bool:
-        """The leader pushed a new high watermark. True if the local one rose.
+        """Take a high watermark that the leader pushed, clamped as HW-9. Return True if the local one rose.
 
-        Clamped as HW-9. Ignored until an answer of this epoch was accepted: before that, the records below it may
-        differ from the leader's."""
+        It is ignored until an answer of this epoch was accepted: before that, the records below it may differ from the
+        leader's."""
         if leader_epoch != self.leader_epoch or self.fetch_state is not FetchState.FETCHING:
             return False
         return self._matches_leader and offset > self.log.high_watermark and self._update_high_watermark(offset)
@@ -197,7 +197,7 @@ class PartitionFollower:
         )
 
     def _take(self, answer: FetchAnswer, now_ms: int) -> FollowerProgress:
-        """Append, then the high watermark, then the log start (FT-10, FT-23)."""
+        """Append, then set the high watermark, then the log start (FT-10, FT-23)."""
         self._matches_leader = True
         self._refusals = 0
         self._rounds_out_of_range = 0
@@ -211,7 +211,7 @@ class PartitionFollower:
                 self._delay(now_ms)
                 note = f"refused records after offset {self.log.log_end_offset} (fetched from {end_before}): {error}"
                 return FollowerProgress(note=note, refused=not isinstance(error, Passing))
-            if not self.log.settled:  # the old records had to go first; these are fetched again
+            if not self.log.settled:  # the old records must go first; these are fetched again
                 return FollowerProgress(bounds_moved=True)
         self.lag = max(0, answer.high_watermark - self.log.log_end_offset)  # FT-10
         before = self.log.high_watermark
@@ -224,12 +224,12 @@ class PartitionFollower:
         return FollowerProgress(len(answer.records), moved, after < before)
 
     def _append(self, records: Buffer, leader_log_start: int) -> None:
-        """Append nothing if the log must be settled first."""
+        """Append the records, except if the log must be settled first."""
         if self.log.log_end_offset == leader_log_start and not self.log.hides_all:
             _, first = next(iterate_batches(records), (0, None))  # none: there was room for the start of one batch
             if first is not None and first.leader_epoch != self.log.epochs.latest_epoch and self.log.size:
-                # The leader has nothing, no epoch either, from before this offset: it cannot compare this log there.
-                # So no reader may see those records any more, not after a crash either (INV-13).
+                # The leader has nothing from before this offset, no epoch either, so it cannot compare this log there.
+                # No reader may see those records any more, even after a crash (INV-13).
                 self.log.hide_all()
         try:
             if self.log.settled:
@@ -253,7 +253,7 @@ class PartitionFollower:
     # Divergence
 
     def _truncate(self, leader: EpochEndOffset, now_ms: int) -> FollowerProgress:
-        """One round of 7.4. The rest of a diverging answer is ignored, its high watermark too (FT-9)."""
+        """Cut the log once by 7.4. The rest of a diverging answer is ignored, its high watermark too (FT-9)."""
         end_before, epoch_before = self.log.log_end_offset, self.log.epochs.latest_epoch
         target = truncation_target(leader, self.log.end_offset_for_epoch(leader.epoch), end_before)
         progress = self._truncate_to(target)
@@ -282,13 +282,13 @@ class PartitionFollower:
         return FollowerProgress(truncated_to=log_end, bounds_moved=changed, note=note, alarm=note is not None)
 
     def _recover_range(self, answer: FetchAnswer, now_ms: int) -> FollowerProgress:
-        """The leader cannot serve the fetch offset (7.5, FT-19); its answer has the bounds of its log."""
+        """Recover when the leader cannot serve the fetch offset (7.5, FT-19); its answer has the bounds of its log."""
         start, end = answer.log_start_offset, answer.log_end_offset
         if not 0 <= start <= end:
             self._delay(now_ms)
             return FollowerProgress(note=f"the leader's log bounds {start} to {end} make no sense; retrying")
         if end < self.log.log_end_offset:
-            return self._truncate_to(end)  # a mismatch below is found by the next fetch's epoch
+            return self._truncate_to(end)  # the epoch of the next fetch shows a mismatch below
         if start > self.log.log_end_offset:
             before = self.log.high_watermark
             self._matches_leader = False

@@ -6,7 +6,7 @@ from itertools import islice
 from leader.isr import IsrProposal
 from replog.topic import TopicPartition
 
-MAX_PROPOSALS = 500  # of one request: a leader that loses a follower has one for each partition
+MAX_PROPOSALS = 500  # one request; a lost follower gives a leader one proposal for each partition
 
 
 class AlterPartitionQueue:
@@ -26,17 +26,17 @@ class AlterPartitionQueue:
         return self._queued.setdefault(topic_partition, proposal) is proposal
 
     def next_batch(self) -> dict[TopicPartition, IsrProposal] | None:
-        """What is to be sent as one request now; None if nothing waits or a request is in flight."""
+        """Return the proposals to send as one request now; None if nothing waits or a request is in flight."""
         if self._in_flight is not None or not self._queued:
             return None
         self._in_flight = dict(islice(self._queued.items(), MAX_PROPOSALS))
         return dict(self._in_flight)
 
     def on_answer(self, answered: Iterable[TopicPartition]) -> dict[TopicPartition, IsrProposal]:
-        """The request was answered for these partitions: their proposals, already out of the queue.
+        """Take the proposals of the answered partitions out of the queue and return them.
 
-        So the handler of an answer may submit again at once. Partitions missing from the answer stay queued;
-        partitions that were not in the request are ignored."""
+        The handler of the answer may submit again at once. Partitions missing from the answer stay queued; partitions
+        that were not in the request are ignored."""
         in_flight, self._in_flight = self._in_flight or {}, None
         taken = {}
         for topic_partition in answered:
@@ -45,5 +45,5 @@ class AlterPartitionQueue:
         return taken
 
     def on_failure(self) -> None:
-        """The request failed as a whole; everything stays queued, for a `next_batch` after a pause."""
+        """The request failed as a whole: keep everything queued, for a `next_batch` after a pause."""
         self._in_flight = None

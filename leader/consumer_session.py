@@ -27,13 +27,13 @@ class ConsumerHost(Host, Protocol):
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode: ...
 
     def reader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> ConsumerReader | ErrorCode:
-        """As `leader_for_fetch`, for a consumer that may be sent to followers (FE-20)."""
+        """Return the leader, or a follower that the consumer may be sent to (FE-20), or the first error."""
 
     def is_alone(self, leader: PartitionLeader) -> bool:
-        """Whether another broker may lead by now (divergence 29)."""
+        """Return True if another broker may lead by now (divergence 29)."""
 
     def misses_controller(self) -> bool:
-        """Whether any leader here may be alone."""
+        """Return True if any leader here may be alone."""
 
 
 class ConsumerSession(FetchSession[ConsumerReader]):
@@ -51,7 +51,7 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         cold_wait_ms: int = 0,
         permits: Callable[[str], bool] = lambda _topic: True,
     ) -> None:
-        """`permits`: whether the reader may read a topic, asked at every look."""
+        """`permits` is asked at every look and says if the reader may read a topic."""
         self._permits = permits
         reader = self._permitted(host.leader_for_fetch)
         super().__init__(host, reader, max_bytes=max_bytes, max_wait_ms=max_wait_ms, cold_wait_ms=cold_wait_ms)
@@ -60,8 +60,8 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         self._rack: str | None = None
 
     def on_request(self, request: SessionRequest) -> None:
-        """Take over the changes. Then `ask`, with room if anything is due; a request that waits is to be answered by
-        `answer`, after `on_ready`."""
+        """Take over the changes. The caller then calls `ask`, with room if anything is due, and answers a request that
+        waits by `answer`, after `on_ready`."""
         terms = request.isolation, request.rack
         if terms != (self.isolation, self._rack) or self._host.misses_controller():
             self.isolation, self._rack = terms

@@ -1,4 +1,4 @@
-"""Whether a fetch is answered at once (FE-11), and what ends its wait for data (FE-12 to FE-15)."""
+"""Decides if a fetch is answered at once (FE-11), and what ends its wait for data (FE-12 to FE-15)."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -12,7 +12,7 @@ from replog.topic import TopicPartition
 
 
 class Reader(Protocol):
-    """A role that serves the fetch: the leader's, or a follower's to a consumer (FE-20)."""
+    """A role that serves the fetch: the leader's, or a follower's for a consumer (FE-20)."""
 
     @property
     def log(self) -> Log: ...
@@ -22,7 +22,7 @@ class Reader(Protocol):
 
 
 def is_enough(answers: Iterable[FetchAnswer], min_bytes: int) -> bool:
-    """Whether there is enough data, or news that is not data."""
+    """Return True if there are `min_bytes`, an error, or another replica to read from."""
     total = 0
     for answer in answers:
         total += len(answer.records)
@@ -32,7 +32,7 @@ def is_enough(answers: Iterable[FetchAnswer], min_bytes: int) -> bool:
 
 
 class AwaitedBytes:
-    """Readable bytes for a parked fetch, by partition: an event then costs a look at one partition only."""
+    """Counts readable bytes for a parked fetch, by partition: an event then costs a look at one partition only."""
 
     def __init__(self, min_bytes: int) -> None:
         self.min_bytes = min_bytes
@@ -40,7 +40,7 @@ class AwaitedBytes:
         self._of: dict[TopicPartition, int] = {}
 
     def note(self, topic_partition: TopicPartition, available: int | None) -> bool:
-        """The partition has so many bytes, or news (None). True: answer the fetch now (FE-12)."""
+        """The partition has `available` bytes, or an answer without data (None). True: answer the fetch now (FE-12)."""
         if available is None:
             return True
         self.total += available - self._of.get(topic_partition, 0)
@@ -56,13 +56,13 @@ def available_bytes(
     *,
     is_throttled: bool = False,
 ) -> int | None:
-    """Bytes that a partition adds to a parked fetch (FE-12). None: it completes the fetch, whatever the bytes.
+    """Return the bytes that a partition adds to a parked fetch (FE-12), or None if it completes the fetch at once.
 
-    `start` is the place of the fetch offset. None: not known, and the partition counts nothing. A throttled follower
-    gets nothing now (FE-23): the answer would be empty, and it would ask again at once. Raises ColdRead if the bound
-    must be read from the disk."""
+    `start` is the place of the fetch offset; None: it is unknown, and the partition counts nothing. A throttled
+    follower counts nothing, either (FE-23): its answer would be empty, and it would ask again at once. Raises ColdRead
+    if the bound must be read from the disk."""
     if isinstance(reader, ErrorCode) or reader.log.failure is not None:
-        return None  # A to D: this broker does not serve it any longer
+        return None  # A to D: this broker no longer serves it
     log = reader.log
     if check_leader_epoch(request.current_leader_epoch, reader.leader_epoch) is not ErrorCode.NONE:
         return None  # E: a new leader term
@@ -73,9 +73,9 @@ def available_bytes(
     if log.log_end_offset < start.offset:
         return None  # F1: the log was truncated
     if log.limit(isolation) <= start.offset:
-        return 0  # F4, before the places are compared: an old bound may still name the segment before a roll
+        return 0  # F4, before places are compared: an old bound may still name the segment before a roll
     if is_throttled:
-        return 0  # whatever F2 and F3 would bring
+        return 0  # even for F2 and F3, which would answer it with nothing
     try:
         bound = log.bound(isolation)
     except LogStorageError:

@@ -9,7 +9,7 @@ from replog.purgatory.operation import DelayedOperation
 from replog.topic import TopicPartition
 
 LeaderLookup = Callable[[TopicPartition], PartitionLeader | ErrorCode]
-"""The leader of a partition on this broker, or why there is none (1.4)."""
+"""Returns the leader of a partition on this broker, or the error that says why there is none (1.4)."""
 
 
 class PendingProduce(NamedTuple):
@@ -18,7 +18,7 @@ class PendingProduce(NamedTuple):
 
     topic_partition: TopicPartition
     required_offset: int
-    leader_epoch: int  # of the append: another one may have rewritten these offsets (PR-13)
+    leader_epoch: int  # another epoch's leader may have rewritten these offsets (PR-13)
     acks: int = -1
 
 
@@ -56,14 +56,14 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         return not self._pending and self.force_complete()
 
     def could_complete(self) -> bool:
-        """Whether `try_complete` for all partitions would complete it. Changes nothing."""
+        """Return True if `try_complete` for all partitions would complete it. Changes nothing."""
         return all(self._check(each) is not None for pending in self._pending.values() for each in pending.values())
 
     def on_complete(self) -> None:
         self._respond(self._results)
 
     def _check(self, produce: PendingProduce) -> ErrorCode | None:
-        """The partition's result (the cases of PR-10), None while it is pending."""
+        """Return the partition's result (the cases of PR-10), or None while it is pending."""
         leader = self._lookup(produce.topic_partition)
         if isinstance(leader, ErrorCode):
             return leader  # A, B

@@ -8,8 +8,7 @@ the rest keep their places, and are not read before their turn unless they chang
 
 An answer reads at most `most_looks` partitions, first those that the request has named; a check of a waiting request
 looks at as many. The rest follows soon. A request that does not wait is answered once something was found or everything
-was looked at: an answer without records says that nothing is there.
-"""
+was looked at: an answer without records says that nothing is there."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
@@ -24,7 +23,7 @@ from replog.log.files.cold import NOTHING, ColdRead, Stretch
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
-MAX_SESSION_PARTITIONS = 30_000  # its end takes them back in one step. A cluster has at most 20,000
+MAX_SESSION_PARTITIONS = 30_000  # the end of a session drops them all in one step; a cluster has at most 20,000
 MAX_LOOKS = 500  # partitions at a time, at 3 to 30 us each
 
 R = TypeVar("R", bound=Reader)
@@ -37,10 +36,10 @@ class Host(Protocol):
         """Call `session.mark(tp)` for every event of `tp`, and `session.on_moved` soon after (PR-6)."""
 
     def unwatch(self, tp: TopicPartition, session: "FetchSession[R]") -> None:
-        """Stop that, and bring nothing more from the disk for it."""
+        """Stop calling the session for `tp`, and drop what a thread still reads for it."""
 
     def bring(self, tp: TopicPartition, session: "FetchSession[R]", cold: ColdRead) -> None:
-        """Have a thread bring into memory the bytes that a read of `tp` lacks. Then call `session.on_brought` and
+        """Have a thread bring into memory the bytes that a read of `tp` needs, then call `session.on_brought` and
         `session.on_moved`."""
 
     def go_on(self, session: "FetchSession[R]") -> None:
@@ -55,9 +54,9 @@ class Named:
     told: tuple[int, int] | None = None  # high watermark and log start last sent
     place: OffsetMetadata | None = None  # where the fetch offset lies, once it was read
     has_all: bool = False  # the reader had all at the last look, and nothing has happened since
-    fresh: bool = True  # named or marked since then: it is read even if no room is left
-    lacks: ColdRead | None = None  # being brought from the disk
-    brought: Stretch = NOTHING  # brought from the disk, and not read since
+    fresh: bool = True  # named or marked since the last look: it is read even if no room is left
+    lacks: ColdRead | None = None  # a thread reads this from the disk now
+    brought: Stretch = NOTHING  # read from the disk, and not sent since
 
 
 @dataclass(slots=True, eq=False)
@@ -66,7 +65,7 @@ class Parked:
 
     deadline_ms: int
     awaited: AwaitedBytes
-    looks_only: bool  # it does not wait, except until everything due was looked at
+    looks_only: bool  # answer as soon as everything due was looked at
 
 
 class FetchSession(ABC, Generic[R]):
@@ -76,9 +75,9 @@ class FetchSession(ABC, Generic[R]):
     """
 
     isolation = Isolation.LOG_END
-    least_bytes = 0  # an answer waits for these, even if the request names fewer
+    least_bytes = 0  # an answer waits for so many, even if the request names fewer
     most_looks = MAX_LOOKS
-    is_bounded = False  # the broker bounds the partitions of all such sessions together
+    is_bounded = False  # the broker limits the partitions of all such sessions together
 
     def __init__(
         self,
@@ -89,8 +88,8 @@ class FetchSession(ABC, Generic[R]):
         max_wait_ms: int,
         cold_wait_ms: int = 0,
     ) -> None:
-        """`reader` says which role serves a fetch, or the first error (FE-1). While bytes are brought from the disk, a
-        request waits at least `cold_wait_ms`, whatever it names."""
+        """`reader` returns the role that serves a fetch, or the first error (FE-1). While bytes are brought from the
+        disk, a request waits at least `cold_wait_ms`, even if it asks for less."""
         self.reader = reader
         self._watching = host
         self._max_bytes = max_bytes
@@ -98,15 +97,11 @@ class FetchSession(ABC, Generic[R]):
         self._cold_wait_ms = cold_wait_ms
         self.named: dict[TopicPartition, Named] = {}
         self.due: dict[TopicPartition, None] = {}
-        self._first: dict[TopicPartition, None] = {}  # of these, the ones that are read first
-        self._unseen: dict[TopicPartition, bool] = {}  # of these, the ones to look at for the request, and `counts`
+        self._first: dict[TopicPartition, None] = {}  # the part of `due` that is read first
+        self._unseen: dict[TopicPartition, bool] = {}  # the part that the request has yet to see; if that look `counts`
         self.parked: Parked | None = None
-        self._disk_until_ms = 0  # so long the request waits for what has to be brought
-        self._limit = 0  # bytes of an answer, except that a first batch comes whole
-
-    # What it knows
-
-    # Who reads
+        self._disk_until_ms = 0  # a request waits so long for bytes that are brought from the disk
+        self._limit = 0  # bytes of an answer, except that a first batch is never cut
 
     @abstractmethod
     def _fetch(
@@ -116,25 +111,25 @@ class FetchSession(ABC, Generic[R]):
 
     @abstractmethod
     def _has_all(self, reader: R, fetch: FetchPartition, answer: FetchAnswer) -> bool:
-        """Whether only an event of the partition can make it due."""
+        """Return True if only an event of the partition can make it due."""
 
     @abstractmethod
     def _ready(self, now_ms: int) -> None:
-        """The parked request is to be answered: call `answer`."""
+        """The parked request can be answered: call `answer`."""
 
     def _is_level(self, _reader: R) -> bool:
-        """Whether the reader has all, as far as is known without a look at the log."""
+        """Return True if the reader is known to have all, without a look at the log."""
         return False
 
     def _is_throttled(self, _tp: TopicPartition, _reader: R, _now_ms: int) -> bool:
-        """Whether this reader gets nothing of the partition for now."""
+        """Return True if this reader gets nothing of the partition for now."""
         return False
 
     def _sent(self, tp: TopicPartition, size: int, now_ms: int) -> None:
-        """So many bytes of the partition are sent."""
+        """Count `size` bytes of the partition as sent."""
 
     def _goes_on_waiting(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """These were looked at: no reason to answer the parked request."""
+        """These partitions were looked at, and give no reason to answer the parked request."""
 
     # Requests
 
@@ -146,11 +141,9 @@ class FetchSession(ABC, Generic[R]):
             self.name(tp, fetch)
 
     def ask(self, request: SessionRequest, now_ms: int, room: int) -> SessionResponse | None:
-        """Read for this request, whose changes are taken over, at most `room` bytes. 0: only bounds, and at once if
-        there are any.
+        """Read at most `room` bytes for this request, whose changes are taken over. Without room, answer bounds only.
 
-        None: the request waits, and `_ready` is called as soon as there is enough to answer.
-        """
+        None: the request waits, and `_ready` is called as soon as there is enough to answer."""
         self._limit = min(request.max_bytes, self._max_bytes)
         self._unseen = dict.fromkeys(self.due, True)
         rows = self._read(now_ms, room)
@@ -172,10 +165,9 @@ class FetchSession(ABC, Generic[R]):
         return None
 
     def name(self, tp: TopicPartition, fetch: FetchPartition) -> None:
-        """Take over one that a request names. While no request waits, this may be done in several steps.
+        """Take over a partition that a request names. While no request waits, this may be done in several steps.
 
-        Raises INVALID_REQUEST if there are too many, and what `Host.watch` raises.
-        """
+        Raises INVALID_REQUEST if there are too many, and what `Host.watch` raises."""
         known = self.named.get(tp)
         if known is None:
             if len(self.named) >= MAX_SESSION_PARTITIONS:
@@ -186,12 +178,12 @@ class FetchSession(ABC, Generic[R]):
             self.named[tp] = Named(fetch)
         else:
             if known.request.current_leader_epoch != fetch.current_leader_epoch:
-                known.told = None  # it may have dropped what was sent in another epoch
+                known.told = None  # the reader may have dropped what was sent in another epoch
             known.request, known.place, known.fresh = fetch, None, True
         self.due[tp] = self._first[tp] = None
 
     def forget(self, tp: TopicPartition) -> Named | None:
-        """As `name`; what was known of it."""
+        """Take over a partition that a request forgets, and return what was known of it."""
         named = self.named.pop(tp, None)
         if named is not None:
             self.due.pop(tp, None)
@@ -201,7 +193,7 @@ class FetchSession(ABC, Generic[R]):
         return named
 
     def close(self) -> None:
-        """The stream is over. What is known of the reader's offsets stays valid."""
+        """End the session. What the leader knows of the reader's offsets stays valid."""
         for tp in self.named:
             self._watching.unwatch(tp, self)
         self.named.clear()
@@ -211,10 +203,9 @@ class FetchSession(ABC, Generic[R]):
     # Reading
 
     def _read(self, now_ms: int, room: int, *, brings: bool = True) -> list[SessionRow]:
-        """One pass over the due partitions, within `room` and the request's limits (FE-8, FE-9), and its results.
+        """Read the due partitions once, within `room` and the request's limits (FE-8, FE-9), and return the results.
 
-        Unless it `brings`, it leaves out what the last look did not find in memory, and asks the disk for nothing.
-        """
+        Without `brings`, skip what the last look did not find in memory, and ask the disk for nothing."""
         left = limit = min(self._limit, room)
         rows: list[SessionRow] = []
         for tp in tuple(self.due) if len(self.due) <= self.most_looks else self._turn():
@@ -227,13 +218,13 @@ class FetchSession(ABC, Generic[R]):
             if answer is not None:
                 left -= len(answer.records)
                 if answer.cold is not None and brings:
-                    left -= named.request.max_bytes  # as if it were in memory: at most one answer is brought at a time
+                    left -= named.request.max_bytes  # otherwise more than one answer is brought at a time
                 rows.append(SessionRow(tp, named.request, answer))
         return rows
 
     def _turn(self) -> Collection[TopicPartition]:
-        """The partitions that one pass looks at, of too many: first those that were named, then the others as they
-        queue."""
+        """Return the partitions that one pass looks at when too many are due: first those that were named, then others
+        in the order of the queue."""
         chosen = set(islice(self._first, self.most_looks))
         others = (tp for tp in self.due if tp not in self._first)
         chosen.update(islice(others, self.most_looks - len(chosen)))
@@ -242,7 +233,7 @@ class FetchSession(ABC, Generic[R]):
     def _look(
         self, tp: TopicPartition, named: Named, max_bytes: int, now_ms: int, *, min_one: bool, brings: bool = True
     ) -> FetchAnswer | None:
-        """Read one partition. None: there is nothing to answer for it now."""
+        """Read one partition, or return None if there is nothing to answer for it now."""
         self._first.pop(tp, None)
         counts, fresh, named.fresh = self._unseen.pop(tp, False), named.fresh, False
         reader = self.reader(tp, named.request)
@@ -262,7 +253,7 @@ class FetchSession(ABC, Generic[R]):
         how = Reading(max_bytes, min_one, named.brought)
         answer = self._fetch(tp, named.request, reader, how, now_ms, counts=counts)
         named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
-        if max_bytes or min_one:  # else what is being brought, or was, has yet to be read
+        if max_bytes or min_one:  # otherwise what was brought has yet to be read
             named.lacks, named.brought = None, NOTHING
         if answer.cold is not None and brings:
             self._bring(tp, named, answer.cold)
@@ -277,11 +268,10 @@ class FetchSession(ABC, Generic[R]):
     # Answers
 
     def answer(self, now_ms: int, room: int) -> SessionResponse | None:
-        """The answer to the parked request, at most `room` bytes: a new read of all due partitions (FE-13).
+        """Answer the parked request with at most `room` bytes, by a new read of all due partitions (FE-13).
 
-        None: there is room, but it lacks more from the disk than was brought, an index first and then records, and
-        nothing else is there: it goes on waiting.
-        """
+        Return None to go on waiting: there is nothing yet, and a read needs more from the disk than was brought, first
+        an index and then records."""
         parked, first, rows = self.parked, tuple(self._first), self._read(now_ms, room)
         may_wait = room > 0 and parked is not None and not parked.looks_only and now_ms < parked.deadline_ms
         if (
@@ -289,14 +279,14 @@ class FetchSession(ABC, Generic[R]):
             and not is_enough((row.answer for row in rows), 1)
             and any(self.named[tp].lacks is not None for tp in self.due)
         ):
-            self._first |= {tp: None for tp in first if tp in self.due}  # what is brought had taken the room of these
+            self._first |= {tp: None for tp in first if tp in self.due}  # otherwise the same ones take the room again
             rows = self._read(now_ms, room, brings=False)
             if not is_enough((row.answer for row in rows), 1):
                 return None
         return self._response(rows, now_ms)
 
     def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
-        """Answer with what is new (FE-17). Partitions that give data go to the end of the queue (FE-10)."""
+        """Answer with what changed (FE-17). Partitions that give data go to the end of the queue (FE-10)."""
         self.parked = None
         news: list[SessionRow] = []
         for row in rows:
@@ -317,7 +307,7 @@ class FetchSession(ABC, Generic[R]):
         return SessionResponse(news)
 
     def _drop_if_done(self, row: SessionRow) -> None:
-        """Not due any more: the reader has all, knows the bounds, and nothing has happened since."""
+        """Drop the partition from `due` if the reader has all, knows the bounds, and nothing has happened since."""
         tp, _, answer = row
         named = self.named[tp]
         knows_bounds = named.told == (answer.high_watermark, answer.log_start_offset)
@@ -333,7 +323,7 @@ class FetchSession(ABC, Generic[R]):
             self._ready(now_ms)
 
     def _is_complete(self, partitions: Iterable[TopicPartition], now_ms: int) -> bool:
-        """Whether the parked request can be answered now, because of one of these."""
+        """Return True if one of these partitions allows an answer to the parked request now."""
         looked = []
         for tp in partitions:
             if self._completes(tp, now_ms):
@@ -346,12 +336,12 @@ class FetchSession(ABC, Generic[R]):
         return False
 
     def _completes(self, tp: TopicPartition, now_ms: int) -> bool:
-        """Look at this partition again. True: the parked request is to be answered (FE-12)."""
+        """Look at this partition again, and return True if the parked request is to be answered (FE-12)."""
         assert self.parked is not None
         named = self.named[tp]
         if named.brought is not NOTHING:
             return True
-        if self._unseen.get(tp):  # a pass did not get there
+        if self._unseen.get(tp):  # no pass of the request has looked at it
             answer = self._look(tp, named, 0, now_ms, min_one=False)
             if answer is not None and is_enough((answer,), 1):
                 return True
@@ -369,21 +359,21 @@ class FetchSession(ABC, Generic[R]):
         return self.parked.awaited.note(tp, available)
 
     def mark(self, tp: TopicPartition) -> None:
-        """Something happened to `tp`: records, a high watermark, a log start, another role, a setting."""
+        """`tp` has changed: records, a high watermark, a log start, another role, a setting. Make it due."""
         self.due[tp] = None
         self._unseen.setdefault(tp, False)
         named = self.named[tp]
         named.fresh, named.has_all = True, False
 
     def on_brought(self, tp: TopicPartition, cold: ColdRead) -> None:
-        """The bytes that a read of `tp` lacked are in memory. It is read again, even if the log has changed."""
+        """The bytes that a read of `tp` needed are in memory. Have it read again, even if the log has changed."""
         named = self.named.get(tp)
         if named is not None and named.lacks is cold:
             named.lacks, named.brought = None, cold.stretch
             self.mark(tp)
 
     def on_moved(self, now_ms: int) -> None:
-        """Look at the marked partitions: the parked request may be answered now."""
+        """Look at the marked partitions, and answer the parked request if they allow it."""
         if self.parked is None:
             return  # the next request looks at all due partitions
         is_complete = self._is_complete(tuple(islice(self._unseen, self.most_looks)), now_ms)
@@ -392,10 +382,10 @@ class FetchSession(ABC, Generic[R]):
 
     @property
     def _left_out(self) -> bool:
-        """Whether the request's passes have not got to some yet; what was marked since stands behind those."""
+        """Return True if the request's passes have not looked at all due partitions. Later marks stand behind those."""
         return next(iter(self._unseen.values()), False)
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the parked request is answered at the latest."""
+        """The latest time to answer the parked request; None if none is parked."""
         return self.parked.deadline_ms if self.parked is not None else None

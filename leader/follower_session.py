@@ -1,7 +1,7 @@
 """A follower's fetch session: it reads up to the log end, and its fetch offsets say what it has (ST-7).
 
-Its request says that all partitions which are not due are still level: one number for all of them (`Asker`).
-While it waits with nothing to read, new high watermarks are pushed to it (divergence 6)."""
+Each request says that the follower is still level in all partitions that are not due (`Asker` holds that as one
+number). While it waits with nothing to read, new high watermarks are pushed to it (divergence 6)."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -24,27 +24,27 @@ from replog.fetch import (
 from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
-MAX_FOLLOWER_LOOKS = 50  # at 10 to 80 us each, and each may be an append of the follower
+MAX_FOLLOWER_LOOKS = 50  # each look takes 10 to 80 us, and may be an append on the follower
 PUSH_EVERY_MS = 20  # high watermarks that move within this time go out in one message
 
 
 class FollowerHost(Host, Protocol):
     """The broker around a follower's session."""
 
-    shared: Shared | None  # while it tells several sessions of the same events
+    shared: Shared | None  # set while several sessions hear of the same events
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         """The leader, or the first error (FE-1)."""
 
     def leader_throttle(self, tp: TopicPartition, follower: int) -> ReplicationQuota | None:
-        """The quota for copies from this replica to that broker's. None: they are not throttled (FE-23)."""
+        """Return the quota for copies from this replica to that broker's; None: they are not throttled (FE-23)."""
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
         """A follower has fetched (ST-10). `moved`: the high or the low watermark may have moved."""
 
 
 class FollowerSession(FetchSession[PartitionLeader]):
-    """`send` takes what is to be sent; `wake_by` is called with `next_wake_ms` when that may have come nearer."""
+    """`send` takes each answer; `wake_by` is called with `next_wake_ms` when that may be earlier than before."""
 
     most_looks = MAX_FOLLOWER_LOOKS
     least_bytes = 1  # a request for none waits for one (FE-8, FE-11)
@@ -62,25 +62,25 @@ class FollowerSession(FetchSession[PartitionLeader]):
         self._host = host
         self._send = send
         self._wake_by = wake_by
-        self._asker: Asker | None = None  # since the first request
+        self._asker: Asker | None = None  # set by the first request
         self._unpushed: dict[TopicPartition, None] = {}
         self._push_ms: int | None = None
 
     def on_request(self, request: SessionRequest, now_ms: int) -> None:
         """Take over the changes and count the follower's progress. Answer now, or when there is something to answer.
 
-        Raises INVALID_REQUEST if it comes from another follower, or names too many partitions."""
+        Raises INVALID_REQUEST if the request comes from another follower, or names too many partitions."""
         asker = self._asker = self._asker or Asker(request.replica_id, request.broker_epoch)
         if (asker.replica_id, asker.broker_epoch) != (request.replica_id, request.broker_epoch):
             raise ErrorCode.INVALID_REQUEST.error(
                 f"a fetch session of broker {asker.replica_id} in epoch {asker.broker_epoch} is continued by "
                 f"{request.replica_id} in {request.broker_epoch}; open a stream of its own"
             )
-        if self.parked is not None:  # a request came before the last answer, which says all that is needed
+        if self.parked is not None:  # it came before the last answer: an empty one completes that
             self._send(self._response([], now_ms))
         self._change(request)
         response = self.ask(request, now_ms, self._max_bytes)
-        asker.asked_ms = now_ms  # of all partitions that were not read: they are still level
+        asker.asked_ms = now_ms  # the follower is still level in all partitions that were not read
         if response is not None:
             self._send(response)
 
@@ -98,7 +98,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         super().close()
         self._push_ms = None
 
-    # What it may read
+    # Reads
 
     def _fetch(
         self,
@@ -118,7 +118,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         return answer
 
     def _has_all(self, reader: PartitionLeader, fetch: FetchPartition, answer: FetchAnswer) -> bool:
-        """It must be in sync, too: otherwise it may join soon (ISR-1)."""
+        """The follower must be in sync, too: otherwise it may join soon (ISR-1)."""
         return answer.log_end_offset <= fetch.fetch_offset and self._is_in_sync(reader)
 
     def _is_in_sync(self, leader: PartitionLeader) -> bool:
@@ -128,7 +128,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         return self._asker is not None and reader.is_level(self._asker)
 
     def _quota(self, tp: TopicPartition, leader: PartitionLeader) -> ReplicationQuota | None:
-        """A follower that is in sync is never throttled (FE-23), and what it takes does not count (divergence 55)."""
+        """The quota that counts, if any. A follower in sync is not throttled (FE-23), nor counted (divergence 55)."""
         assert self._asker is not None
         return None if self._is_in_sync(leader) else self._host.leader_throttle(tp, self._asker.replica_id)
 
@@ -141,7 +141,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         if not isinstance(leader, ErrorCode) and (quota := self._quota(tp, leader)) is not None:
             quota.record(size, now_ms)
 
-    # When it is answered
+    # Answers
 
     def _ready(self, now_ms: int) -> None:
         response = self.answer(now_ms, self._max_bytes)
@@ -157,7 +157,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
 
     @property
     def next_wake_ms(self) -> int | None:
-        """When `on_time` is next needed."""
+        """The time when `on_time` is next needed."""
         if self.parked is None:
             return None
         deadline_ms = self.parked.deadline_ms
@@ -174,8 +174,8 @@ class FollowerSession(FetchSession[PartitionLeader]):
     # Pushes
 
     def _goes_on_waiting(self, partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Send these high watermarks if it has nothing to read for a while (divergence 6). All sessions do so at common
-        moments, so one timer rings for all."""
+        """Send these high watermarks if the follower has nothing to read for a while (divergence 6). All sessions do so
+        at common moments, so that one timer serves them all."""
         for tp in partitions:
             if tp in self.due:
                 self._unpushed[tp] = None

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower, and when it counts as caught up (ST-7 to ST-12)."""
+"""A leader's knowledge of one follower, and when it counts as caught up (ST-7 to ST-12)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,10 +10,10 @@ NEVER_MS = -(1 << 62)  # long before any monotonic time
 
 @dataclass(slots=True, eq=False)
 class Asker:
-    """A follower on one stream, and when it last asked: for all of its partitions at once.
+    """A follower on one stream, and the time of its last request, which counts for all of its partitions.
 
     A request names only what changed. In all other partitions neither follower nor leader has moved, so the follower is
-    still level there. This object holds that as one number, instead of a walk over all partitions."""
+    still level there. This number says so, instead of a walk over all partitions."""
 
     replica_id: int
     broker_epoch: int
@@ -27,17 +27,17 @@ class FollowerState(NamedTuple):
     log_end_offset: int = -1  # the last accepted fetch offset; may go down after the follower truncated
     last_fetch_leader_end_offset: int = 0  # the leader's log end just before it served the last accepted fetch
     last_fetch_ms: int = NEVER_MS
-    last_caught_up_ms: int = NEVER_MS  # when the follower last had all that the leader had
-    broker_epoch: int = NO_BROKER_EPOCH  # of the last accepted fetch
+    last_caught_up_ms: int = NEVER_MS  # the follower last had all that the leader had
+    broker_epoch: int = NO_BROKER_EPOCH  # as the last accepted fetch named it
     asker: Asker | None = None  # set while it is level, until the next append: each of its requests counts as a fetch
 
     @property
     def caught_up_ms(self) -> int:
-        """When it last had all. Requests that did not name the partition count too."""
+        """The time when it last had all. Requests that did not name the partition count, too."""
         return self.last_caught_up_ms if self.asker is None else max(self.last_caught_up_ms, self.asker.asked_ms)
 
     def settled(self) -> "FollowerState":
-        """The same state, apart from the requests that come later."""
+        """Return the same state, to which later requests do not count."""
         if self.asker is None:
             return self
         return FollowerState(
@@ -50,13 +50,13 @@ class FollowerState(NamedTuple):
         )
 
     def withdrawn(self) -> "FollowerState":
-        """The state after the controller has taken it out of the ISR: no leader waits for it until it asks again."""
+        """The state after the controller has removed it from the ISR: no leader waits for it until it asks again."""
         return self.settled()._replace(last_caught_up_ms=NEVER_MS)
 
     def after_fetch(
         self, asker: Asker, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
     ) -> "FollowerState":
-        """The state after an accepted fetch; `leader_end_offset` as it was before the read (ST-7.2 to ST-7.5).
+        """Return the state after an accepted fetch; `leader_end_offset` as it was before the read (ST-7.2 to ST-7.5).
 
         A follower that reaches the leader's log end of the previous fetch was caught up at the time of that fetch."""
         before = self.settled()
@@ -93,5 +93,5 @@ class FollowerState(NamedTuple):
         )
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """ST-8: level with the leader, or it was at most `max_lag_ms` ago."""
+        """Return True if it is level with the leader, or was at most `max_lag_ms` ago (ST-8)."""
         return self.log_end_offset == leader_end_offset or now_ms - self.caught_up_ms <= max_lag_ms

@@ -1,4 +1,4 @@
-"""How far a leader may move its high watermark (HW-2 to HW-6)."""
+"""Computes how far a leader may raise its high watermark (HW-2 to HW-6)."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,7 +16,7 @@ def high_watermark_candidate(
     now_ms: int,
     max_lag_ms: int,
 ) -> int | None:
-    """The least log end that the high watermark waits for, or None while too few are in sync (HW-2).
+    """Return the least log end that the high watermark waits for, or None while too few are in sync (HW-2).
 
     It waits for every member of the maximal ISR, and for a caught-up, eligible replica that returns: otherwise that
     replica could chase it for ever (HW-3, HW-6). -1 while a member has not fetched in this epoch (HW-5). The caller

@@ -25,7 +25,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IsrProposal:
-    """One AlterPartition item. Compared by identity: an answer counts only for the very proposal it answers (ISR-9).
+    """One AlterPartition item, compared by identity: an answer counts only for the very proposal it answers (ISR-9).
 
     Each says RECOVERED: a leader elected uncleanly serves what it has, so there is nothing to recover (ST-15)."""
 
@@ -39,7 +39,7 @@ class Pending:
     """`joining` may already be in sync for the controller, `leaving` may still be: the high watermark waits for both
     (ST-2)."""
 
-    isr: frozenset[int]  # the last committed one
+    isr: frozenset[int]  # the last committed set
     proposal: IsrProposal
     joining: frozenset[int] = frozenset()
     leaving: frozenset[int] = frozenset()
@@ -53,18 +53,18 @@ IsrState = Committed | Pending
 
 
 class AfterRefusal(Enum):
-    """What a leader does about a proposal that was not accepted."""
+    """Says what a leader does about a proposal that was not accepted."""
 
-    REVERT = "revert"  # certainly not applied: back to the last committed set
-    WAIT = "wait"  # superseded, or its outcome cannot be known: stay pending until newer metadata (ISR-10)
-    RESUBMIT = "resubmit"  # not decided: the same proposal again
+    REVERT = "revert"  # certainly not applied: return to the last committed set
+    WAIT = "wait"  # superseded, or the outcome cannot be known: stay pending until newer metadata (ISR-10)
+    RESUBMIT = "resubmit"  # not decided: send the same proposal again
 
 
 _AFTER_REFUSAL = {
     ErrorCode.OPERATION_NOT_ATTEMPTED: AfterRefusal.REVERT,
     ErrorCode.INELIGIBLE_REPLICA: AfterRefusal.REVERT,
-    ErrorCode.NOT_ENOUGH_REPLICAS: AfterRefusal.REVERT,  # to resign
-    ErrorCode.THROTTLING_QUOTA_EXCEEDED: AfterRefusal.REVERT,  # to resign again so soon
+    ErrorCode.NOT_ENOUGH_REPLICAS: AfterRefusal.REVERT,  # refuses a resignation
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: AfterRefusal.REVERT,  # refuses another resignation so soon
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: AfterRefusal.WAIT,
     ErrorCode.UNKNOWN_TOPIC_ID: AfterRefusal.WAIT,
     ErrorCode.FENCED_LEADER_EPOCH: AfterRefusal.WAIT,
@@ -75,5 +75,5 @@ _AFTER_REFUSAL = {
 
 
 def after_refusal(error: ErrorCode) -> AfterRefusal:
-    """The error rows of ISR-9; any error that is not listed (network, timeout, NOT_CONTROLLER) is resubmitted."""
+    """Look up an error in the rows of ISR-9; any other one (network, timeout, NOT_CONTROLLER) is resubmitted."""
     return _AFTER_REFUSAL.get(error, AfterRefusal.RESUBMIT)

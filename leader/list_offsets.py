@@ -1,4 +1,4 @@
-"""The offset that a leader answers for a timestamp (FE-22)."""
+"""Finds the offset that a leader answers for a timestamp (FE-22)."""
 
 from collections.abc import Callable
 from typing import TypedDict
@@ -16,7 +16,7 @@ ALONE = (
 
 
 class Telling(TypedDict, total=False):
-    """What a leader needs: whether it is isolated, and how to find records by time."""
+    """Tells a leader if it is isolated, and how to find records by time."""
 
     alone: bool
     look_up: Callable[[Log, int], TimestampAndOffset | None]
@@ -32,12 +32,12 @@ def list_offset(
     alone: bool = False,
     look_up: Callable[[Log, int], TimestampAndOffset | None] = offset_for_timestamp,
 ) -> TimestampAndOffset:
-    """The first offset as late as `timestamp`, or the latest (-1) or earliest (-2) one; (-1, -1) if none is as late.
+    """Return the first offset as late as `timestamp`, or the latest (-1) or earliest (-2); (-1, -1) if none is as late.
 
     Raises OFFSET_NOT_AVAILABLE to clients while the high watermark has not reached the epoch's start, unless the answer
     lies below it: the bound could be lower than one that the previous leader has answered. An isolated leader (`alone`)
-    does not answer its bound either: the next leader's may be higher. Raises INVALID_TIMESTAMP for a timestamp below
-    -2. `look_up` finds records by time. A caller that has looked up already passes the result."""
+    does not answer its bound either: the next leader's may be higher. Raises INVALID_TIMESTAMP below -2. `look_up`
+    finds records by time."""
     if timestamp < EARLIEST_TIMESTAMP:
         raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp}: -1 is the latest and -2 the earliest")
     if timestamp == EARLIEST_TIMESTAMP:

@@ -45,7 +45,7 @@ class LeaderAppend(NamedTuple):
 class PartitionLeader:
     """The leader's role, kept while this broker leads without a break. Times are monotonic ms."""
 
-    WATCHED: ClassVar = frozenset({"leader_epoch", "state"})  # the simulator's checks see each assignment
+    WATCHED: ClassVar = frozenset({"leader_epoch", "state"})  # the simulator's checks run after each assignment
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class PartitionLeader:
         self.leader_epoch_start_offset = NO_OFFSET
         self.state: IsrState = Committed(frozenset())
         self.replicas: dict[int, FollowerState] = {}  # every assigned replica but this one
-        self.eligible_leaders: tuple[int, ...] = ()  # outside of the ISR (ISR-15)
+        self.eligible_leaders: tuple[int, ...] = ()  # not in the ISR (ISR-15)
         self._brokers = brokers
         self._max_lag_ms = replica_lag_time_max_ms
         self._broker_epoch = NO_BROKER_EPOCH
@@ -72,12 +72,12 @@ class PartitionLeader:
 
     @property
     def isr(self) -> frozenset[int]:
-        """What the controller is known to have accepted (ST-1)."""
+        """The set that the controller is known to have accepted (ST-1)."""
         return self.state.isr
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        """What the controller may have accepted: never smaller than its true ISR (ST-2)."""
+        """The set that the controller may have accepted: never smaller than its true ISR (ST-2)."""
         return self.state.maximal_isr
 
     @property
@@ -86,18 +86,18 @@ class PartitionLeader:
 
     @property
     def min_insync_replicas(self) -> int:
-        """The effective minimum: never more than there are replicas (PR-2)."""
+        """The minimum in effect: never more than there are replicas (PR-2)."""
         return min(self.log.config.min_insync_replicas, len(self.replicas) + 1)
 
     # Elections
 
     def become_leader(self, state: PartitionState, broker_epoch: int, now_ms: int) -> bool:
-        """Apply a metadata record that names this broker leader (2.1). True if the high watermark advanced.
+        """Apply a metadata record that names this broker leader (2.1). Return True if the high watermark advanced.
 
-        The start of a new epoch is durable before this returns (ST-13). It does not truncate, and waits for nothing,
-        also after an unclean election (ST-15). An older record is ignored. A record that is already applied is ignored,
-        too: resetting a proposal for it could drop a member that the controller has accepted since. Raises
-        KAFKA_STORAGE_ERROR, and nothing has changed then."""
+        The start of a new epoch is durable before this returns (ST-13). Nothing is truncated or waited for, even after
+        an unclean election (ST-15). A record that is old or already applied is ignored: resetting a proposal for it
+        could drop a member that the controller has accepted since. Raises KAFKA_STORAGE_ERROR, and nothing has changed
+        then."""
         assert state.leader == self.broker_id, f"{self.topic_partition}: {state} does not name {self.broker_id}"
         is_new_epoch = state.leader_epoch > self.leader_epoch
         if state.partition_epoch < self.partition_epoch:
@@ -124,7 +124,7 @@ class PartitionLeader:
         return self.advance_high_watermark(now_ms)
 
     def _begin_epoch(self, leader_epoch: int, isr: frozenset[int], now_ms: int) -> None:
-        # In an epoch that this broker missed, another may have led, and followers may have truncated to its log.
+        # Another may have led in an epoch that this broker missed, and followers may have truncated to its log.
         was_leader = self.leader_epoch != NO_EPOCH and leader_epoch == self.leader_epoch + 1
         self.leader_epoch = leader_epoch
         self.leader_epoch_start_offset = self.log.log_end_offset
@@ -139,14 +139,14 @@ class PartitionLeader:
     # Produce
 
     def append(self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int, apart_ms: int = 0) -> LeaderAppend:
-        """Append batches in the current epoch (PR-3). `wall_ms` is what LogAppendTime stamps; it may be `apart_ms` less
-        by another clock (CT-28).
+        """Append batches in the current epoch (PR-3). LogAppendTime stamps `wall_ms`, which another clock may show
+        `apart_ms` later (CT-28).
 
         Raises NOT_ENOUGH_REPLICAS, INVALID_TXN_STATE for a transactional batch (no coordinator could end its
         transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what the log refuses;
         nothing is appended then."""
         if (self.log.epochs.latest_epoch or 0) > self.leader_epoch or not self.log.settled:
-            # the start of an epoch is noted, and must stay the log end (ST-13), or a truncation is being settled
+            # the noted start of an epoch must stay the log end (ST-13), and a truncation must be settled first
             raise ErrorCode.NOT_LEADER_OR_FOLLOWER.error(
                 f"{self.topic_partition} is about to begin another epoch; retry"
             )
@@ -174,11 +174,11 @@ class PartitionLeader:
     ) -> FetchAnswer:
         """Answer a follower, up to the log end. Errors are in the answer, never raised.
 
-        OFFSET_OUT_OF_RANGE comes with the log's start and end: the follower needs no more to recover. Records that
-        another follower has asked for are in `shared`, and not read again."""
+        OFFSET_OUT_OF_RANGE comes with the log's start and end, with which the follower recovers. Records that another
+        follower has asked for are taken from `shared`, not read again."""
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
         if error is ErrorCode.NONE and asker.replica_id not in self.replicas:
-            # This leader may only be behind: a caller that is fenced by its epoch should try again (FE-3).
+            # This leader may only be behind: a caller that sends an epoch should try again (FE-3).
             fenced = request.current_leader_epoch is not None
             error = ErrorCode.UNKNOWN_LEADER_EPOCH if fenced else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is ErrorCode.NONE and not self._is_registered(asker):
@@ -214,7 +214,7 @@ class PartitionLeader:
         return answer
 
     def _read_replica(self, client_rack: str, fetch_offset: int) -> int:
-        """The broker that should serve a consumer of this rack: this one, or a follower in the committed ISR."""
+        """Return the broker that should serve a consumer of this rack: this one, or a follower in the committed ISR."""
         candidates = [
             ReadReplica(replica_id, broker.rack, follower)
             for replica_id, follower in self.replicas.items()
@@ -226,19 +226,19 @@ class PartitionLeader:
         )
 
     def _is_registered(self, asker: Asker) -> bool:
-        """Whether the fetch comes from the broker's life that this leader knows of (ST-7.1).
+        """Return True if the fetch comes from the follower's registration that this leader knows (ST-7.1).
 
-        An earlier one is over. A later one, of which it may not have heard yet, would count for what is committed
-        though nobody has vouched for it (divergence 40)."""
+        An earlier registration is over. A later one is not confirmed yet, and would count for what is committed
+        (divergence 40)."""
         broker = self._brokers.broker(asker.replica_id)
         return broker is not None and asker.broker_epoch == broker.broker_epoch
 
     def on_fetched(self, asker: Asker, request: FetchPartition, answer: FetchAnswer, now_ms: int) -> bool:
-        """ST-10: note where the follower is, let it into the ISR if it may, advance the high watermark.
+        """Note where the follower is, let it into the ISR if it may, advance the high watermark (ST-10).
 
-        Call it once for a request, with its first read. A refusal does not count (ST-9). True if the high watermark
-        moved, or the follower's log start, and with it perhaps the low watermark (FT-23). While a follower is level,
-        each request of the same asker counts (ST-7)."""
+        Call it once for a request, with its first read. A refusal does not count (ST-9). While a follower is level,
+        each request of the same asker counts (ST-7). Return True if the high watermark moved, or the follower's log
+        start, which may move the low watermark (FT-23)."""
         if answer.is_refusal:
             return False
         before = self.replicas[asker.replica_id]
@@ -256,7 +256,7 @@ class PartitionLeader:
         return advanced or after.log_start_offset != before.log_start_offset
 
     def is_level(self, asker: Asker) -> bool:
-        """Whether it is in sync and has all, by its last fetch: there is nothing for it to read."""
+        """Return True if the follower is in sync and had all at its last fetch: there is nothing for it to read."""
         follower = self.replicas.get(asker.replica_id)
         return (
             follower is not None
@@ -266,23 +266,23 @@ class PartitionLeader:
         )
 
     def stops_asking(self, asker: Asker) -> None:
-        """Its requests do not count for this partition any more."""
+        """Count later requests of this asker no more for this partition."""
         follower = self.replicas.get(asker.replica_id)
         if follower is not None and follower.asker is asker:
             self.replicas[asker.replica_id] = follower.settled()
 
-    # In-sync set and high watermark
+    # ISR and high watermark
 
     def _is_eligible(self, replica_id: int, follower: FollowerState) -> bool:
-        """Whether the controller would admit this replica, with the broker epoch that it fetches with (ISR-2)."""
+        """Return True if the controller would admit this replica with the broker epoch of its fetches (ISR-2)."""
         broker = self._brokers.broker(replica_id)
         return broker is not None and broker.active and follower.broker_epoch in (NO_BROKER_EPOCH, broker.broker_epoch)
 
     def _expand_isr(self, replica_id: int, follower: FollowerState) -> None:
         """Propose a replica that has reached the high watermark and this epoch's start (ISR-1, ISR-3, ISR-4).
 
-        Its records from before this log's start cannot be compared any more. A replica that ends at the log start must
-        hide them first, which it does with its next answer: no reader may see them again (FT-23, INV-13)."""
+        A replica that ends at the log start may still have records from before it, which nothing can compare any more.
+        It must hide them first, with its next answer: no reader may see them again (FT-23, INV-13)."""
         log_start = self.log.log_start_offset
         if (
             isinstance(self.state, Committed)
@@ -296,7 +296,7 @@ class PartitionLeader:
 
     @property
     def all_level(self) -> bool:
-        """Whether enough are in sync, have all, and all is committed. Then only an event can change that, no clock."""
+        """True if all members of the ISR have all, and it is committed: only an event can change that, not time."""
         end, others = self.log.log_end_offset, self.isr - {self.broker_id}
         level = all(member in self.replicas and self.replicas[member].log_end_offset == end for member in others)
         settled = isinstance(self.state, Committed) and not self.eligible_leaders
@@ -305,7 +305,8 @@ class PartitionLeader:
     def check_isr(self, now_ms: int) -> bool:
         """Propose to drop members that have fallen behind (ISR-5); call every half `replica.lag.time.max.ms`.
 
-        True if the high watermark advanced, because a replica outside of the ISR need not be waited for any longer."""
+        Return True if the high watermark advanced, because a replica outside of the ISR is not waited for any
+        longer."""
         if isinstance(self.state, Committed):
             leader_end_offset = self.log.log_end_offset
             out_of_sync = frozenset(
@@ -319,7 +320,7 @@ class PartitionLeader:
         return self.advance_high_watermark(now_ms)
 
     def resign(self) -> None:
-        """Propose to leave the ISR, and so to lead no more (ISR-20); not while another proposal is under way."""
+        """Propose to leave the ISR, and so to lead no more (ISR-20), unless another proposal is under way."""
         if isinstance(self.state, Committed):
             self._propose(leaving=frozenset({self.broker_id}))
 
@@ -330,10 +331,10 @@ class PartitionLeader:
         self.state = Pending(self.isr, self._unsubmitted, joining, leaving)
 
     def _fetched_broker_epoch(self, replica_id: int) -> int:
-        """The broker epoch with which the replica holds the data (6.3).
+        """Return the broker epoch with which the replica holds the data (6.3).
 
-        Of a member of the ISR that has not fetched yet the metadata tells it: under a new registration it would be out
-        of the ISR. The controller believes no proposal without it (D40)."""
+        For a member of the ISR that has not fetched yet it is the registered one: a new registration would have taken
+        it out of the ISR. The controller refuses proposals without it (D40)."""
         if replica_id == self.broker_id:
             return self._broker_epoch
         follower, broker = self.replicas.get(replica_id), self._brokers.broker(replica_id)
@@ -342,14 +343,14 @@ class PartitionLeader:
         return broker.broker_epoch if broker is not None else NO_BROKER_EPOCH
 
     def take_proposal(self) -> IsrProposal | None:
-        """The proposal to submit now, once; None if there is none or it was taken already."""
+        """Return the proposal to submit now, once; None if there is none or it was taken already."""
         proposal, self._unsubmitted = self._unsubmitted, None
         return proposal
 
     def on_alter_partition_result(
         self, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None, now_ms: int
     ) -> bool:
-        """The controller's answer (ISR-9), with `state` if it accepted. True if the high watermark advanced."""
+        """Act on the controller's answer (ISR-9); `state` comes with consent. True if the high watermark advanced."""
         pending = self.state
         if isinstance(pending, Committed) or pending.proposal is not proposal:
             return False  # metadata has moved on
@@ -369,10 +370,10 @@ class PartitionLeader:
         return self.advance_high_watermark(now_ms)
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """HW-4: raise it to the candidate, never lower it. True if it advanced; may be tried at any time (HW-1).
+        """Raise the high watermark to its candidate, never lower it (HW-4). True if it rose; try at any time (HW-1).
 
-        Not while there are eligible leaders outside of the ISR: the controller then relies on nothing being committed
-        (ISR-16). It may know of a higher minimum than this broker does yet."""
+        It stays while there are eligible leaders outside of the ISR: the controller then relies on nothing being
+        committed (ISR-16), and may know of a higher minimum than this broker does yet."""
         if self.eligible_leaders:
             return False
         candidate = high_watermark_candidate(
@@ -393,14 +394,14 @@ class PartitionLeader:
     def list_offset(
         self, timestamp: int, isolation: Isolation, current_leader_epoch: int | None, **how: Unpack[Telling]
     ) -> TimestampAndOffset:
-        """The offset for a timestamp, the latest (-1) or the earliest (-2): see `leader.list_offsets`, also for `how`.
+        """Find the offset for a timestamp, the latest (-1) or the earliest (-2), as `list_offsets` does with `how`.
 
         Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or OFFSET_NOT_AVAILABLE."""
         self._require_epoch(current_leader_epoch)
         return list_offset(self.log, timestamp, isolation, self.leader_epoch, self.leader_epoch_start_offset, **how)
 
     def end_offset_for_epoch(self, current_leader_epoch: int | None, epoch: int) -> EpochEndOffset:
-        """Where `epoch` ends in this log (FT-17). Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""
+        """Find the end of `epoch` in this log (FT-17). Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH."""
         self._require_epoch(current_leader_epoch)
         return self.log.end_offset_for_epoch(epoch)
 

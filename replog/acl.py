@@ -1,6 +1,6 @@
 """Access control lists in Kafka's words: who may do what to which resource, from where (KIP-11, KIP-290). Pure values.
 
-An ACL: a principal, from a host, is allowed or denied an operation on the resources that a pattern names."""
+An ACL allows or denies a principal, from a host, an operation on the resources that a pattern names."""
 
 import re
 from collections.abc import Mapping
@@ -12,17 +12,17 @@ from typing import NamedTuple, Self
 from replog.errors import ErrorCode
 from replog.topic import MAX_TOPIC_NAME_LENGTH
 
-WILDCARD = "*"  # a host, or a LITERAL resource name: any
+WILDCARD = "*"  # means any, as a host or a LITERAL resource name
 ANYBODY = "User:*"
-CLUSTER_NAME = "kafka-cluster"  # of the one resource of its type
+CLUSTER_NAME = "kafka-cluster"  # the one resource of its type
 MAX_PRINCIPAL_LENGTH = 256  # characters
 
-_PRINCIPAL = re.compile(r"(User|Broker|Controller):(?! )[^\x00-\x1f\x7f]+(?<! )")  # as connections have them
+_PRINCIPAL = re.compile(r"(User|Broker|Controller):(?! )[^\x00-\x1f\x7f]+(?<! )")  # connections have such names
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class _Word(IntEnum):
-    """A number of a later release is a word, too: it can be stored, shown and removed, and applies to nothing here."""
+    """A word, or a number of a later release, which can be stored, shown and removed, but applies to nothing."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
@@ -34,26 +34,26 @@ class _Word(IntEnum):
 
 
 class ResourceType(_Word):
-    """What an ACL is about."""
+    """The kind of thing that an ACL protects."""
 
-    ANY = 1  # of filters
+    ANY = 1  # filters only
     TOPIC = 2
     CLUSTER = 4
 
 
 class PatternType(_Word):
-    """Whether a resource has exactly the name, or begins with it."""
+    """Says if a resource has exactly the name, or begins with it."""
 
-    ANY = 1  # of filters
-    MATCH = 2  # of filters: every pattern that applies to the resource of this name
+    ANY = 1  # filters only
+    MATCH = 2  # filters only: every pattern that applies to the resource of this name
     LITERAL = 3
     PREFIXED = 4
 
 
 class Operation(_Word):
-    """What may be done with a resource."""
+    """Something that may be done with a resource."""
 
-    ANY = 1  # of filters
+    ANY = 1  # filters only
     ALL = 2
     READ = 3
     WRITE = 4
@@ -68,9 +68,9 @@ class Operation(_Word):
 
 
 class Permission(_Word):
-    """A DENY that fits counts before every ALLOW."""
+    """ALLOW or DENY. A DENY that fits counts before every ALLOW."""
 
-    ANY = 1  # of filters
+    ANY = 1  # filters only
     DENY = 2
     ALLOW = 3
 
@@ -85,13 +85,13 @@ OPERATIONS: Mapping[ResourceType, frozenset[Operation]] = {
         ),
     )
 }
-"""What there is to do to each type of resource."""
+"""The operations on each type of resource."""
 
 _IMPLIED = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""Which operations, where they are allowed, allow this one, too. To deny them does not deny it."""
+"""Operations that, where they are allowed, allow this one, too. To deny them does not deny it."""
 
 
 _PERMISSIONS = (Permission.ALLOW, Permission.DENY)
@@ -99,7 +99,7 @@ _PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
 
 
 class Acl(NamedTuple):
-    """Who may, or may not, do what from where."""
+    """A rule that allows or denies a principal, from a host, an operation on some resources."""
 
     resource_type: ResourceType
     resource_name: str
@@ -110,7 +110,7 @@ class Acl(NamedTuple):
     permission: Permission
 
     def speaks_of(self, host: str, operation: Operation) -> bool:
-        """Whether it allows or denies its principal this operation, from there."""
+        """Return True if it allows or denies its principal this operation, from there."""
         if self.permission not in _PERMISSIONS or self.pattern_type not in _PATTERNS:
             return False
         if not (self.host in (WILDCARD, host) or _in_range(self.host, host)):
@@ -127,7 +127,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """ANY, and None, fit everything."""
+    """Selects ACLs. ANY, and None, fit everything."""
 
     resource_type: ResourceType = ResourceType.ANY
     resource_name: str | None = None
@@ -139,14 +139,14 @@ class AclFilter(NamedTuple):
 
     @property
     def exactly(self) -> Acl | None:
-        """The one ACL that fits, if there is only one that could."""
+        """The one ACL that can fit, or None if several can."""
         anything = (None, ResourceType.ANY, PatternType.ANY, Operation.ANY, Permission.ANY)
         if self.pattern_type is PatternType.MATCH or any(each in anything for each in self):
             return None
         return Acl(*self)  # type: ignore[arg-type]
 
     def fits(self, acl: Acl) -> bool:
-        """Whether it is one of those that are asked for."""
+        """Return True if the ACL is one that the filter asks for."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._fits_name(acl)
@@ -166,14 +166,14 @@ class AclFilter(NamedTuple):
 
 
 def applies(pattern_type: PatternType, pattern: str, name: str) -> bool:
-    """Whether a pattern names the resource of this name."""
+    """Return True if the pattern names the resource of this name."""
     if pattern_type is PatternType.PREFIXED:
         return name.startswith(pattern)
     return pattern in (WILDCARD, name)
 
 
 def checked(acl: Acl) -> Acl:
-    """`acl`, its host as a connection would have it. Raises INVALID_REQUEST unless it can ever apply."""
+    """Return `acl`, its host as a connection would have it. Raises INVALID_REQUEST if it can never apply."""
     if fault := _fault(acl):
         shown = f"{acl.resource_name[:60]!r}, {acl.principal[:60]!r}, {acl.host[:60]!r}"
         raise ErrorCode.INVALID_REQUEST.error(f"an ACL of {shown} {fault}")
@@ -181,11 +181,11 @@ def checked(acl: Acl) -> Acl:
 
 
 def as_connected(host: str) -> str:
-    """An address as a connection of it has it, a range as it is compared with; what is neither stays as it is."""
+    """Return an address as its connections have it, a range in its normal form, and anything else unchanged."""
     try:
         if "/" in host:
             return str(ip_network(host, strict=False))
-        address = ip_address(host.partition("%")[0])  # without the interface of an IPv6 link
+        address = ip_address(host.partition("%")[0])  # an IPv6 link has its interface after %
     except ValueError:
         return host
     return str(getattr(address, "ipv4_mapped", None) or address)
@@ -193,7 +193,7 @@ def as_connected(host: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def _in_range(network: str, host: str) -> bool:
-    """Whether a range of addresses has this one (KIP-1276)."""
+    """Return True if the range of addresses has this one (KIP-1276)."""
     try:
         return "/" in network and ip_address(host) in ip_network(network)
     except ValueError:
@@ -201,12 +201,12 @@ def _in_range(network: str, host: str) -> bool:
 
 
 def is_principal(name: str) -> bool:
-    """Whether a connection could be somebody's of this name, or of any, with `User:*`."""
+    """Return True if a connection could have this name, or if it is `User:*`."""
     return len(name) <= MAX_PRINCIPAL_LENGTH and _PRINCIPAL.fullmatch(name) is not None
 
 
 def check_principal(name: str) -> None:
-    """Raises INVALID_REQUEST unless it could be somebody's."""
+    """Raise INVALID_REQUEST unless a user could have this name."""
     if not is_principal(name) or name == ANYBODY or "/" in name:
         raise ErrorCode.INVALID_REQUEST.error(
             f"{name[:60]!r} names nobody: write User:NAME, of at most {MAX_PRINCIPAL_LENGTH} characters, no /; "

@@ -1,4 +1,4 @@
-"""Addresses as settings and messages have them: `host:port`."""
+"""Reads addresses of settings and messages: `host:port`."""
 
 import re
 from ipaddress import IPv6Address, ip_address
@@ -17,7 +17,7 @@ def parse_address(value: str) -> tuple[str, int]:
 
 
 def check_address(value: str) -> tuple[str, int]:
-    """As `parse_address`, of what somebody is to connect to or listen on: its host must be able to be one."""
+    """Split an address as `parse_address` does, and require a host that can be connected to or listened on."""
     host, port = parse_address(value)
     if host.startswith("[") and host.endswith("]"):
         IPv6Address(host[1:-1])  # raises ValueError
@@ -30,7 +30,7 @@ def check_address(value: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Return True if only this machine reaches it."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -38,5 +38,5 @@ def is_loopback(host: str) -> bool:
 
 
 def is_every_interface(address: str) -> bool:
-    """Whether the host is 0.0.0.0 or [::], in any spelling: to bind to, and never to connect to."""
+    """Return True if the host is 0.0.0.0 or [::], in any spelling: one may bind to it, but never connect to it."""
     return not parse_address(address)[0].strip("[]0.:")

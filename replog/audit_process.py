@@ -1,4 +1,4 @@
-"""The Spark audit as a process of its own, with its verdict and its reports."""
+"""Runs the Spark audit as a process of its own, and returns its verdict and its reports."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def run_audit(directories: Mapping[int, Path], level: str, output: Path) -> Audi
 
 
 def _run(command: list[str], log: Path) -> int:
-    """In a session of its own, so that Spark's JVM goes with it when this process is interrupted."""
+    """Run it in a session of its own, so that Spark's JVM ends with it when this process is interrupted."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

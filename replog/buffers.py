@@ -1,4 +1,4 @@
-"""Memory for bytes that come from elsewhere."""
+"""Memory for bytes that are written later."""
 
 import ctypes
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _new = cast(Callable[[None, int], bytearray], _from_string_and_size)
 
 
 def unwritten(size: int) -> bytearray:
-    """So many bytes, of whatever was there before: show nobody any that you have not written.
+    """Return `size` bytes of whatever was there before: show nobody any that you have not written.
 
     `bytearray(size)` writes a zero into each, so even bytes that never come take memory then, and 25 to 70 µs a MiB."""
     return _new(None, size)

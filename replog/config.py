@@ -1,7 +1,7 @@
 """Settings under Kafka's property names, checked once where they come in.
 
-A `.properties` file, `--config name=value` flags and a topic's stored overrides all become one of these models;
-an unknown name or a bad value is refused with the name, the value and what would be right."""
+A `.properties` file, `--config name=value` flags and a topic's stored overrides all become one of these models; an
+unknown name or a bad value is refused with the name, the value and what would be right."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
 
 
 def _replica_list(value: str) -> str:
-    """Each replica once, its numbers as they are compared with."""
+    """Return the list with each replica once, its numbers without leading zeros. Raises ValueError."""
     if len(value) > MAX_REPLICA_LIST_LENGTH:
         raise ValueError(f"longer than {MAX_REPLICA_LIST_LENGTH} characters; use * for all replicas")
     if not _REPLICAS.fullmatch(value):
@@ -38,11 +38,11 @@ def _replica_list(value: str) -> str:
 
 
 MAX_LOG_DIRS = 100
-MAX_CONTROLLERS = 20  # addresses of them, or of etcds
+MAX_CONTROLLERS = 20  # addresses of controllers, or of etcds
 
 
 def _split_paths(value: Any) -> Any:
-    """`/a,/b` as two directories. Raises ValueError for one without a name."""
+    """Split `/a,/b` into directories. Raises ValueError for one without a name."""
     parts = [part.strip() for part in str(value).split(",")] if isinstance(value, str | Path) else value
     if isinstance(value, str) and "" in parts:
         raise ValueError("a directory has no name")
@@ -50,7 +50,7 @@ def _split_paths(value: Any) -> Any:
 
 
 def _apart(directories: tuple[Path, ...]) -> tuple[Path, ...]:
-    """None may be, or lie in, another one. Raises ValueError."""
+    """Raise ValueError if one directory is, or lies in, another one."""
     places = [directory.resolve() for directory in directories]
     for slot, place in enumerate(places):
         for other in (*places[:slot], *places[slot + 1 :]):
@@ -60,7 +60,7 @@ def _apart(directories: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 def _policy(value: object) -> object:
-    """Kafka takes both orders."""
+    """Accept both orders, as Kafka does."""
     return "compact,delete" if isinstance(value, str) and value.replace(" ", "") == "delete,compact" else value
 
 
@@ -93,7 +93,7 @@ Principals = Annotated[
 
 
 def _addresses(value: str) -> str:
-    """Raises ValueError for one that is none, or too many."""
+    """Raises ValueError for a wrong address, or too many."""
     parts = [part.strip() for part in value.split(",")]
     if len(parts) > MAX_CONTROLLERS:
         raise ValueError(f"{len(parts)} addresses; at most {MAX_CONTROLLERS}")
@@ -101,7 +101,7 @@ def _addresses(value: str) -> str:
 
 
 def _with(parse: Callable[[str], object]) -> Callable[[str], str]:
-    """The text as it is, if it can be parsed, or if there is none."""
+    """Return a check that keeps the text, and lets `parse` refuse it if there is any."""
 
     def checked(value: str) -> str:
         if value:
@@ -138,7 +138,7 @@ ReplicaList = Annotated[str, AfterValidator(_replica_list)]  # `*`, or partition
 class TopicConfig(Settings):
     """One topic's settings: Kafka's names and defaults, with safe replication defaults (divergence 9)."""
 
-    when_unreadable: ClassVar = {  # nothing is deleted by a setting that a later release wrote
+    when_unreadable: ClassVar = {  # otherwise a setting of a later release could make this one delete records
         "cleanup.policy": {"cleanup.policy": "compact", "min.compaction.lag.ms": str(MAX_LONG)},
         **{name: {name: "-1"} for name in ("retention.ms", "retention.bytes")},
         **{name: {name: str(MAX_LONG)} for name in ("min.compaction.lag.ms", "delete.retention.ms")},
@@ -164,13 +164,13 @@ class TopicConfig(Settings):
     flush_ms: Milliseconds = MAX_LONG
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
     unclean_leader_election_enable: bool = False  # true is AGGRESSIVE below
-    unclean_recovery_strategy: RecoveryStrategy = "BALANCED"  # where nobody alive is known to be complete (CT-31)
+    unclean_recovery_strategy: RecoveryStrategy = "BALANCED"  # used where nobody alive is known to be complete (CT-31)
     leader_replication_throttled_replicas: ReplicaList = ""  # leaders that hold followers back (FE-23)
     follower_replication_throttled_replicas: ReplicaList = ""  # followers that hold themselves back (FT-6)
 
     @property
     def compacted(self) -> bool:
-        """Whether the cleaner may leave holes in the offsets (CL-8); replicas must then take them from each other."""
+        """True if the cleaner may leave holes in the offsets (CL-8); replicas must then take them from each other."""
         return "compact" in self.cleanup_policy
 
     @property
@@ -179,12 +179,12 @@ class TopicConfig(Settings):
 
     @property
     def roll_ms(self) -> int:
-        """Age at which a segment rolls: soon enough for the cleaner, which leaves the active one alone (SG-6)."""
+        """The age at which a segment rolls: soon enough for the cleaner, which leaves the active one alone (SG-6)."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
 
 def topic_config(topic: str, configs: Mapping[str, str]) -> TopicConfig:
-    """The settings of a topic as far as they can be read; all its partitions share them."""
+    """Return a topic's settings as far as they can be read; all its partitions share them."""
     return _topic_config(topic, frozenset(configs.items()))
 
 
@@ -193,11 +193,11 @@ def _topic_config(_topic: str, configs: frozenset[tuple[str, str]]) -> TopicConf
     return TopicConfig.readable(TopicConfig.tidied(dict(configs)))
 
 
-RpcTransport = Literal["", "grpcio", "h2"]  # if nothing is said, that of `replog.rpc.transports`
+RpcTransport = Literal["", "grpcio", "h2"]  # empty: the default of `replog.rpc.transports`
 
 
 class LogConfig(Settings):
-    """What a process logs, and where. SIGHUP has it read again."""
+    """Settings of a process's own log. SIGHUP has it read again."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     log_format: Literal["", "console", "json"] = ""  # console on a terminal, else json
@@ -205,20 +205,20 @@ class LogConfig(Settings):
 
 
 class MetricsConfig(Settings):
-    """Where Prometheus asks."""
+    """The address for Prometheus."""
 
     metrics_listener: Address | Literal[""] = ""  # host:port of /metrics; none when empty
 
 
 class ConnectionConfig(Settings):
-    """How many connections others may have to a process, and for how long without a call."""
+    """Limits of connections to a process: how many, and for how long without a call."""
 
     max_connections_per_ip: Annotated[int, Field(ge=1, le=MAX_INT)] = MAX_INT
     connections_max_idle_ms: Annotated[int, Field(ge=1000, le=MAX_LONG)] = 600_000
 
 
 class AuthorizerConfig(Settings):
-    """Who may do what; of brokers and controllers alike."""
+    """Settings of brokers and controllers that say who may do what."""
 
     authorizer_class_name: Literal["", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"] = ""  # none: all
     super_users: Principals = ()  # User:a;User:b, who may do everything
@@ -226,7 +226,7 @@ class AuthorizerConfig(Settings):
 
 
 class ClientSecurity(Settings):
-    """How a process reaches others; PEM files, as in Kafka with `ssl.keystore.type=PEM`."""
+    """Settings of connections to others; PEM files, as in Kafka with `ssl.keystore.type=PEM`."""
 
     security_protocol: Literal["PLAINTEXT", "SSL"] = "PLAINTEXT"
     ssl_keystore_type: Literal["PEM"] = "PEM"
@@ -236,17 +236,17 @@ class ClientSecurity(Settings):
 
 
 class ServerSecurity(ClientSecurity):
-    """… and how others reach it."""
+    """Settings of connections to others, and from them."""
 
     ssl_client_auth: Literal["required", "requested", "none"] = "required"
-    allow_plaintext: bool = False  # on a listener that others than this machine may reach
+    allow_plaintext: bool = False  # allows plaintext on a listener that other machines may reach
 
 
 DEFAULT_USER = "<default>"  # Kafka's word for each user without a quota of its own
 
 
 class ClientQuota(Settings):
-    """What a user may take of each broker, in bytes per second; Kafka's names, which have no dots."""
+    """The bytes per second that a user may exchange with each broker; Kafka's names, which have no dots."""
 
     model_config = ConfigDict(alias_generator=None)
 
@@ -255,16 +255,16 @@ class ClientQuota(Settings):
 
 
 class DynamicBrokerConfig(Settings):
-    """What may change while a broker runs: how fast it copies replicas that are throttled, in bytes per second."""
+    """Settings that may change while a broker runs: how fast it copies throttled replicas, in bytes per second."""
 
     leader_replication_throttled_rate: Annotated[int, Field(ge=0, le=MAX_LONG)] = MAX_LONG
     follower_replication_throttled_rate: Annotated[int, Field(ge=0, le=MAX_LONG)] = MAX_LONG
 
 
 class AlterableBrokerConfig(DynamicBrokerConfig):
-    """What may be altered of a broker: that, and whether it is given new replicas, which the controller goes by."""
+    """All settings of a broker that may be altered. The controller decides by whether it gets new replicas."""
 
-    cordoned_log_dirs: Literal["", "*"] = ""  # *: it is not (KIP-1066, which also has single directories)
+    cordoned_log_dirs: Literal["", "*"] = ""  # *: it gets none (KIP-1066, which also has single directories)
 
 
 class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig, LogConfig):
@@ -273,11 +273,11 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
     listeners: ListenerList = "127.0.0.1:9092"  # or several: NAME://host:port,NAME://host:port
     rpc_transport: RpcTransport = ""
-    advertised_listeners: ListenerList = ""  # what others connect to; the bound listeners when empty
-    listener_security_protocol_map: ProtocolMap = ""  # of names that are no protocol; others have security.protocol
-    inter_broker_listener_name: str = ""  # that of replication; of several, else the one called as security.protocol
-    inspection_listener_name: str = ""  # that of audits alone; each listener when empty
-    controller_listener: Addresses = "127.0.0.1:9093"  # of every controller; the broker finds the one that decides
+    advertised_listeners: ListenerList = ""  # others connect to these; the bound listeners when empty
+    listener_security_protocol_map: ProtocolMap = ""  # names that are no protocol; others have security.protocol
+    inter_broker_listener_name: str = ""  # replication uses it; else the one called as security.protocol
+    inspection_listener_name: str = ""  # the only listener that serves audits; each one when empty
+    controller_listener: Addresses = "127.0.0.1:9093"  # every controller's; the broker finds the one that decides
     log_dirs: LogDirs  # one, or several with commas between them: a disk each
     broker_rack: str = ""
     broker_heartbeat_interval_ms: Annotated[int, Field(ge=50, le=MAX_INT)] = 2000
@@ -303,12 +303,12 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
     producer_id_expiration_check_interval_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 600_000
     fetch_max_bytes: Annotated[int, Field(ge=1, le=MAX_BATCH_BYTES)] = 1 << 20  # one message (measured best)
     request_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
-    queued_max_request_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # of produces that wait
-    queued_max_response_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # to consumers, not yet taken
+    queued_max_request_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # all produces that wait
+    queued_max_response_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # all untaken answers
 
     @property
     def bound(self) -> tuple[Listener, ...]:
-        """Its listeners; the first is that between brokers."""
+        """The broker's listeners; the first is the one between brokers."""
         named = listeners_of(
             self.listeners, self.advertised_listeners, self.listener_security_protocol_map, self.security_protocol
         )
@@ -341,7 +341,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
 
     @model_validator(mode="after")
     def _waits_fit(self) -> Self:
-        """A follower that is answered after the lag that counts would never be in sync."""
+        """Refuse a fetch wait longer than the lag that counts: such a follower would never be in sync."""
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
             raise ValueError(
                 f"replica.fetch.wait.max.ms={self.replica_fetch_wait_max_ms} is more than replica.lag.time.max.ms="
@@ -350,7 +350,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
         return self
 
     def dynamic(self, altered: Mapping[str, str]) -> DynamicBrokerConfig:
-        """What holds while it runs: the settings `altered` since, else those it was started with."""
+        """Return the settings that hold now: those `altered` since the start, else those it was started with."""
         started_with = self.model_dump(by_alias=True, include=set(DynamicBrokerConfig.model_fields))
         return AlterableBrokerConfig.readable(
             started_with | {name: altered[name] for name in altered.keys() - AlterableBrokerConfig.unreadable(altered)}
@@ -363,13 +363,13 @@ class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, Metri
     listeners: Address = "127.0.0.1:9093"
     rpc_transport: RpcTransport = ""
     metadata_store: Literal["sqlite", "etcd"] = "sqlite"
-    metadata_log_dir: Annotated[Path, BeforeValidator(_named)] = Path()  # of SQLite
-    metadata_etcd_endpoints: Addresses | Literal[""] = ""  # of every member of one etcd cluster
-    metadata_etcd_prefix: Annotated[str, AfterValidator(_prefix)] = "/replog/"  # of this cluster alone
-    metadata_etcd_ssl_keystore_location: OptionalPath = None  # of an authority that is for etcd alone
+    metadata_log_dir: Annotated[Path, BeforeValidator(_named)] = Path()  # SQLite's
+    metadata_etcd_endpoints: Addresses | Literal[""] = ""  # every member of one etcd cluster
+    metadata_etcd_prefix: Annotated[str, AfterValidator(_prefix)] = "/replog/"  # no other cluster may use it
+    metadata_etcd_ssl_keystore_location: OptionalPath = None  # the certificate's authority should be for etcd alone
     metadata_etcd_ssl_truststore_location: OptionalPath = None
-    metadata_etcd_lease_seconds: Annotated[int, Field(ge=2, le=60)] = 5  # how long a lost controller is missed
-    advertised_listeners: Address | Literal[""] = ""  # where brokers find this controller; its listener when empty
+    metadata_etcd_lease_seconds: Annotated[int, Field(ge=2, le=60)] = 5  # a lost controller is missed so long
+    advertised_listeners: Address | Literal[""] = ""  # brokers find this controller here; its listener when empty
     broker_session_timeout_ms: Annotated[int, Field(ge=200, le=MAX_INT)] = 9000
     default_replication_factor: Annotated[int, Field(ge=1, le=MAX_INT)] = 3
     min_insync_replicas: Annotated[int, Field(ge=1, le=MAX_INT)] = 2
@@ -377,8 +377,8 @@ class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, Metri
     eligible_leader_replicas_enable: bool = True  # ISR-15; without it ISR-19
     auto_leader_rebalance_enable: bool = True  # CT-12
     leader_imbalance_check_interval_seconds: Annotated[int, Field(ge=1, le=MAX_INT)] = 300
-    unclean_leader_election_enable: bool = False  # of topics that do not say
-    unclean_recovery_strategy: RecoveryStrategy = "BALANCED"  # of topics that do not say
+    unclean_leader_election_enable: bool = False  # a topic's own setting counts first
+    unclean_recovery_strategy: RecoveryStrategy = "BALANCED"  # a topic's own setting counts first
     unclean_leader_election_interval_ms: Annotated[int, Field(ge=10, le=MAX_INT)] = 1000
 
     @property

@@ -69,16 +69,16 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "ErrorCode":
-        """A code that a newer peer knows and this one does not."""
+        """A newer peer may send a code that this release does not know."""
         return cls.UNKNOWN_SERVER_ERROR
 
     def error(self, message: str, instead: str = "") -> "ReplogError":
-        """To be raised; as the class says it."""
+        """Return the exception to raise, as `ReplogError` describes it."""
         return ReplogError(self, message, instead)
 
 
 def codes(names: str) -> frozenset[ErrorCode]:
-    """Those that are named, with spaces between them."""
+    """Return the codes of these names, which have spaces between them."""
     return frozenset(ErrorCode[name] for name in names.split())
 
 
@@ -92,19 +92,19 @@ RETRIABLE = codes(
 
 
 DENIALS = codes("TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED")
-"""Errors of who may not: another broker would say the same."""
+"""Errors that no other broker would spare the client: it is not allowed to do this."""
 
 
 class ReplogError(Exception):
-    """Something was refused. `code` is Kafka's name for it; the message names the thing, the value and the remedy."""
+    """A refusal. `code` is Kafka's name for it; the message names the thing, the value and the remedy."""
 
     def __new__(cls, code: ErrorCode, *_: object, **__: object) -> "ReplogError":
-        """One made without a class of its own gets that of its code."""
+        """Give an error that is made without a class of its own that of its code."""
         of_code = (kind for kind in (RetriableError, DeniedError, PositionError) if code in kind.CODES)
         return super().__new__(next(of_code, InvalidError) if cls is ReplogError else cls)
 
     def __init__(self, code: ErrorCode, message: str, instead: str = "") -> None:
-        """`instead`: the address to ask instead, if that is known."""
+        """`instead` is the address to ask instead, if that is known."""
         super().__init__(message)
         self.instead = instead
         self.code = code
@@ -115,27 +115,27 @@ class ReplogError(Exception):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same call, made later, may succeed."""
+        """True if the same call, made later, may succeed."""
         return self.code in RETRIABLE
 
 
 class RetriableError(ReplogError):
-    """It may pass: the same call, made later, may succeed."""
+    """An error that may pass: the same call, made later, may succeed."""
 
     CODES = RETRIABLE
 
 
 class DeniedError(ReplogError):
-    """An administrator has to allow it."""
+    """An error until an administrator allows the call."""
 
     CODES = DENIALS
 
 
 class PositionError(ReplogError):
-    """A partition cannot be read on from where the consumer is: seek."""
+    """A partition cannot be read further from where the consumer is: seek."""
 
     CODES = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE})
 
 
 class InvalidError(ReplogError):
-    """The call, or a setting, has to be another one: every other code."""
+    """An error of the call or of a setting, which must be changed: every other code."""

@@ -1,4 +1,4 @@
-"""What a fetch of one partition asks and what it is answered, as both roles see it (§4, §7)."""
+"""The request and the answer of a fetch of one partition, as both roles see them (§4, §7)."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,15 +9,15 @@ from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
-CONSUMER = -1  # the replica id of a client that is none
+CONSUMER = -1  # the replica id of a client
 ANY_TOPIC = b""  # the id of a fetch that takes any topic of the name (FE-1)
 
 
 Shared = dict[Hashable, Any]
-"""Answers that are made in one step, in which no log changes: who asks for the same gets the same object."""
+"""Answers made in one step, in which no log changes: readers that ask for the same get the same object."""
 
 
-# What is made for every partition of a fetch is a tuple: to make one takes a third of what a data class does.
+# These are tuples, because one is made for every partition of a fetch: a data class takes three times as long.
 
 
 class FetchPartition(NamedTuple):
@@ -43,10 +43,10 @@ class FetchAnswer(NamedTuple):
     diverging: EpochEndOffset | None = None
     records: Buffer = b""
     aborted: tuple[AbortedTransaction, ...] = ()  # READ_COMMITTED only (LG-9)
-    preferred_read_replica: int | None = None  # where the consumer had better fetch; no records then (FE-19)
-    place: OffsetMetadata | None = None  # where the fetch offset lies, if it was read; it stays on this broker
-    cold: ColdRead | None = None  # why nothing was read: it has to be brought from the disk first
-    why: str = ""  # of an error, where its code does not say all
+    preferred_read_replica: int | None = None  # the consumer should fetch there; no records then (FE-19)
+    place: OffsetMetadata | None = None  # the place of the fetch offset, if it was read; it stays on this broker
+    cold: ColdRead | None = None  # set if nothing was read, because this must first be brought from the disk
+    why: str = ""  # the error's reason, where its code does not say all
 
     @property
     def is_refusal(self) -> bool:
@@ -57,7 +57,7 @@ class FetchAnswer(NamedTuple):
 class SessionRequest(NamedTuple):
     """One request of a fetch session (divergence 11); sizes in bytes, times in milliseconds."""
 
-    replica_id: int  # CONSUMER, or whose replicas they are
+    replica_id: int  # CONSUMER, or the broker of the replicas
     broker_epoch: int
     max_wait_ms: int
     min_bytes: int
@@ -65,26 +65,26 @@ class SessionRequest(NamedTuple):
     named: Mapping[TopicPartition, FetchPartition]  # added or changed since the last request
     forgotten: Sequence[TopicPartition] = ()
     isolation: Isolation = Isolation.LOG_END
-    rack: str | None = None  # a consumer's, whom a follower may serve too (FE-20); "": the leader names none (FE-19)
+    rack: str | None = None  # a consumer's, which a follower may serve too (FE-20); "": the leader names none (FE-19)
 
 
 class SessionRow(NamedTuple):
     """One partition of an answer."""
 
     topic_partition: TopicPartition
-    request: FetchPartition  # what it answers (FT-8); of one that came over the wire offset, epoch and topic id alone
+    request: FetchPartition  # the request answered (FT-8); from the wire it has offset, epoch and topic id alone
     answer: FetchAnswer
 
 
 class SessionResponse(NamedTuple):
-    """What a leader has to say on a session: to the oldest request without an answer or, pushed, to none of them."""
+    """A leader's message on a session: it answers the oldest request or, if pushed, none of them."""
 
-    rows: Sequence[SessionRow]  # those with something new (FE-17)
+    rows: Sequence[SessionRow]  # only partitions with something new (FE-17)
     pushed: bool = False  # high watermarks that moved (divergence 6)
 
     @property
     def size(self) -> int:
-        """Bytes of records."""
+        """The bytes of all records."""
         return sum(len(row.answer.records) for row in self.rows)
 
 
@@ -98,15 +98,15 @@ def check_leader_epoch(requested: int | None, local: int) -> ErrorCode:
 
 
 def diverges(end: EpochEndOffset, last_fetched_epoch: int, fetch_offset: int) -> bool:
-    """Whether a replica at `fetch_offset` whose last record has `last_fetched_epoch` must truncate (FE-5.3).
+    """Return True if a replica at `fetch_offset` whose last record has `last_fetched_epoch` must truncate (FE-5.3).
 
     `end` is the leader's end offset for that epoch, and defined."""
     return end.epoch < last_fetched_epoch or end.end_offset < fetch_offset
 
 
 def parting(log: Log, request: FetchPartition) -> EpochEndOffset | None:
-    """Where the log ends the epoch of the reader's last record, if the reader must truncate (FE-5): undefined if the
-    log does not know it. None: the reader agrees, or does not say."""
+    """Return the end of the reader's last epoch in this log if the reader must truncate (FE-5): undefined if the log
+    does not know it. None: the reader agrees, or does not say."""
     epoch, offset = request.last_fetched_epoch, request.fetch_offset
     if epoch is None or (epoch == log.epochs.latest_epoch and offset <= log.log_end_offset):
         return None
@@ -115,7 +115,7 @@ def parting(log: Log, request: FetchPartition) -> EpochEndOffset | None:
 
 
 class Reading(NamedTuple):
-    """How much of a log a fetch may read, the first batch whole if `min_one`; and where it may wait for the disk."""
+    """Limits of one read: bytes, the first batch always whole if `min_one`, and where it may wait for the disk."""
 
     max_bytes: int
     min_one: bool
@@ -131,7 +131,7 @@ def read_log(log: Log, request: FetchPartition, isolation: Isolation, how: Readi
         return _out_of_range(log, offset, f"its log goes from {log.log_start_offset} to {log.log_end_offset}")
     if end is not None:
         return _out_of_range(log, offset, f"its log does not know leader epoch {request.last_fetched_epoch}")
-    if offset == log.log_end_offset and log.failure is None:  # as nearly always: nothing is read
+    if offset == log.log_end_offset and log.failure is None:  # nearly always: nothing is read
         return answer_of(log, place=log.bound(Isolation.LOG_END))
     try:
         with WaitingFor(how.wait_for):

@@ -1,10 +1,10 @@
-"""How much to ask for in one fetch: less when answers do not get through in time."""
+"""Says how much to ask for in one fetch: less when answers do not come in time."""
 
-EASILY = 0.25  # of the time an answer may take: if it took less, one of twice the size will come in time too
+EASILY = 0.25  # if an answer took less of its time than this, one of twice the size will come in time too
 
 
 class FetchSize:
-    """Bytes, at most `most`. However few they are, a broker answers with one whole batch (FE-9)."""
+    """A size in bytes, at most `most`. However small it is, a broker answers with one whole batch (FE-9)."""
 
     def __init__(self, most: int) -> None:
         self.bytes = most
@@ -15,7 +15,7 @@ class FetchSize:
         return self.bytes < self._most
 
     def timed_out(self, most: int) -> None:
-        """An answer of `most` bytes or less did not come: ask for half, for it would not come the next time either."""
+        """An answer of `most` bytes or less did not come: ask for half, otherwise the next will not come either."""
         self.bytes = max(1, min(self.bytes, most) // 2)
 
     def answered(self, size: int, took: float, allowed: float) -> None:

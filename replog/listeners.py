@@ -1,7 +1,7 @@
 """The listeners of a broker, each with a name, an address and a protocol, as in Kafka (KIP-2, KIP-103).
 
-One of them is for brokers among themselves. A broker answers clients with the addresses of the listener that they use.
-"""
+One of them is for brokers among themselves. A broker answers clients with the addresses of the listener that they
+use."""
 
 import re
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ NAME = re.compile(r"[A-Z0-9_-]{1,64}")
 class Listener:
     name: str
     bind: str  # host:port
-    advertised: str  # what others connect to; empty: the bound address
-    protocol: str  # of PROTOCOLS
+    advertised: str  # others connect to it; empty: the bound address
+    protocol: str  # one of PROTOCOLS
 
 
 def named_addresses(value: str) -> dict[str, str]:
-    """`NAME://host:port,…`, or one `host:port`, whose name is empty. Raises ValueError."""
+    """Parse `NAME://host:port,…`, or one `host:port`, whose name is empty. Raises ValueError."""
     named: dict[str, str] = {}
     parts = [part.strip() for part in value.split(",")]
     if len(parts) > MAX_LISTENERS:
@@ -43,7 +43,7 @@ def named_addresses(value: str) -> dict[str, str]:
 
 
 def protocol_map(value: str) -> dict[str, str]:
-    """`NAME:PROTOCOL,…`, or nothing. Raises ValueError."""
+    """Parse `NAME:PROTOCOL,…`, or nothing. Raises ValueError."""
     protocols: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in value.split(","))):
         name, _, protocol = (word.upper() for word in part.partition(":"))
@@ -54,7 +54,7 @@ def protocol_map(value: str) -> dict[str, str]:
 
 
 def listeners_of(listeners: str, advertised: str, protocols: str, default: str) -> tuple[Listener, ...]:
-    """In the order of `listeners`. `default`: the protocol of names that neither the map nor the name tells.
+    """Return the listeners in the order of `listeners`. `default` is the protocol of names that say none.
 
     Raises ValueError for names that do not fit together, and for an address that nobody can connect to."""
     bound, known = named_addresses(listeners), protocol_map(protocols)

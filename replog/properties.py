@@ -1,4 +1,4 @@
-"""What Kafka has from Java: the limits of integers, and files of properties. Imported without the settings' models."""
+"""Java's limits of integers, and files of properties. Importing it does not load the settings' models."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from replog.errors import ErrorCode
 
 MAX_LONG = 2**63 - 1
 MAX_INT = 2**31 - 1
-MAX_BATCH_BYTES = 14 << 20  # what a message carries beside the largest head of a produce (`replog.rpc.limits`)
+MAX_BATCH_BYTES = 14 << 20  # this and the largest head of a produce fit into a message (`replog.rpc.limits`)
 MAX_PROPERTIES_BYTES = 1 << 20
 PATHS = frozenset(  # settings that are paths
     {"log.dirs", "log.file", "metadata.log.dir"}
@@ -28,10 +28,10 @@ def load_properties(path: Path) -> dict[str, str]:
 
 
 def load_settings(path: Path) -> dict[str, str]:
-    """As `load_properties`; relative paths count from the file, since processes and commands start in any directory.
+    """Read a file as `load_properties` does; relative paths count from the file, since processes start in any
+    directory.
 
-    Raises INVALID_CONFIG, too, for one that is only there if it counts from the working directory, as in 0.1.0.
-    """
+    Raises INVALID_CONFIG, too, for a path that only exists if it counts from the working directory, as in 0.1.0."""
     properties, home = load_properties(path), path.absolute().parent
     for name in PATHS & properties.keys():
         several = name == "log.dirs"
@@ -47,9 +47,9 @@ def load_settings(path: Path) -> dict[str, str]:
 
 
 def parse_properties(path: Path, raw: bytes) -> dict[str, str]:
-    """As `load_properties`, of the first `MAX_PROPERTIES_BYTES + 1` bytes of the file."""
+    """Parse the first `MAX_PROPERTIES_BYTES + 1` bytes of a file, as `load_properties` does."""
     try:
-        text = raw.decode("utf-8-sig")  # editors of Windows begin a file with a mark
+        text = raw.decode("utf-8-sig")  # Windows editors begin a file with a mark
     except UnicodeDecodeError as error:
         raise ErrorCode.INVALID_CONFIG.error(f"cannot read {path}: {error}") from None
     if len(raw) > MAX_PROPERTIES_BYTES:
@@ -64,7 +64,7 @@ def parse_properties(path: Path, raw: bytes) -> dict[str, str]:
 
 
 def put_setting(properties: dict[str, str], text: str, place: str) -> None:
-    """`name=value`, from that place. Raises INVALID_CONFIG."""
+    """Add `name=value` from that place. Raises INVALID_CONFIG."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ErrorCode.INVALID_CONFIG.error(f"{place} {text!r} is not name=value")

@@ -1,21 +1,21 @@
-"""How much of some traffic a broker lets through: replication throttles (KIP-73)."""
+"""Replication throttles (KIP-73): the traffic that a broker lets through."""
 
 from collections import deque
 
 MS_PER_SECOND = 1000
-MAX_RATES = 100  # of moves, that a broker counts at a time
+MAX_RATES = 100  # a broker counts moves of so many rates at a time
 
 
 def is_listed(replicas: str, partition: int, broker_id: int) -> bool:
-    """Whether `*`, or a list of partition:broker, names this broker's replica of this partition."""
+    """Return True if `*`, or a list of partition:broker, names this broker's replica of this partition."""
     return replicas == "*" or f",{partition}:{broker_id}," in f",{replicas},"
 
 
 class ReplicationQuota:
     """Bytes per second over the last windows of time, the one under way included, and the rate they may reach.
 
-    The time that counts begins with the oldest window that has bytes, and is one window at least; so bytes after a
-    long silence are not spread over it. Times are monotonic milliseconds."""
+    The time begins with the oldest window that has bytes, and is one window at least; so bytes after a long silence are
+    not spread over it. Times are monotonic milliseconds."""
 
     def __init__(self, rate: int, windows: int, window_ms: int) -> None:
         self.rate = rate  # bytes per second
@@ -25,7 +25,7 @@ class ReplicationQuota:
         self._total = 0
 
     def record(self, size: int, now_ms: int) -> None:
-        """So many bytes have passed."""
+        """Count `size` bytes that have passed."""
         if size <= 0:
             return
         self._forget(now_ms)
@@ -35,7 +35,7 @@ class ReplicationQuota:
         self._total += size
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Whether more has passed than the rate allows."""
+        """Return True if more has passed than the rate allows."""
         self._forget(now_ms)
         if not self._samples:
             return False
@@ -48,17 +48,17 @@ class ReplicationQuota:
 
 
 class Throttles:
-    """The quotas of what a broker sends, or of what it copies: one for replicas that are listed, and one for all moves
-    of the same throttle (divergence 55)."""
+    """The quotas for all that a broker sends, or copies: one for listed replicas, and one for all moves of the same
+    throttle (divergence 55)."""
 
     def __init__(self, rate: int, windows: int, window_ms: int) -> None:
         self.listed = ReplicationQuota(rate, windows, window_ms)
         self._windows = windows
         self._window_ms = window_ms
-        self._of_moves: dict[int, ReplicationQuota] = {}  # by rate; kept for a while, so that the next move goes on
+        self._of_moves: dict[int, ReplicationQuota] = {}  # the newest last; kept, so that the next move goes on
 
     def of_moves(self, rate: int) -> ReplicationQuota:
-        """Of more rates than `MAX_RATES`, the one that was asked for longest ago counts from nothing again."""
+        """Return the quota for moves of this rate. Beyond `MAX_RATES` the oldest request's starts again."""
         quota = self._of_moves.pop(rate, None) or ReplicationQuota(rate, self._windows, self._window_ms)
         self._of_moves[rate] = quota
         if len(self._of_moves) > MAX_RATES:

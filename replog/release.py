@@ -1,4 +1,4 @@
-"""This release, and which others its brokers and controllers can work with (docs/versions.md). Pure."""
+"""This release, and the others that its brokers and controllers can work with (docs/versions.md). Pure."""
 
 from typing import NamedTuple
 
@@ -15,9 +15,9 @@ MAX_VERSION_LENGTH = 64
 
 
 class Release(NamedTuple):
-    """Of one process, this one if nothing else is said: a version for people, and the levels at which it can work."""
+    """The release of one process, by default this one: a version for people, and the levels at which it can work."""
 
-    version: str = VERSION  # empty: not known
+    version: str = VERSION  # empty: unknown
     oldest: int = OLDEST_FEATURE_LEVEL
     newest: int = NEWEST_FEATURE_LEVEL
 

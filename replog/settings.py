@@ -1,4 +1,4 @@
-"""What every set of settings promises: names and values are checked once at the door and stored in one notation, and
+"""The promise of every set of settings: names and values are checked once at the door and stored in one notation, and
 what is stored already is read without harm, whatever version wrote it (divergence 52)."""
 
 import difflib
@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from replog.errors import ErrorCode
 
-_LOOKS = 3  # of the wrong names, for which a better one is looked for
-_SHOWN = 60  # characters of a wrong value
+_LOOKS = 3  # so many wrong names are answered with a better one
+_SHOWN = 60  # at most so many characters of a wrong value are shown
 
 
 class Settings(BaseModel):
@@ -20,7 +20,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", populate_by_name=True, alias_generator=lambda name: name.replace("_", ".")
     )
-    when_unreadable: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # of a setting: what counts then, not the default
+    when_unreadable: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # replace a setting that cannot be read
 
     @classmethod
     def parse(cls, properties: Mapping[str, Any], source: str) -> Self:
@@ -35,19 +35,19 @@ class Settings(BaseModel):
 
     @classmethod
     def canonical(cls, properties: Mapping[str, str], source: str) -> dict[str, str]:
-        """The text of each parsed value: what is stored. Raises as `parse`."""
+        """Return the text of each parsed value, as it is stored. Raises as `parse`."""
         return _texts(cls.parse(properties, source))
 
     @classmethod
     def tidied(cls, stored: Mapping[str, str]) -> dict[str, str]:
-        """As `canonical`, of what a store has: fields' names count where Kafka's are missing, as they did in 0.1.0.
+        """Return stored settings as `canonical`; names of fields count where Kafka's are missing, as in 0.1.0.
 
         What this version does not know, or cannot read, stays as it is: it can be shown and deleted."""
         return dict(_tidied(cls, frozenset(stored.items())))
 
     @classmethod
     def readable(cls, stored: Mapping[str, str]) -> Self:
-        """What can be read of tidied settings. Nobody who goes by the metadata may fail because of the others."""
+        """Return the tidied settings that can be read. No reader of the metadata may fail because of the others."""
         unreadable = cls.unreadable(stored)
         counting = {name: value for name, value in stored.items() if name not in unreadable}
         for name in unreadable:
@@ -56,12 +56,12 @@ class Settings(BaseModel):
 
     @classmethod
     def unreadable(cls, stored: Mapping[str, Any]) -> Sequence[str]:
-        """Which of them this version does not know, or cannot read."""
+        """Return the names that this version does not know, or whose values it cannot read."""
         return _unreadable(cls, frozenset(stored.items()))
 
     @classmethod
     def named(cls, name: str) -> str:
-        """Kafka's name of a setting, by it or by that of its field."""
+        """Return Kafka's name of a setting, given that or its field's."""
         field = cls.model_fields.get(name)
         return (field.alias if field is not None else None) or name
 
@@ -95,7 +95,7 @@ def _texts(parsed: Settings) -> dict[str, str]:
 
 
 def _faults(model: type[Settings], error: ValidationError) -> Iterable[str]:
-    """In our words, the first of each setting."""
+    """Return the first fault of each setting, in our words."""
     known = sorted(field.alias or name for name, field in model.model_fields.items())
     schema = model.model_json_schema()["properties"]
     faults: dict[str, str] = {}
@@ -122,7 +122,7 @@ def _shown(value: Any) -> str:
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:
-    """Which values there are; empty where the check itself says what is wrong."""
+    """Say which values there are; empty where the check itself says what is wrong."""
     match schema:
         case {"enum": [*words]}:
             return f"give {' or '.join(word or 'nothing' for word in words)}"
@@ -136,7 +136,7 @@ def _allowed(schema: Mapping[str, Any]) -> str:
 
 
 def alike(name: str, known: Sequence[str]) -> list[str]:
-    """What was probably meant. It takes some milliseconds."""
+    """Return what was probably meant. It takes some milliseconds."""
     return difflib.get_close_matches(name[:100], known, n=2, cutoff=0.7)
 
 

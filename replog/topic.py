@@ -6,12 +6,12 @@ from typing import NamedTuple
 from replog.errors import ErrorCode, ReplogError
 
 MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: leaves room for "-<partition>.<32 hex>-delete" in a 255-character file name
-MAX_PARTITIONS = 10_000  # of one topic: as many as Kafka makes in one request; more would stop a controller for long
-MAX_CLUSTER_PARTITIONS = 20_000  # and so replicas of a broker: as many as were run on three of them
+MAX_PARTITIONS = 10_000  # one topic's: as many as Kafka makes in one request; more would stop a controller for long
+MAX_CLUSTER_PARTITIONS = 20_000  # also a broker's replicas: as many as were run on three of them
 MAX_PARTITION = 2**31 - 1
-DELETE_SUFFIX = "-delete"  # of a replica's directory that waits for its deletion
-STRAY_SUFFIX = "-stray"  # of a replica's directory that no topic there is wants, and that is kept
-FUTURE_SUFFIX = "-future"  # of a copy in the making, in another log directory
+DELETE_SUFFIX = "-delete"  # ends the directory of a replica that waits for its deletion
+STRAY_SUFFIX = "-stray"  # ends the directory of a replica that no topic there wants, and that is kept
+FUTURE_SUFFIX = "-future"  # ends the directory of an unfinished copy, in another log directory
 SET_ASIDE = re.compile(r"(?P<replica>.+)\.(?P<id>[0-9a-f]{32})(?P<suffix>-delete|-future|-stray)")  # FN-1
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>0|[1-9][0-9]{0,9})")
@@ -55,7 +55,7 @@ def validate_topic_name(name: str) -> str:
 
 
 def parse_directory_name(name: str) -> TopicPartition:
-    """The partition that lives in a directory of this name, split at the last '-' (FN-1); ValueError if none does."""
+    """Return the partition of a directory of this name, split at the last '-' (FN-1); ValueError if it has none."""
     match = _DIRECTORY.fullmatch(name)
     if match is None or int(match["partition"]) > MAX_PARTITION:
         raise ValueError(f"{name!r} is not <topic>-<partition>")

@@ -1,4 +1,4 @@
-"""The ACLs of a cluster, and what they say of a request (`StandardAuthorizer`'s rules, KIP-801). Pure.
+"""The ACLs of a cluster, and their decisions on requests (`StandardAuthorizer`'s rules, KIP-801). Pure.
 
 A look-up costs what applies to the resource and the principal, however many ACLs there are."""
 
@@ -12,7 +12,7 @@ Pattern = tuple[ResourceType, PatternType, str]
 
 
 class Verdict(NamedTuple):
-    """`acl`: the one that decided; None: none did, and `known` tells whether there are any for the resource."""
+    """`acl` is the one that decided, if any did; `known` is True if there are any for the resource."""
 
     allowed: bool
     acl: Acl | None
@@ -20,18 +20,18 @@ class Verdict(NamedTuple):
 
 
 class AclTable:
-    """`generation` is another one after each change."""
+    """Holds ACLs by their ids and patterns. `generation` changes with every change."""
 
     def __init__(self) -> None:
         self.generation = 0
         self.by_id: dict[str, Acl] = {}
         self.ids: dict[Acl, str] = {}
-        self._patterns: dict[Pattern, dict[str, dict[Acl, None]]] = {}  # by pattern and principal
-        self._of_principal: dict[str, dict[Acl, None]] = {}  # those that allow something
-        self._lengths: defaultdict[ResourceType, Counter[int]] = defaultdict(Counter)  # of prefixes
+        self._patterns: dict[Pattern, dict[str, dict[Acl, None]]] = {}  # then by principal
+        self._of_principal: dict[str, dict[Acl, None]] = {}  # only those that allow something
+        self._lengths: defaultdict[ResourceType, Counter[int]] = defaultdict(Counter)  # the prefixes' lengths
 
     def put(self, acl_id: str, acl: Acl | None) -> None:
-        """None: it is deleted."""
+        """Add an ACL, or delete it (None)."""
         self.generation += 1
         if (old := self.by_id.pop(acl_id, None)) is not None:
             self._remove(old)
@@ -65,7 +65,7 @@ class AclTable:
             _discard(self._of_principal, acl)
 
     def verdict(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Verdict:
-        """DENY wins; then any ALLOW; else nothing is said."""
+        """Decide on a request: any DENY wins, then any ALLOW."""
         allows, known = None, False
         for pattern in self._applying(kind, name):
             known = True
@@ -76,7 +76,7 @@ class AclTable:
         return Verdict(allows is not None, allows, known)
 
     def allows_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> bool:
-        """Whether there may be a resource of the type for which this is allowed (KIP-679)."""
+        """Return True if there may be a resource of the type for which this is allowed (KIP-679)."""
         for who in (principal, ANYBODY):
             for acl in self._of_principal.get(who, ()):
                 if acl.resource_type is kind and acl.speaks_of(host, operation):
@@ -87,7 +87,7 @@ class AclTable:
         return False
 
     def _covering(self, acl: Acl) -> Iterator[Pattern]:
-        """The patterns that apply to everything that the ACL's pattern names."""
+        """Yield the patterns that apply to everything that the ACL's pattern names."""
         if acl.pattern_type is PatternType.LITERAL:
             return self._applying(acl.resource_type, acl.resource_name)
         applying = self._applying(acl.resource_type, acl.resource_name)

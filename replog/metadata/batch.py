@@ -1,4 +1,4 @@
-"""Changes that come into an image in one step, which is short however many partitions a new topic has."""
+"""Changes that are put into an image in one step, which is short however many partitions a new topic has."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from replog.metadata.image import MetadataImage
 
 
 class Batch:
-    """Topics that the image does not know are put into an image of their own, and that is taken over whole.
+    """Puts topics that the image does not know into an image of their own, which is taken over whole.
 
     Nothing else changes the image between the first `add` and `put`."""
 
@@ -20,7 +20,7 @@ class Batch:
             self.add(change)
 
     def add(self, change: Change) -> None:
-        """In version order. Changes older than the image are ignored."""
+        """Add changes in version order. Those older than the image are ignored."""
         if change.version <= self._image.version:
             return
         self.changes.append(change)
@@ -37,7 +37,7 @@ class Batch:
             self._new.put(change)
 
     def put(self) -> None:
-        """All of them, with the same result as `MetadataImage.put` of each."""
+        """Put all of them, with the same result as `MetadataImage.put` of each."""
         for change in self._others:
             self._image.put(change)
         self._image.take_over(self._new)

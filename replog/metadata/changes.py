@@ -22,17 +22,16 @@ KINDS = frozenset(get_args(Kind))
 
 
 class Change(NamedTuple):
-    """What becomes of one thing. `key` names it in stores and on the wire.
+    """A new value of one thing, or its deletion. `key` names it in stores and on the wire.
 
-    A topic that is deleted takes its partitions along, as Kafka's RemoveTopicRecord says: there are no deletions of
-    partitions. (Earlier releases wrote one of each as well, before the topic's. They say nothing more.)
-    """
+    A topic that is deleted takes its partitions along, as with Kafka's RemoveTopicRecord: there are no deletions of
+    partitions. (Earlier releases wrote one of each before the topic's. They are ignored.)"""
 
     kind: Kind
-    name: Any  # which of them; None where there is only one
-    value: Any  # None: it is deleted
-    topic_id: bytes = b""  # of a partition
-    version: int = 0  # of the metadata with this change; 0 before it is numbered
+    name: Any  # None where there is only one of the kind
+    value: Any  # None means deleted
+    topic_id: bytes = b""  # set for a partition
+    version: int = 0  # the version of the metadata with this change; 0 before it is numbered
 
     @property
     def key(self) -> str:
@@ -47,15 +46,15 @@ def key_of(kind: Kind, name: Any) -> str:
 
 
 def partitions_key(topic: str) -> str:
-    """What the keys of the topic's partitions begin with. It ends in "/", and no key does."""
+    """Return the start of the keys of the topic's partitions. It ends in "/", which no other topic's starts with."""
     return f"partition/{topic}/"
 
 
 def parse_key(key: str) -> tuple[Kind, Any]:
-    """The kind and the name that `key_of` made the key of. A key of a later release is a kind of its own."""
+    """Split a key into the kind and the name that `key_of` joined. A key of a later release is a kind of its own."""
     noun, _, name = key.partition("/")
     kind = cast(Kind, noun.replace("-", "_"))
-    with suppress(ValueError):  # a number is wanted, and something else is there
+    with suppress(ValueError):  # otherwise a broken number in a key of a later release stops its readers
         if kind == "partition":
             topic, _, partition = name.rpartition("/")
             return kind, TopicPartition(topic, int(partition))

@@ -24,16 +24,16 @@ class MetadataImage:
         self.version = 0
         self.cluster_id = ""
         self.lineage: tuple[History, ...] = ()
-        self.next_producer_id = 0  # the first that no broker was given
+        self.next_producer_id = 0  # no broker was given this one or a later one
         self.brokers: dict[int, BrokerRegistration] = {}
-        self.broker_versions: dict[int, int] = {}  # of the record of each
-        self.broker_configs: dict[int, dict[str, str]] = {}  # other settings than those that brokers started with
+        self.broker_versions: dict[int, int] = {}  # the version of each one's record
+        self.broker_configs: dict[int, dict[str, str]] = {}  # replace settings that brokers started with
         self.topics: dict[str, Topic] = {}
-        self.topic_versions: dict[str, int] = {}  # of the record of each
+        self.topic_versions: dict[str, int] = {}  # the version of each one's record
         self.partitions: dict[TopicPartition, PartitionState] = {}
-        self.index = PartitionIndex()  # of `partitions`
+        self.index = PartitionIndex()  # always holds the same as `partitions`
         self.acls = AclTable()
-        self.client_quotas: dict[str, dict[str, str]] = {}  # by user
+        self.client_quotas: dict[str, dict[str, str]] = {}
         self.audit: StandingAudit | None = None
 
     @property
@@ -48,7 +48,7 @@ class MetadataImage:
         return {tp.partition: state for tp, state in sorted(self.index.of_topic(topic).items())}
 
     def put(self, change: Change) -> None:
-        """Changes older than the image are ignored: a resumed watch may repeat some."""
+        """Apply a change. One older than the image is ignored: a resumed watch may repeat some."""
         if change.version <= self.version:
             return
         self.version = change.version
@@ -80,11 +80,11 @@ class MetadataImage:
                 self.audit = change.value
 
     def knows(self, topic: str) -> bool:
-        """Whether there is anything of it."""
+        """Return True if the topic or partitions of it are here."""
         return topic in self.topics or self.index.topic_id(topic) is not None
 
     def take_over(self, newer: "MetadataImage") -> None:
-        """The topics of another image, none of which are known here."""
+        """Add the topics of another image, none of which are known here."""
         self.topics |= newer.topics
         self.topic_versions |= newer.topic_versions
         self.partitions |= newer.partitions
@@ -92,8 +92,8 @@ class MetadataImage:
         self.version = max(self.version, newer.version)
 
     def _leave(self, topic: str, topic_id: bytes | None) -> None:
-        """Only the partitions of this topic id, None: none. Another id shows that the topic was deleted meanwhile: of a
-        deletion and a creation under the same key only the newer one is sent (CT-19)."""
+        """Drop the topic's partitions unless they have this id (None: keep them). Another id shows that the topic was
+        deleted and created again: only the newer record of one key is sent (CT-19)."""
         if self.index.topic_id(topic) not in (topic_id, None):
             for tp in self.index.forget_topic(topic):
                 del self.partitions[tp]

@@ -1,6 +1,6 @@
-"""The incarnation id of a broker's process: it registers with it, and all that it asks for later carries it (CT-3).
+"""The incarnation id of a broker's process: it registers with it, and names it in all later requests (CT-3).
 
-A password: only the process and its controller know it. To compare two takes a time that tells nothing."""
+It is a password that only the process and its controller know, so ids are compared in constant time."""
 
 import hmac
 from typing import NamedTuple
@@ -10,7 +10,7 @@ NONCE_SIZE = 16
 
 
 class Claim(NamedTuple):
-    """The registered process that a request says it comes from."""
+    """The registered process that a request claims to come from."""
 
     broker_id: int
     broker_epoch: int
@@ -22,5 +22,5 @@ def is_same(incarnation_id: bytes, other: bytes) -> bool:
 
 
 def proof(incarnation_id: bytes, broker_id: int, nonce: bytes) -> bytes:
-    """Shows who asked with this nonce that the incarnation id is known, and tells nobody what it is (CT-21)."""
+    """Prove to the sender of the nonce that the incarnation id is known, without telling it to anybody (CT-21)."""
     return hmac.digest(incarnation_id, broker_id.to_bytes(4, "big", signed=True) + nonce, "sha256")

@@ -1,7 +1,7 @@
-"""The histories of a cluster's metadata: they show who knows more than a store, or something else (CT-24). Pure.
+"""The histories of a cluster's metadata: they show if a store is behind, or holds something else (CT-24). Pure.
 
-Every controller that becomes active begins a history. So what two controllers made of two copies of one store can be
-told apart, though its versions are the same numbers; as leader epochs tell logs apart (FE-5)."""
+Every controller that becomes active begins a history. So the changes of two controllers to two copies of one store are
+told apart, though their versions are the same numbers, as leader epochs tell logs apart (FE-5)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ HISTORY_ID_SIZE = 16
 
 
 class History(NamedTuple):
-    """It lasts until the next one begins."""
+    """One controller's changes, until the next history begins."""
 
     history_id: bytes
     begins: int  # the version of its first change
@@ -23,14 +23,14 @@ Lineage = Sequence[History]  # oldest first; older ones may be forgotten
 
 
 def begin(lineage: Lineage, history_id: bytes, newest: int) -> tuple[History, ...]:
-    """The lineage with a history that begins after the version `newest`."""
+    """Return the lineage with a history that begins after the version `newest`."""
     return (*lineage, History(history_id, newest + 1))[-MAX_HISTORIES:]
 
 
 def continues(lineage: Lineage, newest: int, position: Position) -> bool:
-    """Whether metadata of this lineage, at the version `newest`, have gone on from `position`, or are there.
+    """Return True if metadata of this lineage, at the version `newest`, contain `position`.
 
-    What is older than all histories that are remembered is taken on trust."""
+    A position older than all remembered histories is trusted."""
     for number, history in enumerate(lineage):
         if history.history_id == position.history_id:
             end = lineage[number + 1].begins - 1 if number + 1 < len(lineage) else newest

@@ -10,8 +10,8 @@ from replog.topic import TopicPartition
 
 
 class Names:
-    """A set of partitions that keeps its order, so that what is decided from it is repeatable. It goes topic by topic:
-    one with thousands of them is left out in one step."""
+    """A set of partitions in order, so that decisions from it are repeatable. It is kept by topic: one with thousands
+    of partitions is removed in one step."""
 
     def __init__(self) -> None:
         self.by_topic: defaultdict[str, dict[TopicPartition, None]] = defaultdict(dict)  # none is empty
@@ -41,11 +41,11 @@ _NONE = Names()
 
 
 class PartitionIndex:
-    """Costs a few steps for each changed partition, for each deleted topic, and for each answer."""
+    """An index that costs a few steps for each changed partition, for each deleted topic, and for each answer."""
 
     def __init__(self) -> None:
         self.reassigning = Names()
-        self.displaced = Names()  # not led by their preferred replica
+        self.displaced = Names()  # the preferred replica does not lead
         self._topics: dict[str, OfTopic] = {}
         self._on_broker: defaultdict[int, Names] = defaultdict(Names)
         self._led_by: defaultdict[int, Names] = defaultdict(Names)
@@ -68,15 +68,15 @@ class PartitionIndex:
         return self._on_broker.get(broker_id, _NONE)
 
     def led_by(self, broker_id: int) -> Names:
-        """NO_LEADER: those without a leader."""
+        """The partitions that the broker leads; with NO_LEADER, those without a leader."""
         return self._led_by.get(broker_id, _NONE)
 
     def behind_on(self, broker_id: int) -> Names:
-        """Those whose replica there has to catch up with a leader."""
+        """The partitions whose replica there has to catch up with a leader."""
         return self._behind_on.get(broker_id, _NONE)
 
     def put(self, tp: TopicPartition, topic_id: bytes, new: PartitionState) -> None:
-        """All partitions of a topic come with the same id."""
+        """Index a partition. All partitions of a topic have the same id."""
         topic = tp.topic
         known = self._topics.get(topic)
         if known is None:
@@ -105,7 +105,7 @@ class PartitionIndex:
                 names.discard(tp)
 
     def take_over(self, other: "PartitionIndex") -> None:
-        """The topics of another index, none of which have partitions here."""
+        """Add the topics of another index, none of which have partitions here."""
         self._topics |= other._topics
         for mine, theirs in zip(self._by_broker, other._by_broker, strict=True):
             for broker_id, names in theirs.items():
@@ -114,7 +114,7 @@ class PartitionIndex:
         self.displaced.by_topic |= other.displaced.by_topic
 
     def forget_topic(self, topic: str) -> Mapping[TopicPartition, PartitionState]:
-        """Its partitions, which are here no longer."""
+        """Remove the topic's partitions, and return them."""
         for by_broker in self._by_broker:
             for names in by_broker.values():
                 names.by_topic.pop(topic, None)

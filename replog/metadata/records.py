@@ -1,4 +1,4 @@
-"""Changes as records, for the wire and the controller's store; and back."""
+"""Turns changes into records, for the wire and the controller's store, and back."""
 
 from collections.abc import Iterable
 from sys import intern
@@ -57,8 +57,8 @@ def _record_value(change: Change) -> Message:
 
 
 def change_of(record: pb.MetadataRecord) -> Change:
-    """A kind that only a later release knows is not among `KINDS`, and changes nothing but the version of an image.
-    Raises UNSUPPORTED_VERSION for another kind whose value only a later release can read."""
+    """Read a record. One of a kind that this release does not know changes nothing but the version of an image. Raises
+    UNSUPPORTED_VERSION for a known kind whose value only a later release can read."""
     name: Any = None
     value: Any = None
     topic_id = b""
@@ -74,7 +74,7 @@ def change_of(record: pb.MetadataRecord) -> Change:
             name = record.topic.topic
             value = Topic(name, record.topic.topic_id, TopicConfig.tidied(record.topic.configs))
         case "partition":
-            name = TopicPartition(intern(record.partition.topic), record.partition.partition)  # one for a topic
+            name = TopicPartition(intern(record.partition.topic), record.partition.partition)  # one for all
             value, topic_id = partition_from_record(record.partition), record.partition.topic_id
         case "producer_ids":
             value = record.producer_ids.next_producer_id
@@ -94,12 +94,12 @@ def change_of(record: pb.MetadataRecord) -> Change:
                 kind in KINDS
                 and record.ByteSize() > pb.MetadataRecord(version=record.version, key=record.key).ByteSize()
             ):
-                raise _later(record.key)  # to take it for a deletion would delete what it is about
+                raise _later(record.key)  # otherwise it counts as a deletion
     return Change(kind, name, value, topic_id, record.version)
 
 
 def all_known(record: pb.MetadataRecord) -> Change:
-    """The same for who must not pass over anything, because he decides by it. Raises UNSUPPORTED_VERSION."""
+    """Read a record for a caller that must not skip any. Raises UNSUPPORTED_VERSION for an unknown kind."""
     change = change_of(record)
     if change.kind not in KINDS:
         raise _later(record.key)
@@ -113,7 +113,7 @@ def _later(key: str) -> ReplogError:
 
 
 def published(record: pb.MetadataRecord) -> pb.MetadataRecord:
-    """The record as everybody may read it: no incarnation id, which is a broker's password."""
+    """Return the record as everybody may read it, without the incarnation id, which is a broker's password."""
     if not record.broker.incarnation_id:
         return record
     public = pb.MetadataRecord()
@@ -139,7 +139,7 @@ def _broker_record(broker: BrokerRegistration) -> pb.BrokerRecord:
 
 
 def partition_from_record(record: pb.PartitionRecord) -> PartitionState:
-    return PartitionState(  # without `same_fields`, which takes a third more time: there are very many
+    return PartitionState(  # `same_fields` takes a third more time, and there are very many
         replicas=tuple(record.replicas),
         isr=tuple(record.isr),
         elr=tuple(record.elr),
@@ -190,7 +190,7 @@ def acl_to_binding(acl: Acl) -> pb.AclBinding:
 
 
 def acl_of_binding(binding: pb.AclBinding) -> Acl:
-    """A word of a later release is kept."""
+    """Read an ACL. A word of a later release is kept."""
     return Acl(
         ResourceType(binding.resource_type),
         binding.resource_name,
@@ -207,7 +207,7 @@ def acl_filter_to_message(wanted: AclFilter) -> controller_pb2.AclBindingFilter:
 
 
 def acl_filter_of(message: controller_pb2.AclBindingFilter) -> AclFilter:
-    """As `acl_of_binding`. Raises INVALID_REQUEST for one that leaves a word out: it may be meant to fit less."""
+    """Read a filter as `acl_of_binding` does. Raises INVALID_REQUEST if a word is missing: it may not mean ANY."""
     if 0 in (message.resource_type, message.pattern_type, message.operation, message.permission_type):
         raise ErrorCode.INVALID_REQUEST.error("a filter that is not understood: it leaves a word out; say ANY")
     return AclFilter(

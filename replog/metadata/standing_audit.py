@@ -1,4 +1,4 @@
-"""What the audit that goes on all the time (`replog audit follow`) has said last, as every process knows it. Pure."""
+"""The newest result of the audit that runs all the time (`replog audit follow`), as every process knows it. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ MAX_DIVERGED = 100
 
 @dataclass(frozen=True, slots=True)
 class StandingAudit:
-    verdict: str  # of VERDICTS
+    verdict: str  # one of VERDICTS
     level: str
-    at_ms: int  # since 1970, by the auditor's clock
-    verified: tuple[tuple[TopicPartition, int], ...]  # below the offset all replicas were equal; by name
-    partitions: int  # that were compared
-    diverged: tuple[str, ...]  # MAX_DIVERGED of the partitions with a finding, by name
-    diverged_partitions: int  # all of them
-    consistent_at_ms: int = 0  # when it last said CONSISTENT; 0: never
+    at_ms: int  # milliseconds since 1970, by the auditor's clock
+    verified: tuple[tuple[TopicPartition, int], ...]  # below the offset all replicas were equal; sorted by name
+    partitions: int  # so many were compared
+    diverged: tuple[str, ...]  # at most MAX_DIVERGED of the partitions with a finding, by name
+    diverged_partitions: int  # the number of all of them
+    consistent_at_ms: int = 0  # it last said CONSISTENT then; 0: never

@@ -1,4 +1,4 @@
-"""The cluster's metadata as plain values: what the controller decides and every role acts on."""
+"""The cluster's metadata as plain values, which the controller decides and every role acts on."""
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from typing import Protocol
 
 NO_LEADER = -1
 NO_BROKER_EPOCH = -1
-LEAST_HEIRS = 2  # of a leader that resigns (CT-22): of two brokers each is cut off from the other
+LEAST_HEIRS = 2  # a leader resigns only if two others can lead (CT-22): of two brokers, each is cut off from the other
 
 
 def out_of_sync(replicas: Iterable[int], isr: Container[int], adding: Container[int]) -> tuple[int, ...]:
-    """The replicas that are not in sync, except those that a reassignment is only just adding: a move takes no copy
-    away, so nothing is under-replicated by it."""
+    """Return the replicas that are not in sync, except those that a reassignment is only just adding: a move takes no
+    copy away, so nothing is under-replicated by it."""
     return tuple(replica for replica in replicas if replica not in isr and replica not in adding)
 
 
@@ -25,12 +25,12 @@ class PartitionState:
     leader_epoch: int
     partition_epoch: int
     elr: tuple[int, ...] = ()  # eligible leader replicas (ISR-15)
-    last_known_leader: int = NO_LEADER  # remembered when ISR is empty
+    last_known_leader: int = NO_LEADER  # the last leader before the ISR became empty
     recovering: bool = False  # elected uncleanly and not yet joined (ST-15)
-    adding: tuple[int, ...] = ()  # of `replicas`: these came since a reassignment began (CT-14)
-    removing: tuple[int, ...] = ()  # of `replicas`: these leave when it completes
-    throttle: int = 0  # bytes a second that a broker copies to those of `adding`, or sends them, at most; 0: any number
-    last_known_elr: tuple[int, ...] = ()  # had all that was committed until they stopped uncleanly (CT-30)
+    adding: tuple[int, ...] = ()  # the replicas that came since a reassignment began (CT-14)
+    removing: tuple[int, ...] = ()  # the replicas that leave when it completes
+    throttle: int = 0  # most bytes a second that a broker copies to `adding` replicas, or sends them; 0: no limit
+    last_known_elr: tuple[int, ...] = ()  # they had all that was committed until they stopped uncleanly (CT-30)
 
     @property
     def reassigning(self) -> bool:
@@ -50,23 +50,23 @@ class BrokerRegistration:
 
     broker_id: int
     broker_epoch: int
-    incarnation_id: bytes = field(repr=False)  # empty where only the controller's is meant to be known
-    address: str  # host:port, of its listener between brokers
+    incarnation_id: bytes = field(repr=False)  # empty where only the controller may know it
+    address: str  # host:port of its listener between brokers
     rack: str
     fenced: bool
     in_controlled_shutdown: bool
     joined: bool = False  # it was unfenced once (D43)
-    endpoints: tuple[tuple[str, str], ...] = ()  # name and address of its other listeners (D47)
-    software_version: str = ""  # of replog, as it registered
+    endpoints: tuple[tuple[str, str], ...] = ()  # names and addresses of its other listeners (D47)
+    software_version: str = ""  # the release of replog that registered
 
     @property
     def active(self) -> bool:
-        """Neither fenced nor on its way out: it may lead and join in-sync sets (CT-7, ISR-2)."""
+        """True if it is neither fenced nor on its way out: it may lead and join in-sync sets (CT-7, ISR-2)."""
         return not self.fenced and not self.in_controlled_shutdown
 
     def address_at(self, listener: str) -> str:
-        """Where those find it who use the listener of that name, or with an empty one that between brokers. Empty: it
-        has none of that name. A broker with one listener has it for all (D47)."""
+        """Return the address of the listener of that name; an empty name means that between brokers. Empty if it has
+        none of that name. A broker with one listener has it under all names (D47)."""
         return dict(self.endpoints).get(listener, "") if listener and self.endpoints else self.address
 
 
@@ -80,7 +80,7 @@ class Topic:
 
 
 class BrokerDirectory(Protocol):
-    """What a leader must know of other brokers to judge ISR eligibility (ISR-2) and zombie fetches (ST-7)."""
+    """A leader's view of other brokers, to judge ISR eligibility (ISR-2) and zombie fetches (ST-7)."""
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
-        """The broker's current registration, or None if it has none."""
+        """Return the broker's current registration, or None if it has none."""

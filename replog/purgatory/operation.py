@@ -8,7 +8,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class DelayedOperation(ABC, Generic[K]):
-    """A request that is answered when something becomes true, `timeout_ms` after it was parked at the latest.
+    """A request that is answered when something becomes true, at the latest `timeout_ms` after it was parked.
 
     There is one thread, so no lock is needed. Completing may re-enter the purgatory, because a response may cause the
     next request. So `completed` is set before `on_complete` runs."""
@@ -16,7 +16,7 @@ class DelayedOperation(ABC, Generic[K]):
     def __init__(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
         self.completed = False
-        self.leave: Callable[[DelayedOperation[K]], None] | None = None  # the purgatory's, while it waits there
+        self.leave: Callable[[DelayedOperation[K]], None] | None = None  # the purgatory sets it
 
     @abstractmethod
     def try_complete(self, moved: Collection[K]) -> bool:
@@ -32,7 +32,7 @@ class DelayedOperation(ABC, Generic[K]):
         """Called after `on_complete` if the deadline, and not an event, completed the operation (PG-3)."""
 
     def force_complete(self) -> bool:
-        """Complete now unless already completed (PG-2). True for the one call that did it."""
+        """Complete now unless already completed (PG-2). Return True for the one call that did it."""
         if self.completed:
             return False
         self.completed = True

@@ -1,7 +1,7 @@
-"""Where delayed operations wait, found by the keys (partitions) whose events may complete them (PG-5, PG-9 to PG-13).
+"""Holds delayed operations under the keys (partitions) whose events may complete them (PG-5, PG-9 to PG-13).
 
-One purgatory per kind of operation (PG-14). Single-threaded; completing an operation may re-enter any method here.
-A completed operation is removed from all of its keys and its deadline (divergence 28)."""
+There is one purgatory for each kind of operation (PG-14). It is single-threaded; completing an operation may re-enter
+any method here. A completed operation leaves all of its keys and its deadline (divergence 28)."""
 
 from collections.abc import Iterable
 from typing import Generic
@@ -23,18 +23,18 @@ class Purgatory(Generic[K]):
 
     @property
     def size(self) -> int:
-        """Entries over all lists: an operation on three keys counts three (PG-13)."""
+        """The entries of all lists: an operation on three keys counts three (PG-13)."""
         return sum(map(len, self._watchers.values()))
 
     @property
     def delayed(self) -> int:
-        """Operations that still wait (PG-13)."""
+        """The number of operations that still wait (PG-13)."""
         return len(self.waiting)
 
     def complete_or_watch(self, operation: DelayedOperation[K], keys: Iterable[K], now_ms: int) -> bool:
-        """Park the operation under every key until `now_ms` + its timeout, unless it completes at once (PG-5).
+        """Park the operation under every key until `now_ms` + its timeout. Return True if it completes at once (PG-5).
 
-        True if it did. It is watched before it is checked, so an event that its check sets off is not lost (PG-6)."""
+        It is watched before it is checked, so an event that its check causes is not lost (PG-6)."""
         named = tuple(dict.fromkeys(keys))
         for key in named:
             self._watchers.setdefault(key, {})[operation] = None
@@ -82,7 +82,7 @@ class Purgatory(Generic[K]):
         return count
 
     def next_deadline_ms(self) -> int | None:
-        """When `expire` is next needed, or None while nothing waits."""
+        """The time when `expire` is next needed, or None while nothing waits."""
         return self._timer.next_deadline_ms()
 
     def _forget(self, operation: DelayedOperation[K]) -> None:

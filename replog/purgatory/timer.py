@@ -14,7 +14,7 @@ _REBUILD_FLOOR = 64  # milliseconds without a bucket that are not worth a rebuil
 
 
 class TimerEntry(Generic[T]):
-    """One deadline. Cancelled at most once, when the thing it stands for is completed (PG-2)."""
+    """One deadline, cancelled at most once, when its operation is completed (PG-2)."""
 
     __slots__ = ("_timer", "deadline_ms", "item")
 
@@ -38,12 +38,12 @@ class Timer(Generic[T]):
     """Deadlines in monotonic milliseconds, handed out in order and never early (PG-19)."""
 
     def __init__(self) -> None:
-        self._buckets: dict[int, dict[TimerEntry[T], None]] = {}  # by deadline, none of them empty
+        self._buckets: dict[int, dict[TimerEntry[T], None]] = {}  # no bucket is empty
         self._deadlines: list[int] = []  # a heap: all of the buckets', and some of buckets that are gone
         self._live = 0
 
     def __len__(self) -> int:
-        """Deadlines neither cancelled nor fired."""
+        """The number of deadlines neither cancelled nor fired."""
         return self._live
 
     def add(self, deadline_ms: int, item: T) -> TimerEntry[T]:
@@ -64,7 +64,7 @@ class Timer(Generic[T]):
         return self._deadlines[0] if self._deadlines else None
 
     def due(self, now_ms: int) -> Iterator[T]:
-        """Take out every item whose deadline has come, one by one: the earliest first, of equal ones the oldest."""
+        """Take out every item whose deadline has come, the earliest first; among equals the oldest."""
         while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
             for entry in tuple(self._buckets[deadline_ms]):
                 if entry.live:  # a completion before it may have cancelled it
