@@ -1,4 +1,4 @@
-"""The leader epoch cache: where each leader epoch of a log begins (EP-1 to EP-9).
+"""The leader epoch cache: the offset at which each leader epoch of a log begins (EP-1 to EP-9).
 
 It serves to find divergence. A leader's epoch is durable before anything is appended in it. Epochs that come with
 replicated batches become durable together with the batches (divergence 31)."""
@@ -25,7 +25,7 @@ _start = itemgetter(1)
 
 
 def checked_epochs(path: Path, words: Iterable[Sequence[str]]) -> Entries:
-    """The entries of a checkpoint. Raises DamagedCheckpoint unless they are numbers that increase (EP-1)."""
+    """Return the entries of a checkpoint. Raises DamagedCheckpoint unless they are numbers that increase (EP-1)."""
     entries = [(parse_number(path, epoch), parse_number(path, start)) for epoch, start in words]
     previous = (-1, -1)
     for entry in entries:
@@ -49,11 +49,11 @@ class LeaderEpochCache:
         self.path = path
         self._entries = list(entries)  # replaced, never changed
         self.latest_epoch = self._entries[-1][0] if self._entries else None
-        self._saved = self._entries  # what the file has
-        self._begun: Entries | None = None  # in the temporary file
-        self._placed: Entries | None = None  # under its name, maybe not durably
+        self._saved = self._entries  # the entries in the file
+        self._begun: Entries | None = None  # the entries in the temporary file
+        self._placed: Entries | None = None  # the entries under the file's name, maybe not durably
         self._saving = threading.Lock()
-        self.on_unsaved: Callable[[], None] = lambda: None  # has it saved soon
+        self.on_unsaved: Callable[[], None] = lambda: None  # must have it saved soon
 
     @classmethod
     def load(cls, path: Path) -> "LeaderEpochCache":
@@ -65,31 +65,30 @@ class LeaderEpochCache:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`, unless it began earlier (EP-2): False then. ValueError if either
-        is negative."""
+        """Note that `epoch` begins at `start_offset`. False, and nothing changes, if it began earlier (EP-2).
+        ValueError if either is negative."""
         if self._entries and epoch == self._entries[-1][0] and start_offset >= self._entries[-1][1]:
             return False
         self.assign_all([(epoch, start_offset)])
         return True
 
     def assign_all(self, starts: Iterable[EpochEntry]) -> None:
-        """`assign` each."""
         self.replace(self._with(starts))
 
     def save(self) -> None:
-        """Make durable what was noted."""
+        """Make all noted epochs durable."""
         self.begin_save()
         self.put_in_place()
         self.finish_save()
 
     def begin_save(self) -> Entries | None:
-        """The first of three steps, to save many together: write a temporary file, without waiting for the disk.
-        Returns the entries on their way, None if all are saved. Another thread may save meanwhile: each step takes what
-        it finds."""
+        """Write a temporary file, without waiting for the disk: the first of three steps, to save many caches together.
+        Returns the entries that are being saved, None if all are. Another thread may save meanwhile: each step takes
+        what it finds."""
         with self._saving, storage_errors(self.path):
             entries = self._entries  # the loop may note more meanwhile
             if all(entries is not known for known in (self._saved, self._begun, self._placed)):
-                self._begun = None  # until it is whole
+                self._begun = None  # a half-written file must not be put in place
                 write_beside(self.path, format_entries(entries))
                 self._begun = entries
             return self._begun or self._placed
@@ -112,7 +111,7 @@ class LeaderEpochCache:
                 self._saved = placed
 
     def close(self) -> None:
-        """Nothing is written after this returns: the directory may come to belong to another log."""
+        """Write nothing after this returns: the directory may come to belong to another log."""
         with self._saving:
             self._saved, self._begun, self._placed = self._entries, None, None
 
@@ -152,7 +151,7 @@ class LeaderEpochCache:
         self.replace(())
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """The greatest known epoch up to `epoch`, and where it ends (EP-6)."""
+        """Return the greatest known epoch up to `epoch`, and the offset where it ends (EP-6)."""
         if epoch < 0 or not self._entries or epoch > self._entries[-1][0]:
             return UNDEFINED_EPOCH_END
         if epoch == self._entries[-1][0]:
@@ -163,7 +162,7 @@ class LeaderEpochCache:
         return EpochEndOffset(self._entries[following - 1][0], self._entries[following][1])
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """The epoch that `offset` lies in (EP-7); None below the first."""
+        """Return the epoch that `offset` lies in (EP-7); None below the first."""
         slot = bisect_right(self._entries, offset, key=_start) - 1
         return self._entries[slot][0] if slot >= 0 else None
 
@@ -173,7 +172,7 @@ class LeaderEpochCache:
 
 
 def save_all(caches: Iterable[LeaderEpochCache], fd: int) -> dict[LeaderEpochCache, ReplogError]:
-    """`save` all together; they are on the file system of `fd`. Returns the caches that failed, and why."""
+    """Save all caches together; they are on the file system of `fd`. Return those that failed, and why."""
     together = Together(caches)
     written = together.each(LeaderEpochCache.begin_save)
     durable = written if together.are_durable(fd) else {}

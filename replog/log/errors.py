@@ -1,4 +1,4 @@
-"""What the log refuses, under Kafka's names (storage errors, section 12)."""
+"""The log's refusals, under Kafka's names (storage errors, section 12)."""
 
 import errno
 import shutil
@@ -9,8 +9,8 @@ from typing import TypeGuard
 
 from replog.errors import ErrorCode, ReplogError
 
-OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})  # by the process's limit, by the system's
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})  # on the disk, or for this user
+OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})  # the process's limit, the system's limit
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})  # the disk is full, or this user's part
 REMEDIES = {
     errno.EACCES: "look to its owner and its permissions",
     errno.EPERM: "look to its owner and its permissions",
@@ -18,8 +18,8 @@ REMEDIES = {
     errno.EISDIR: "a directory has the name of a file; move it away",
     errno.EFBIG: "this process may write no larger files; raise that limit (ulimit -f, LimitFSIZE)",
 }
-# What a device, its driver, a file system or a mount says of itself: no other file there is any safer. Everything else
-# (ENOTDIR, EACCES, ELOOP, EFBIG, a number nobody knows, none) is about one name, which somebody can put right.
+# Errors of a device, its driver, a file system or a mount: no other file there is safer. All others (ENOTDIR, EACCES,
+# ELOOP, EFBIG, unknown or no numbers) concern one name, and somebody can put that right.
 _OF_THE_DISK = "EIO EROFS ENODEV ENXIO ESTALE EUCLEAN EBADMSG ENODATA EREMOTEIO ENOLINK ENOMEDIUM ETIMEDOUT ENOTCONN "
 OF_THE_DISK = frozenset(getattr(errno, name) for name in (_OF_THE_DISK + "ESHUTDOWN EHOSTDOWN").split())
 
@@ -86,7 +86,7 @@ class UnexpectedAppendOffset(_LogError):
     def __init__(self, message: str, first_offset: int, last_offset: int) -> None:
         super().__init__(message)
         self.first_offset = first_offset
-        self.last_offset = last_offset  # of the first batch
+        self.last_offset = last_offset  # the first batch's
 
 
 class IndexOffsetOverflow(_LogError):
@@ -110,7 +110,7 @@ class LogUncleanable(_LogError):
 
 
 class LogStorageError(_LogError, code=ErrorCode.KAFKA_STORAGE_ERROR):
-    """A log's files failed: it takes nothing more until it is opened again. `path` is one of them, if it is known."""
+    """A log's files failed: nothing is appended until the log is opened again. `path` is one of the files, if known."""
 
     def __init__(self, message: str, path: Path | None = None, *, of_the_disk: bool = False) -> None:
         super().__init__(message)
@@ -119,13 +119,13 @@ class LogStorageError(_LogError, code=ErrorCode.KAFKA_STORAGE_ERROR):
 
 
 def is_of_the_disk(error: BaseException) -> TypeGuard[LogStorageError]:
-    """Whether the disk itself failed: its whole directory goes offline then (CT-27). Any other failure is of one
-    replica or file, which is tried again (D57)."""
+    """Return True if the disk itself failed: its whole directory goes offline then (CT-27). Any other failure concerns
+    one replica or file, which is tried again (D57)."""
     return isinstance(error, LogStorageError) and error.of_the_disk
 
 
 class Passing(_LogError):
-    """Nothing was done, and a later try may succeed: the disk is sound."""
+    """An error before anything was done, on a sound disk: a later try may succeed."""
 
 
 class TooManyOpenFiles(Passing, code=ErrorCode.THROTTLING_QUOTA_EXCEEDED):
@@ -138,7 +138,7 @@ class NoRoom(Passing, code=ErrorCode.KAFKA_STORAGE_ERROR):
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turn an `OSError` into a `LogStorageError` that names `path`, or into what is `Passing`."""
+    """Turn an `OSError` into a `LogStorageError` that names `path`, or into a `Passing`."""
     try:
         yield
     except OSError as error:
@@ -146,8 +146,8 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 class DiskWork:
-    """A context for a log's work on its files. A disk error inside is a failure, which is reported; after one, entering
-    is refused.
+    """A context for a log's work on its files. It reports a disk error inside as a failure, and refuses to be entered
+    again after one.
 
     A lack of descriptors or of room is no failure."""
 
@@ -162,7 +162,7 @@ class DiskWork:
 
     @contextmanager
     def no_way_back(self) -> Iterator[None]:
-        """The work cannot be undone: a lack of descriptors or of room is a failure from here on."""
+        """Make a lack of descriptors or of room a failure from here on: the work inside cannot be undone."""
         try:
             yield
         except Passing as error:
@@ -170,7 +170,7 @@ class DiskWork:
 
     @contextmanager
     def renames(self) -> Iterator[None]:
-        """Names change, one after the other: without room for one of them, too, this is a failure."""
+        """Make a lack of room a failure: the names inside change one after the other."""
         try:
             yield
         except OSError as error:

@@ -17,24 +17,24 @@ from replog.topic import TopicPartition
 
 @dataclass(slots=True)
 class FlushTask:
-    """Files to fsync, in order, and the offset below which everything is durable then. After a truncation also the rest
-    of its work.
+    """Files to fsync, in order; then everything below `up_to` is durable. After a truncation it also does the rest of
+    that.
 
     Files of segments are fsynced through the descriptors that wrote them: `open_files` says why."""
 
     directory: Path
     files: list[OpenFile]
     paths: list[Path]
-    new_names: bool  # files were created, or removed
+    new_names: bool  # files were created or removed
     up_to: int
-    generation: int  # of the log: a truncation makes older tasks void
+    generation: int  # the log's: a truncation makes older tasks void
     epochs: LeaderEpochCache
     remains: Callable[[], ProducerStateManager] | None
-    producers: ProducerStateManager | None = None  # once it was run, if it `settles`
+    producers: ProducerStateManager | None = None  # the result of a run that `settles`
 
     @property
     def settles(self) -> bool:
-        """Whether offsets became lower, and what follows must not be appended before a checkpoint says so."""
+        """True if offsets became lower. Nothing may be appended before a checkpoint says so."""
         return self.remains is not None
 
     @classmethod
@@ -48,7 +48,7 @@ class FlushTask:
         up_to: int,
         remains: Callable[[], ProducerStateManager] | None,
     ) -> "FlushTask":
-        """The files that a log has written since its recovery point, up to an offset.
+        """Collect the files that a log has written since its recovery point, up to an offset.
 
         For the active segment the `.log` is enough: a recovery rebuilds its indexes (LD-5). If a segment was sealed at
         the recovery point, its indexes are not durable yet."""
@@ -65,8 +65,8 @@ class FlushTask:
         return cls(directory, files, paths, new_names, up_to, segments.generation, epochs, remains)
 
     def run(self) -> None:
-        """Save the epochs that came with the batches (EP-9), fsync the files, then the directory if there are new ones
-        (LG-18); files that were removed meanwhile are skipped."""
+        """Save the epochs that came with the batches (EP-9), fsync the files, then the directory if files are new
+        (LG-18). Files that were removed meanwhile are skipped."""
         with storage_errors(self.directory):
             if self.remains is not None:
                 self.producers = self.remains()
@@ -82,7 +82,7 @@ class FlushTask:
 def run_all(
     tasks: Mapping[TopicPartition, FlushTask], checkpoint: Callable[[Collection[TopicPartition]], None]
 ) -> dict[TopicPartition, LogStorageError | Passing]:
-    """Run them all, then `checkpoint` those that settle, in one call. Returns those that failed, and why."""
+    """Run all tasks, then `checkpoint` those that settle, in one call. Return those that failed, and why."""
     failures: dict[TopicPartition, LogStorageError | Passing] = {}
     for tp, task in tasks.items():
         try:

@@ -1,4 +1,4 @@
-"""From the files of a partition directory to its log (LD-1 to LD-11)."""
+"""Opens a log from the files of its partition directory (LD-1 to LD-11)."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ Report = Callable[[str], None]
 
 
 class LoadedLog(NamedTuple):
-    """What was read from the files."""
+    """A log's parts, as read from the files."""
 
     segments: Segments
     epochs: LeaderEpochCache
@@ -34,7 +34,7 @@ class LoadedLog(NamedTuple):
 
 
 def empty_log(directory: Path, epochs: Sequence[EpochEntry]) -> LoadedLog:
-    """Make the files of an empty log in a new directory, which is to be made durable then."""
+    """Make the files of an empty log in a new directory. The caller then makes the directory durable."""
     checkpoint = directory / LEADER_EPOCH_CHECKPOINT
     if epochs:
         make_file(checkpoint, format_entries(epochs))
@@ -53,7 +53,7 @@ def empty_log(directory: Path, epochs: Sequence[EpochEntry]) -> LoadedLog:
 def load_log(
     directory: Path, config: TopicConfig, *, clean: bool, recovery_point: int, log_start_offset: int, report: Report
 ) -> LoadedLog:
-    """Load what `directory` holds, as `SegmentLoader.load` does; it is created if missing.
+    """Load the log in `directory`, as `SegmentLoader.load` does; it is created if missing.
 
     If headers contradict each other in a part that was not to be checked, all segments are recovered."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def load_log(
     except CorruptRecord as damage:
         report(f"recovering all of {directory}: {damage.message}")
         loaded = _load(directory, config, False, 0, log_start_offset, report)
-    missing = loaded.segments.active.next_offset < recovery_point  # durable records are gone
+    missing = loaded.segments.active.next_offset < recovery_point  # otherwise durable records are gone
     return loaded._replace(lost_data=loaded.lost_data or missing)
 
 
@@ -104,15 +104,15 @@ class SegmentLoader:
         self._config = config
         self._producers = producers
         self._report = report
-        self._epoch = NO_EPOCH  # the leader epoch of the last batch
+        self._epoch = NO_EPOCH  # the last batch's leader epoch
 
     def load(self, bases: list[int], *, clean: bool, recovery_point: int) -> None:
         """Open every segment. Recover those that may be torn, or whose ends are damaged.
 
         After an unclean stop, segments from the recovery point on are recovered from their bytes (LD-5). An index in
         doubt is rebuilt from the headers alone; payload that is not in doubt is not read (unlike LD-3). A segment that
-        loses bytes, or does not reach up to the next one, ends the log: later ones are set aside as `.deleted` (LD-6).
-        """
+        loses bytes, or does not reach up to the next one, ends the log: later ones are set aside as `.deleted`
+        (LD-6)."""
         unflushed = max((base for base in bases if base <= recovery_point), default=0)
         for slot, base in enumerate(bases):
             segment = Segment(self._directory, base)
@@ -128,7 +128,7 @@ class SegmentLoader:
                         f"{last.path}: its last batch has leader epoch {epoch}, and {first} follows: cutting it"
                     )
                     last.truncate_to(suspect)
-                    last.file.sync()  # batches that a crash brought back might pass for appended ones
+                    last.file.sync()  # otherwise a crash brings batches back that pass for appended ones
                     self._end_before(bases[slot:])
                     return
                 doubt = doubt or f"it begins with leader epoch {first}, after {epoch}"
@@ -144,7 +144,7 @@ class SegmentLoader:
                 self.lost_data = bool(removed)
 
     def _load_segment(self, segment: Segment, following: list[int], doubt: str | None) -> int:
-        """Recover the segment if there is a `doubt`, or if one arises. Returns the bytes removed.
+        """Recover the segment if there is a `doubt`, or if one arises. Return the bytes removed.
 
         The last batch is always checked: it decides where the next segment or the next record belongs."""
         removed, recovered = 0, False
@@ -172,7 +172,7 @@ class SegmentLoader:
         limit = following[0] if following else MAX_OFFSET
         self._producers.begin(self.segments, segment.base_offset)
         removed = recover(segment, self._config, self._epoch, self._producers, limit=limit, check_crc=check_crc)
-        if removed or following:  # a cut before anything is appended (LG-10); the active segment is recovered again
+        if removed or following:  # a cut must be durable before an append (LG-10)
             segment.flush()
         if removed:
             self._report(
@@ -181,7 +181,7 @@ class SegmentLoader:
         return removed
 
     def _end_before(self, later: list[int]) -> None:
-        """The log ends with the segments that are loaded. Set aside those with the base offsets `later` (LD-6)."""
+        """End the log with the loaded segments, and set aside those with the base offsets `later` (LD-6)."""
         active = self.segments[-1]
         self._report(f"{active.path} ends at offset {active.next_offset}: setting aside {len(later)} later segments")
         _set_aside(self._directory, later)
@@ -190,12 +190,12 @@ class SegmentLoader:
 
 
 def _reaches(segment: Segment, following: int, config: TopicConfig) -> bool:
-    """Whether the next segment may follow: compaction leaves holes, nothing else does (CL-8)."""
+    """Return True if the next segment may follow: compaction leaves holes, nothing else does (CL-8)."""
     return segment.next_offset == following or (config.compacted and segment.next_offset < following)
 
 
 def _segment_bases(directory: Path) -> list[int]:
-    """Base offsets that have a `.log`, in order; files of others are removed (LD-3)."""
+    """Return base offsets that have a `.log`, in order, and remove other segments' files (LD-3)."""
     files = files_by_offset(directory)
     bases = {base for base, name in files if name.endswith(LOG_SUFFIX)}
     for base, name in files:

@@ -65,7 +65,7 @@ from replog.log.timestamps import ClaimingBatch, find_batch_by_timestamp
 class Log:
     """Open one with `Log.open`; offsets obey logStart ≤ LSO ≤ HW ≤ LEO at all times."""
 
-    # the simulator's checks see each assignment of these
+    # the simulator's checks run after each assignment of these
     WATCHED: ClassVar = frozenset({"high_watermark", "log_end_offset", "log_start_offset"})
 
     def __init__(self, directory: Path, config: TopicConfig, loaded: LoadedLog) -> None:
@@ -79,20 +79,20 @@ class Log:
         self._kept_start = self.log_start_offset
         self.recovery_point = 0
         self.on_truncated: Callable[[], None] = lambda: None
-        # or have it saved soon, and then told to `log_start_saved`
+        # may instead have it saved soon, and then call `log_start_saved`
         self.on_log_start_raised: Callable[[], None] = lambda: self.log_start_saved(self.log_start_offset)
-        self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it durable, and the log start
+        self.on_recovery_point_lowered: Callable[[], None] = lambda: None  # must make it and the log start durable
         self.deleted = loaded.segments.deleted  # files that wait for `file.delete.delay.ms` (LG-15)
         self._segments = loaded.segments
         self._snapshots = loaded.snapshots
         self.high_watermark = self.log_start_offset
-        self._places: dict[Isolation, OffsetMetadata] = {}  # of the bounds below the log end, as last found
+        self._places: dict[Isolation, OffsetMetadata] = {}  # the places of bounds below the log end, as last found
         self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # gets every disk error
         self._working = DiskWork(directory, lambda failure: self.on_failure(failure))
-        self.on_flush_due: Callable[[], None] = self.flush_now  # or have a `flush_task` run soon
-        self._remains: Callable[[], ProducerStateManager] | None = None  # the rest of a truncation
-        self._settled_start = -1  # the log start that was made durable then
-        self.swapped_to = 0  # below it segments may have been replaced since the log was opened
+        self.on_flush_due: Callable[[], None] = self.flush_now  # may instead have a `flush_task` run soon
+        self._remains: Callable[[], ProducerStateManager] | None = None  # computes the rest of a truncation
+        self._settled_start = -1  # the log start when a truncation was last settled
+        self.swapped_to = 0  # the cleaner may have replaced segments below it since the log was opened
 
     @classmethod
     def open(
@@ -110,8 +110,8 @@ class Log:
         """Load the log of `directory`, which is created if missing. The offsets come from the checkpoints.
 
         `clean`: the last stop was clean. If not, everything from `recovery_point` on is verified. `cleaned`: the
-        cleaner was at it, so holes are no damage, whatever `config` says (CL-8). Damage is repaired from the batches,
-        or cut off (LD-1 to LD-11); `on_progress` gets a line for each. Raises LogStorageError if the disk fails."""
+        cleaner was here, so holes are no damage, whatever `config` says (CL-8). Damage is repaired from the batches, or
+        cut off (LD-1 to LD-11); `on_progress` gets a line for each. Raises LogStorageError if the disk fails."""
         report = on_progress or (lambda _: None)
         with storage_errors(directory):
             loaded = load_log(
@@ -127,16 +127,16 @@ class Log:
         log.update_high_watermark(high_watermark)
         return log
 
-    # -- what it holds
+    # -- state
 
     @property
     def kept_start_offset(self) -> int:
-        """The log start that a crash cannot take back: the one that was saved last, or the first segment's base."""
+        """The log start that survives a crash: the one that was saved last, or the first segment's base."""
         return min(max(self._kept_start, self._segments.first.base_offset), self.log_start_offset)
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where every transaction is decided, the high watermark at most (PS-5)."""
+        """The offset below which every transaction is decided, at most the high watermark (PS-5)."""
         unstable = self.producers.first_unstable_offset
         if unstable is None:
             return self.high_watermark
@@ -144,12 +144,12 @@ class Log:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments' `.log` files."""
+        """The bytes of all segments' `.log` files."""
         return self._segments.size
 
     @property
     def segments(self) -> tuple[SegmentView, ...]:
-        """Oldest first; the last one is active."""
+        """The segments, oldest first; the last one is active."""
         return self._segments.views()
 
     @property
@@ -159,28 +159,28 @@ class Log:
 
     @property
     def generation(self) -> int:
-        """Counts truncations and cancelled cleanings."""
+        """The number of truncations and cancelled cleanings."""
         return self._segments.generation
 
     @property
     def bases(self) -> tuple[int, int]:
-        """Where the first segment begins, and where the active one does."""
+        """The base offsets of the first segment and of the active one."""
         return self._segments.first.base_offset, self._segments.active.base_offset
 
     @property
     def failure(self) -> LogStorageError | None:
-        """The disk error that ended this log's work, if one did."""
+        """The disk error that ended this log's work, if any."""
         return self._working.failure
 
     def limit(self, isolation: Isolation) -> int:
-        """Up to where one may read."""
+        """Return the offset below which one may read."""
         if isolation is Isolation.LOG_END:
             return self.log_end_offset
         return self.high_watermark if isolation is Isolation.HIGH_WATERMARK else self.last_stable_offset
 
     def bound(self, isolation: Isolation) -> OffsetMetadata:
-        """As `limit`, with its place (LG-0), or without if damage hides that (5.6). It does not wait for the disk:
-        raises ColdRead (`files.cold`)."""
+        """Return `limit` with its place (LG-0), or without if damage hides that (5.6). Raises ColdRead instead of
+        waiting for the disk (`files.cold`)."""
         if isolation is Isolation.LOG_END:
             return self._segments.end()
         with self._working, WaitingFor(NOTHING):
@@ -190,11 +190,11 @@ class Log:
                 return OffsetMetadata(self.limit(isolation))
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """EP-6 with this log's end."""
+        """Find the end of an epoch by EP-6, with this log's end."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def assign_epoch_start(self, epoch: int, *, save: bool = True) -> None:
-        """Note that `epoch` begins at the log end: durably, or `epochs.save` follows before a leader serves (EP-3)."""
+        """Note that `epoch` begins at the log end. Without `save`, call `epochs.save` before a leader serves (EP-3)."""
         with self._working:
             self.epochs.assign(epoch, self.log_end_offset)
             if save:
@@ -216,8 +216,7 @@ class Log:
         Empty `records` change nothing. A duplicate of one of the producer's last batches is not written: the answer has
         the offsets of that batch (PS-3). A refusal leaves the log unchanged: see `check_leader_batch` and
         `ProducerStateManager.check`. ValueError if earlier batches have a higher leader epoch. The payload is read for
-        its CRC only. `records` belong to the log from now on: as they can be, they are stamped in place and not copied.
-        """
+        its CRC only. `records` belong to the log from now on: if possible they are stamped in place, not copied."""
         if not records:
             return AppendInfo.nothing(self.log_start_offset)
         if leader_epoch < (self.epochs.latest_epoch or 0):
@@ -235,7 +234,7 @@ class Log:
                 if duplicate is not None:
                     first, last, timestamp = duplicate.first_offset, duplicate.last_offset, duplicate.timestamp
                     return AppendInfo(first, last, timestamp, timestamp, self.log_start_offset, 0)  # LG-2
-            if origin is AppendOrigin.CLIENT:  # after the search for duplicates: what is in the log was not refused
+            if origin is AppendOrigin.CLIENT:  # duplicates are in the log: they were not refused
                 check_times(header, self.config, now_ms, apart_ms)
             append_time = now_ms if self.config.message_timestamp_type == "LogAppendTime" else None
             stamped, head = stamp(
@@ -244,7 +243,7 @@ class Log:
             if leader_epoch != self.epochs.latest_epoch:
                 self._begin_epoch(leader_epoch)
             active = self._active_for(stamped)
-            active.append(with_head(head, records))  # without a descriptor or room for it, nothing has happened
+            active.append(with_head(head, records))  # nothing has changed yet, in case descriptors or room are lacking
             self._account(active, stamped, marker)
             active.write_indexes_in_time()
             self.log_end_offset = active.next_offset
@@ -266,7 +265,7 @@ class Log:
         """Append replicated batches unchanged (2.8); a trailing part of a batch is dropped.
 
         The batches must continue the log, without a hole unless compaction may have left it (CL-8), and with leader
-        epochs that never go back. The batches before the first bad one are appended, then its fault is raised (FT-11:
+        epochs that never fall. The batches before the first bad one are appended, then its fault is raised (FT-11:
         nothing from that batch on). After an error the caller continues from `log_end_offset`. UnexpectedAppendOffset
         if the first does not begin at the log end (FT-13)."""
         checked = check_replicated_batches(
@@ -280,8 +279,8 @@ class Log:
             raise checked.fault
 
     def _write_replicated(self, records: memoryview, batches: Sequence[tuple[int, BatchHeader]]) -> None:
-        """Add the batches that follow each other in `records`, with one write a segment. They roll as on the leader, so
-        the files are the same. A lack of descriptors or of room may end this between two segments."""
+        """Add the batches that follow each other in `records`, with one write for each segment. They roll as on the
+        leader, so the files are the same. A lack of descriptors or of room may end this between two segments."""
         first, log_end = 0, self.log_end_offset
         try:
             while first < len(batches):
@@ -306,16 +305,16 @@ class Log:
                     active.write_indexes_in_time()
                 first, self.log_end_offset = after, active.next_offset
         finally:
-            if first and batches[first - 1][1].leader_epoch != self.epochs.latest_epoch:  # they only rise
+            if first and batches[first - 1][1].leader_epoch != self.epochs.latest_epoch:  # epochs never fall
                 self.epochs.assign_all(epoch_starts(batches[:first], log_end))
 
     def write_indexes(self) -> None:
-        """Write the last entries of the indexes, some of which an append leaves for later: call it now and then."""
+        """Write the last entries of the indexes. Appends leave some for later: call it now and then."""
         with self._working:
             self._segments.active.write_indexes()
 
     def _active_for(self, header: BatchHeader) -> Segment:
-        """The segment that takes this batch: a new one if it is time (SG-6)."""
+        """Return the segment that takes this batch: a new one if it is time (SG-6)."""
         active = self._segments.active
         if not active.should_roll(header, self.config):
             return active
@@ -323,7 +322,7 @@ class Log:
         return self._segments.active
 
     def _account(self, active: Segment, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
-        """Note what a batch of the active segment changes. `marker` is its content if it ends a transaction. An aborted
+        """Account for a batch of the active segment; `marker` is its content if it ends a transaction. An aborted
         transaction is noted in the segment that holds its marker (IX-19)."""
         active.add(header, self.config.index_interval_bytes)
         if header.producer_id >= 0:
@@ -335,7 +334,7 @@ class Log:
             active.transaction_index.append(aborted)
 
     def _start_segment(self, base_offset: int) -> None:
-        """Go on in a new segment, with a snapshot of the producers next to it (LG-5)."""
+        """Continue in a new segment, with a snapshot of the producers next to it (LG-5)."""
         is_new = self._snapshots.take(base_offset, self.producers)  # the next flush makes it durable
         try:
             self._segments.start(base_offset)
@@ -347,11 +346,11 @@ class Log:
     # -- reading
 
     def read(self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool) -> FetchData:
-        """Up to `max_bytes` of whole log from the batch that holds `offset`, below the bound of `isolation` (LG-7).
+        """Read up to `max_bytes` of whole batches from that of `offset` on, below the bound of `isolation` (LG-7).
 
         With `min_one_message` the first batch comes whole, however large. Empty at or past the bound. TXN_COMMITTED
-        names the aborted transactions that are to be passed over (LG-9). Raises OffsetOutOfRange below the log start
-        and above the log end."""
+        names the aborted transactions that are to be skipped (LG-9). Raises OffsetOutOfRange below the log start and
+        above the log end."""
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} is not in {self.log_start_offset} to {self.log_end_offset} of {self.directory.name}"
@@ -366,7 +365,7 @@ class Log:
             return data
 
     def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None:
-        """The first batch from there on that claims a timestamp of at least `timestamp`; see `timestamps` (SG-7)."""
+        """Find the first batch from there on that claims at least this timestamp; see `timestamps` (SG-7)."""
         start, limit = max(start_offset, self.log_start_offset), self.config.max_message_bytes
         with self._working:
             return find_batch_by_timestamp(self._segments.all(), timestamp, start, limit)
@@ -374,7 +373,7 @@ class Log:
     # -- high watermark
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set it, clamped to [log start, log end]; it may go back (5.6). Returns the result."""
+        """Set it, clamped to [log start, log end]; it may fall (5.6). Returns the result."""
         clamped = min(max(offset, self.log_start_offset), self.log_end_offset)
         if clamped != self.high_watermark:
             self.high_watermark = clamped
@@ -382,7 +381,7 @@ class Log:
         return clamped
 
     def maybe_increment_high_watermark(self, offset: int) -> bool:
-        """Raise it to `offset` if that is higher (a leader's way). ValueError if that is beyond the log end."""
+        """Raise it to `offset` if that is higher, as a leader does. ValueError if that is beyond the log end."""
         if offset > self.log_end_offset:
             raise ValueError(f"high watermark {offset} would be beyond log end offset {self.log_end_offset}")
         if offset <= self.high_watermark:
@@ -392,7 +391,7 @@ class Log:
         return True
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Hide what lies below `offset` (LG-16). False if it is hidden already. OffsetOutOfRange above the HW.
+        """Hide all records below `offset` (LG-16). False if they are hidden already. OffsetOutOfRange above the HW.
 
         The recovery point stays: a torn segment that is hidden would end the log at the next start (divergence 4)."""
         if offset > self.high_watermark:
@@ -407,7 +406,7 @@ class Log:
         return True
 
     def log_start_saved(self, offset: int) -> None:
-        """A checkpoint has it. What a truncation has lowered since does not count."""
+        """A checkpoint has this log start, which counts unless a truncation has lowered it since."""
         self._kept_start = min(offset, self.log_start_offset)
 
     # -- truncation, rolling, retention
@@ -416,10 +415,10 @@ class Log:
         """Remove everything from `offset` on (LG-10). False if there was nothing to remove.
 
         Only whole batches are removed: for an offset inside a batch, the log ends at the batch's base offset, and no
-        hole arises (unlike Kafka, LG-11). Nothing is appended before the log is `settled`.
-        If damage hides the place, this log fails with LogStorageError, and the next start recovers that segment.
-        What takes long, such as producers and fsyncs, is left to a thread (`flush_task`). This reads some KiB, however
-        long the log is, and those written last: few truncations wait for a disk."""
+        hole arises (unlike Kafka, LG-11). Nothing is appended before the log is `settled`. If damage hides the place,
+        this log fails with LogStorageError, and the next start recovers that segment. Slow work, such as producers and
+        fsyncs, is left to a thread (`flush_task`). This reads some KiB, however long the log is, from what was written
+        last: few truncations wait for a disk."""
         if offset < 0:
             raise ValueError(f"cannot truncate to negative offset {offset}")
         if offset >= self.log_end_offset:
@@ -427,7 +426,7 @@ class Log:
             return False
         if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
-            if self.settled:  # nothing was there, but the checkpoint says more than is durable from now on
+            if self.settled:  # nothing was there, but the checkpoint still names a higher offset as durable
                 self._cut(lambda: self.producers)
             return True
         with self._working, self._working.renames():
@@ -451,7 +450,7 @@ class Log:
             raise LogStorageError(f"{trouble}, which then recovers that segment") from damage
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
-        """Remove everything and go on empty at `offset` (LG-12): at once if a crash could bring nothing back."""
+        """Remove everything and continue empty at `offset` (LG-12): at once if a crash could bring nothing back."""
         was_empty = not self.size and self.settled
         with self._working:
             if was_empty:
@@ -471,7 +470,7 @@ class Log:
         self._cut(None if was_empty else partial(start_over, self._snapshots))
 
     def hide_all(self) -> None:
-        """Hide all records, also after a crash once that is settled."""
+        """Hide all records. Once that is settled, a crash does not show them again."""
         self.update_high_watermark(self.log_end_offset)
         self.maybe_increment_log_start_offset(self.log_end_offset)
         self._cut(lambda: self.producers)
@@ -488,10 +487,10 @@ class Log:
             self._start_segment(self.log_end_offset)
 
     def delete_old_segments(self, now_ms: int | None, report: Callable[[Deletion], None] = lambda _: None) -> int:
-        """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15); returns how many.
+        """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15), and return how many.
 
-        Without `now_ms` none for its age. Their files are renamed, and are in `deleted` from then on; `report` gets
-        what is gone. None while a truncation is being settled."""
+        Without `now_ms`, age removes none. The files are renamed, and are in `deleted` from then on; `report` gets each
+        deletion. While a truncation is being settled, nothing is removed."""
         if not self.settled:
             return 0
         with self._working:
@@ -517,36 +516,36 @@ class Log:
 
     @property
     def promised_offset(self) -> int:
-        """Up to where the flush setting lets records count: fewer than `flush.messages` lie behind the recovery
-        point."""
+        """The offset below which the flush setting lets records count: fewer than `flush.messages` lie behind the
+        recovery point."""
         return min(self.log_end_offset, self.recovery_point + self.config.flush_messages - 1)
 
     @property
     def settled(self) -> bool:
-        """Whether truncated batches are gone from the disk, too. If a crash brought them back, they might fit behind
+        """True if truncated batches are gone from the disk, too. If a crash brought them back, they might fit behind
         newer ones (LG-10)."""
         return self._remains is None
 
     @property
     def hides_all(self) -> bool:
-        """Whether the log start is at the log end, after a crash too."""
+        """True if the log start is at the log end, and will be there after a crash."""
         return self.settled and self._settled_start == self.log_start_offset == self.log_end_offset
 
     def ask_for_flush(self) -> None:
-        """Call `on_flush_due` if more must be durable than is: after an append, and after a new flush setting."""
+        """Call `on_flush_due` if more must become durable: after an append, and after a new flush setting."""
         if self.promised_offset < self.log_end_offset or not self.settled:
             self.on_flush_due()
 
     def _cut(self, remains: Callable[[], ProducerStateManager] | None) -> None:
-        """Offsets became lower, or hidden. `remains` computes the state of the producers, in any thread. None: nothing
-        is left to do."""
+        """Offsets became lower, or hidden. `remains` computes the producers' state, in any thread; None: nothing is
+        left to do."""
         self._remains = remains
         self.on_truncated()
         if remains is not None:
             self.on_flush_due()
 
     def flush_task(self, up_to: int | None = None) -> FlushTask | None:
-        """A task that makes the log durable below `up_to` (the log end if None), and settles it. None if it is both.
+        """Return a task that makes the log durable below `up_to` (None: the log end), and settles it; None if it is.
 
         Run it in any thread, checkpoint the offsets if it `settles`, then call `flushed`."""
         up_to = self.log_end_offset if up_to is None or not self.settled else min(up_to, self.log_end_offset)
@@ -556,7 +555,7 @@ class Log:
         return FlushTask.of(*files, self.recovery_point, up_to, self._remains)
 
     def flushed(self, task: FlushTask) -> None:
-        """Raise the recovery point, unless a truncation came in between."""
+        """Raise the recovery point, unless there was a truncation meanwhile."""
         if task.generation == self._segments.generation:
             self.recovery_point = max(self.recovery_point, task.up_to)
             if task.producers is not None:
@@ -564,7 +563,7 @@ class Log:
                 self._remains, self._settled_start = None, self.log_start_offset
 
     def flush_failed(self, error: LogStorageError) -> None:
-        """A task has met this error: the disk failed."""
+        """Fail with this error, which a task has met: the disk failed."""
         self._working.fail(error)
 
     def flush(self, up_to: int | None = None) -> None:
@@ -577,14 +576,14 @@ class Log:
             self.flushed(task)
 
     def flush_now(self) -> None:
-        """As `flush`, when it cannot be left for later."""
+        """Flush when this cannot be left for later."""
         with self._working.no_way_back():  # the records are in the log already
             self.flush()
 
     # -- compaction
 
     def cleanable(self, checkpoint: int | None, now_ms: int | None) -> Cleanable:
-        """What the cleaner may touch, if the last cleaning ended at `checkpoint` (CL-1)."""
+        """Find the part that the cleaner may rewrite, if the last cleaning ended at `checkpoint` (CL-1)."""
         with self._working:
             return find_cleanable(
                 self._segments.all(),
@@ -597,7 +596,7 @@ class Log:
             )
 
     def cleaning_task(self, cleanable: Cleanable, now_ms: int | None, map_bytes: int) -> CleanTask:
-        """A task that cleans it, in any process (`cleaning`). Without `now_ms` no tombstone goes for its age."""
+        """Return a task that cleans it, in any process (`cleaning`). Without `now_ms` no tombstone goes for its age."""
         segments, generation = self._segments.all(), self._segments.generation
         return CleanTask.of(
             self.directory, self.config, segments, cleanable, self.producers, now_ms, map_bytes, generation
@@ -609,13 +608,13 @@ class Log:
             self._segments.abort_cleaning()
 
     def is_void(self, task: CleanTask) -> bool:
-        """Whether the log was truncated since, or the cleaning called off (CL-2)."""
+        """Return True if the log was truncated since, or the cleaning cancelled (CL-2)."""
         return task.generation != self._segments.generation
 
     def begin_swap(self, task: CleanTask, swap: Swap) -> bool:
         """Let a cleaned segment begin to replace its sources; make the directory durable, then `finish_swap` (CL-9).
 
-        False, and the segment is thrown away, if the task is void or its sources were removed since."""
+        False, and the segment is removed, if the task is void or its sources were removed since."""
         with self._working, self._working.renames():
             if not self.is_void(task):
                 self.swapped_to = max(self.swapped_to, swap.new.next_offset)
@@ -624,7 +623,7 @@ class Log:
             return False
 
     def finish_swap(self, swap: Swap) -> bool:
-        """Put it into their place. False if a truncation or a removal has discarded it meanwhile."""
+        """Put the cleaned segment in place. False if a truncation or a removal has discarded it meanwhile."""
         with self._working, self._working.renames():
             finished = self._segments.finish_swap(swap)
         self._places.clear()
@@ -633,9 +632,9 @@ class Log:
     # -- closing, moving
 
     def begin_close(self) -> None:
-        """The first half of a clean stop, in any thread (FN-3): write what is only in memory. It waits for the disk
+        """Do the first half of a clean stop, in any thread (FN-3): write what is only in memory. It waits for the disk
         only to settle a truncation, or if epochs are not saved."""
-        self.on_failure = lambda _: None  # it is raised
+        self.on_failure = lambda _: None  # the caller gets the error instead
         if not self.settled:
             self.flush()
         with self._working:
@@ -644,7 +643,7 @@ class Log:
             self._snapshots.take(self.log_end_offset, self.producers)
 
     def finish_close(self, *, durable: bool = False) -> None:
-        """The second half: fsync everything, an empty active segment too, unless all that was written is `durable`."""
+        """Do the second half: fsync everything, even an empty active segment, unless all writes are `durable`."""
         if not durable:
             self.flush()
             with self._working:
@@ -654,24 +653,23 @@ class Log:
         self.recovery_point = self.log_end_offset
 
     def close(self) -> None:
-        """A clean stop, in any thread: everything is fsynced, an empty active segment too (FN-3)."""
+        """Stop cleanly, in any thread: fsync everything, even an empty active segment (FN-3)."""
         if self.failure is None:
             self.begin_close()
             self.finish_close()
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of the files without writing anything: for a failed disk (SG-12)."""
+        """Close the files without writing anything: for a failed disk (SG-12)."""
         self._segments.close()
         self._working.failure = self.failure or LogStorageError(f"{self.directory} is closed")
 
     def replace_producers(self, producers: ProducerStateManager) -> None:
-        """Take this state of the producers."""
         self.producers = producers
         producers.replicated_to(self.high_watermark)
 
     def remember(self, producers: Sequence[ProducerSnapshotEntry]) -> None:
-        """Add to all snapshots, durably, the producers that wrote before. In any thread, while nothing is appended."""
+        """Add producers that wrote before to all snapshots, durably. In any thread, while nothing is appended."""
         with self._working:
             self._snapshots.add(producers)
 
@@ -684,7 +682,7 @@ class Log:
     # -- inside
 
     def _bound(self, isolation: Isolation) -> OffsetMetadata:
-        """As `bound`, but raises CorruptRecord. The place is found once: the batch that holds the offset (LG-6)."""
+        """Find a bound and its place, once: the batch that holds the offset (LG-6). Raises CorruptRecord."""
         if isolation is Isolation.LOG_END:
             return self._segments.end()
         offset, place = self.limit(isolation), self._places.get(isolation)

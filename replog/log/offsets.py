@@ -1,4 +1,4 @@
-"""What the log says about offsets: where they lie, results of appends and of reads."""
+"""Values for offsets and their places, and for the results of appends and reads."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +12,7 @@ NO_EPOCH = -1
 
 
 class OffsetMetadata(NamedTuple):
-    """An offset, and where it lies in the log if that is known ("message only" where it is not) (LG-1)."""
+    """An offset, and its place in the log if that is known, otherwise "message only" (LG-1)."""
 
     offset: int
     segment_base: int = -1
@@ -24,7 +24,7 @@ class OffsetMetadata(NamedTuple):
 
 
 class Isolation(Enum):
-    """Up to where a reader may see."""
+    """The bound up to which a reader may see."""
 
     LOG_END = "log_end"  # followers
     HIGH_WATERMARK = "high_watermark"  # READ_UNCOMMITTED consumers
@@ -32,7 +32,7 @@ class Isolation(Enum):
 
 
 class AppendOrigin(Enum):
-    """Who wrote a batch; a leader checks a producer's sequences accordingly (PS-2)."""
+    """The writer of a batch; a leader checks a producer's sequences accordingly (PS-2)."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"  # transaction markers: the producer epoch is checked, sequences are not
@@ -56,7 +56,7 @@ UNDEFINED_EPOCH_END = EpochEndOffset(-1, -1)
 
 
 class AppendInfo(NamedTuple):
-    """What an append did; first and last offset are -1 when it had nothing to do (LG-2)."""
+    """The result of an append; first and last offset are -1 when it had nothing to do (LG-2)."""
 
     first_offset: int
     last_offset: int
@@ -71,7 +71,7 @@ class AppendInfo(NamedTuple):
 
 
 class FetchData(NamedTuple):
-    """A read: whole bytes of the log starting at a batch boundary at or before the offset asked for (SG-5, LG-7)."""
+    """A read: whole bytes of the log from the start of a batch at or before the offset asked for (SG-5, LG-7)."""
 
     metadata: OffsetMetadata
     records: Buffer

@@ -36,7 +36,7 @@ def recover(
     limit: int = MAX_OFFSET,
     check_crc: bool = True,
 ) -> int:
-    """Keep the sound batches at the front, cut the rest, rebuild the indexes. Returns the bytes removed.
+    """Keep the sound batches at the front, cut the rest, rebuild the indexes. Return the bytes removed.
 
     `epoch` is the leader epoch of the batch before the segment, -1 if there is none. With holes, no batch may reach
     beyond `limit`. If only an index is in doubt, `check_crc=False` reads headers alone. `producers` are in their state
@@ -59,14 +59,14 @@ def recover(
 def _add_sound_batches(
     segment: Segment, config: TopicConfig, epoch: int, producers: LoadingProducers, limit: int, check_crc: bool
 ) -> int | None:
-    """Account for batches up to the first unsound one. Returns the base offset of the last one if it is suspect.
+    """Account for batches up to the first unsound one. Return the base offset of the last one if it is suspect.
 
-    A leader epoch goes back at the first unsound batch. If it is not below the epoch before the last sound batch, the
-    last sound batch is the one whose epoch stands out, and it is suspect. The same holds for offsets, if there may be
+    If the leader epoch falls at the first unsound batch, but not below the epoch before the last sound one, then the
+    last sound batch has an epoch that is too high, and is suspect. The same holds for offsets, if there may be
     holes."""
     holes, interval = config.compacted, config.index_interval_bytes
     end_before, epoch_before, last_base = segment.base_offset, epoch, segment.base_offset
-    with segment.file as fd, suppress(CorruptRecord, IndexOffsetOverflow):  # what follows is no batch of this segment
+    with segment.file as fd, suppress(CorruptRecord, IndexOffsetOverflow):  # the rest is not of this segment
         log = LogFile(LocalFile(fd), WINDOW if check_crc else HEADER_SIZE)
         for step in log.walk():
             if isinstance(step, Break):
@@ -88,7 +88,7 @@ def _add_sound_batches(
 
 
 def ends_soundly(segment: Segment) -> bool:
-    """Whether the CRC of the last batch is right: that batch says where the log ends."""
+    """Return True if the CRC of the last batch is right: that batch says where the log ends."""
     last = segment.translate(segment.next_offset - 1) if segment.size else None
     if last is None:
         return not segment.size
@@ -97,7 +97,7 @@ def ends_soundly(segment: Segment) -> bool:
 
 
 def first_epoch(segment: Segment) -> int | None:
-    """The first leader epoch of a segment that is not loaded yet. None if it does not begin with a batch."""
+    """Return the first leader epoch of a segment that is not loaded yet; None if it does not begin with a batch."""
     try:
         with segment.file as fd:
             _, header = next(read_headers(fd, os.fstat(fd).st_size, 0), (0, None))
@@ -107,7 +107,7 @@ def first_epoch(segment: Segment) -> int | None:
 
 
 def suspect_before(segments: Sequence[Segment], epoch: int) -> int | None:
-    """Where the last batch of `segments` begins, if it is the one whose leader epoch stands out before `epoch`."""
+    """Return the base offset of the last batch if its leader epoch alone is too high for `epoch` to follow."""
     last = segments[-1].last_below(segments[-1].next_offset)
     before = None if last is None else _last_below(segments, last.base_offset)
     if last is None or epoch < (0 if before is None else before.leader_epoch):
@@ -118,12 +118,12 @@ def suspect_before(segments: Sequence[Segment], epoch: int) -> int | None:
 def load_epochs(
     path: Path, segments: Sequence[Segment], log_start_offset: int, report: Callable[[str], None]
 ) -> LeaderEpochCache:
-    """The epoch cache of these segments: from its file if that agrees with the batches, else rebuilt (LD-10)."""
+    """Return the epoch cache of these segments: from its file if that agrees with the batches, else rebuilt (LD-10)."""
     try:
         cache = LeaderEpochCache.load(path)
     except DamagedCheckpoint as damage:
         report(damage.message)
-        path.unlink()  # an empty cache is not written
+        path.unlink()  # an empty cache is not written, so the damaged file would stay
         cache = LeaderEpochCache(path)
     cut_epochs(cache, segments, log_start_offset)
     cache.truncate_from_start(log_start_offset)
@@ -139,8 +139,8 @@ def cut_epochs(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_o
     """Forget the epochs that begin at or after the log end (EP-4). If the log start hides all batches, the epoch of the
     last one then begins at the log end, as after a deletion of records (EP-5).
 
-    A follower without epochs is not asked for any. It would append behind its hidden batches, even if they are of
-    another history than its leader's, and of later epochs (INV-14)."""
+    Otherwise a follower has no epoch to be compared, and appends behind its hidden batches, even if they are of another
+    history than its leader's, and of later epochs (INV-14)."""
     end = segments[-1].next_offset
     cache.truncate_from_end(end)
     if cache.latest is None and log_start_offset >= end:
@@ -150,9 +150,9 @@ def cut_epochs(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_o
 
 
 def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start_offset: int) -> bool:
-    """Whether the cache, cut to the log, agrees with the batches: each epoch from its first batch on, none missing.
+    """Return True if the cache, cut to the log, has each epoch from its first batch on, and no other.
 
-    Leader epochs never go back along a log, so the first and the last batch of an epoch's range prove the range.
+    Leader epochs never fall along a log, so the first and the last batch of an epoch's range prove the range.
     Compaction may have emptied a range."""
     end = segments[-1].next_offset
     starts = [entry for entry in cache.entries if entry[1] < end]
@@ -172,21 +172,21 @@ def epochs_match(cache: LeaderEpochCache, segments: Sequence[Segment], log_start
 
 
 def _first_reaching(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
-    """The first batch that ends at `offset` or later."""
+    """Find the first batch that ends at `offset` or later."""
     slot = max(bisect_right(segments, offset, key=attrgetter("base_offset")) - 1, 0)
     batches = (segment.translate(offset) for segment in segments[slot:])
     return next((batch[1] for batch in batches if batch is not None), None)
 
 
 def _last_below(segments: Sequence[Segment], offset: int) -> BatchHeader | None:
-    """The last batch that begins below `offset`."""
+    """Find the last batch that begins below `offset`."""
     slot = bisect_left(segments, offset, key=attrgetter("base_offset"))
     batches = (segment.last_below(offset) for segment in reversed(segments[:slot]))
     return next((batch for batch in batches if batch is not None), None)
 
 
 def epochs_of(segments: Sequence[Segment]) -> list[EpochEntry]:
-    """Every leader epoch and its first offset, read from all batch headers. See `epoch_starts` for holes.
+    """Return every leader epoch and its first offset, read from all batch headers. See `epoch_starts` for holes.
 
     Raises CorruptRecord if they contradict each other."""
     batches = _in_order(chain.from_iterable(segment.batches_from(0) for segment in segments))

@@ -1,4 +1,4 @@
-"""Which segments are expired (LG-13, LG-14). Pure decisions; the log acts on them."""
+"""Decides which segments are expired (LG-13, LG-14). Pure; the log removes them."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -6,20 +6,20 @@ from typing import NamedTuple
 from replog.config import TopicConfig
 from replog.log.segment import Segment
 
-AT_ONCE = 16  # segments, whose files are renamed, five or six each: a millisecond or two
+AT_ONCE = 16  # so many segments take a millisecond or two: five or six files of each are renamed
 
-Predicate = Callable[[int], bool]  # of a slot in the segment list
-Expired = tuple[int, str]  # the oldest segments, those before this slot, may go; and why
+Predicate = Callable[[int], bool]  # takes a slot in the segment list
+Expired = tuple[int, str]  # the segments before this slot may go; the reason
 
 
 class Deletion(NamedTuple):
-    """What retention has taken."""
+    """The records that retention has removed together."""
 
     why: str
-    records: int  # if the cleaner has left no holes
-    up_to: int  # the next offset stays
-    newest_ms: int  # by the records themselves
-    written_ms: int  # by the file of the last of them
+    records: int  # more than there were if the cleaner has left holes
+    up_to: int  # the last offset that is gone
+    newest_ms: int  # by the records' own timestamps
+    written_ms: int  # by the time of the last segment's file
 
 
 def expired_segments(
@@ -30,8 +30,8 @@ def expired_segments(
     log_end_offset: int,
     now_ms: int | None,
 ) -> list[Expired]:
-    """Which segments may go now: first those below the log start. Then, unless the topic is only compacted, by size and
-    by time (LG-13), by time not without `now_ms`."""
+    """Return the segments that may go now: those below the log start, then, unless the topic is only compacted, by
+    size, then by time if `now_ms` is given (LG-13)."""
     ends = [segment.base_offset for segment in segments[1:]] + [log_end_offset]
     expired: list[Expired] = []
 
@@ -69,7 +69,7 @@ def expired_segments(
 
 
 def deletions(segments: Sequence[Segment], expired: Sequence[Expired], log_end_offset: int) -> list[Deletion]:
-    """What goes with the expired segments, as long as their files are there."""
+    """Describe the expired segments, as long as their files are there."""
     first, result = 0, list[Deletion]()
     for end, why in expired:
         going, up_to = segments[first:end], segments[end].base_offset if end < len(segments) else log_end_offset

@@ -1,11 +1,11 @@
 """One segment: a `.log` file, its three indexes, and its transaction index if it has aborted transactions.
 
-Index entries are decided batch by batch, from the bytes of the segment and `index.interval.bytes` alone:
-`add` is that function, used by appends and by recovery. While a segment is active, its time and digest indexes hold
-only entries made together with an offset-index entry. `seal` adds the final ones when the next segment begins (SG-11),
-and `unseal` removes them. So closing, reopening, truncating or recovering leaves no trace in the files: segments of two
-replicas are identical if they begin at the same offset and end at the same offset. A truncation to the base of a
-segment keeps it, empty: the segment before it ends there, although it may go on at the leader."""
+`add` decides the index entries batch by batch, for appends and for recovery, from the bytes of the segment and
+`index.interval.bytes` alone. While a segment is active, its time and digest indexes hold only entries made together
+with an offset-index entry. `seal` adds the final ones when the next segment begins (SG-11), and `unseal` removes them.
+So closing, reopening, truncating or recovering leaves no trace in the files: segments of two replicas are identical if
+they begin at the same offset and end at the same offset. A truncation to the base of a segment keeps it, empty: the
+segment before it ends there, although it may continue at the leader."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,25 +37,25 @@ from replog.log.indexes.time_index import TimeIndex
 from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
 
-READ_AHEAD = 64 << 10  # bytes that the disk may fetch while the first header there is awaited: records come after it
+READ_AHEAD = 64 << 10  # bytes that the disk may read ahead while it seeks the first header: records follow
 MAX_RECENT = (
     16  # batches whose place is kept in memory, at 0.3 KiB each: followers and the high watermark ask for those
 )
-UNWRITTEN_ENTRIES = 8  # are written together: to write one costs as much as to write its batch
+UNWRITTEN_ENTRIES = 8  # so many are written together: to write one costs as much as to write its batch
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
-Counts = tuple[int, int, int]  # of entries of the first three indexes
-Headers = Callable[[int], Iterator[tuple[int, BatchHeader]]]  # of the log, from a position on
+Counts = tuple[int, int, int]  # the numbers of entries of the first three indexes
+Headers = Callable[[int], Iterator[tuple[int, BatchHeader]]]  # yields the log's headers from a position on
 
 
 class Segment:
-    """`size`, `next_offset` and the rest describe the whole batches that `add` has seen."""
+    """The whole batches that `add` has seen: `size`, `next_offset` and the rest describe them."""
 
-    WATCHED: ClassVar = frozenset({"next_offset"})  # the simulator's checks see each assignment
+    WATCHED: ClassVar = frozenset({"next_offset"})  # the simulator's checks run after each assignment
 
     def __init__(self, directory: Path, base_offset: int, suffix: str = "", *, new: bool = False) -> None:
-        """Name the files, `suffix` behind each name; nothing is read. Follow with `create`, `restore` or `recover`, or
-        with `begin` if it is `new`, as its directory is."""
+        """Name the files, each with `suffix` at its end; nothing is read. Follow with `create`, `restore` or `recover`,
+        or with `begin` if it is `new`, as its directory is."""
 
         def named(kind: str) -> str:
             return f"{directory}/{segment_file_name(base_offset, kind)}{suffix}"
@@ -69,13 +69,13 @@ class Segment:
         self.forget()
 
     def forget(self) -> None:
-        """Back to the state of an empty segment, in memory."""
+        """Return to the state of an empty segment, in memory."""
         self.size = 0
         self.next_offset = self.base_offset
         self.last_epoch = NO_EPOCH
-        self.first_timestamp = NO_TIMESTAMP  # max timestamp of the first batch: time rolls count from it (SG-6)
+        self.first_timestamp = NO_TIMESTAMP  # the first batch's max timestamp: time rolls count from it (SG-6)
         self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = self.base_offset  # last offset of the first batch that has it
+        self.max_timestamp_offset = self.base_offset  # the last offset of the first batch that has it
         self.digest = 0
         self.since_entry = 0  # bytes since the last index entry (SG-1)
         self._file_size = 0
@@ -83,7 +83,7 @@ class Segment:
 
     @property
     def path(self) -> Path:
-        """Of the `.log` file."""
+        """The `.log` file's path."""
         return Path(self.file.path)
 
     @path.setter
@@ -101,18 +101,18 @@ class Segment:
 
     @property
     def files(self) -> list[OpenFile]:
-        """As `paths`, with the transaction index only if it has entries."""
+        """The files of `paths`, with the transaction index only if it has entries."""
         transactions = [self.transaction_index.file] if self.transaction_index.count else []
         return [self.file, *(index.file for index in self.indexes), *transactions]
 
     def renamed(self, directory: Path) -> None:
-        """Their directory has this name from now on."""
+        """The directory has this name from now on."""
         self.path = directory / self.path.name
         for index in (*self.indexes, self.transaction_index):
             index.path = directory / index.path.name
 
     def rename(self, suffix: str) -> None:
-        """Let its files have their plain names and `suffix`, the log first."""
+        """Rename the files to their plain names and `suffix`, the log first."""
         before = self.paths
         log, *others = (segment_file_name(self.base_offset, kind) + suffix for kind in SEGMENT_SUFFIXES)
         self.path = self.path.with_name(log)
@@ -123,7 +123,7 @@ class Segment:
                 path.rename(renamed)
 
     def create(self) -> None:
-        """Begin with empty files, whatever stood there."""
+        """Begin with empty files. Existing ones are replaced."""
         self.forget()
         self.file.create()
         for index in self.indexes:
@@ -131,7 +131,7 @@ class Segment:
         self.transaction_index.reset()
 
     def begin(self) -> None:
-        """Make empty files in a new directory. None stays open: of very many, most are not written to soon."""
+        """Make empty files in a new directory, and leave them closed: of very many, most are not written to soon."""
         for file in self.files:
             make_file(file.path)
         for index in self.indexes:
@@ -150,7 +150,7 @@ class Segment:
     # -- appending
 
     def should_roll(self, header: BatchHeader, config: TopicConfig) -> bool:
-        """Whether this batch begins a new segment (SG-6), by bytes, batch timestamps, index space and offsets alone."""
+        """Return True if this batch begins a new segment (SG-6), by bytes, times, index space and offsets alone."""
         if header.base_offset + header.last_offset_delta - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
         if self.size == 0:
@@ -163,7 +163,7 @@ class Segment:
         )
 
     def add(self, header: BatchHeader, interval: int) -> None:
-        """Account for one batch at the end (SG-1 as of Kafka 4: per batch), its index entries included."""
+        """Account for one batch at the end, its index entries included (SG-1 as of Kafka 4: per batch)."""
         last_offset = header.base_offset + header.last_offset_delta  # the properties take twice the time
         position, size = self.size, header.length + LOG_OVERHEAD
         if not 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET:
@@ -198,19 +198,18 @@ class Segment:
         self._file_size += self.file.write(buffers, self._file_size, promised=True)
 
     def append(self, batches: Buffer) -> None:
-        """As `write`, of what is read soon. Do not change it any more."""
+        """Write batches that are read soon, as `write` does. Do not change the buffer any more."""
         self.file.append(batches, self._file_size)
         self._file_size += len(batches)
 
     def write_indexes_in_time(self) -> None:
-        """As `write_indexes`, once that is worth it. The first three indexes are written together: to who reads the
-        files of a running broker, an entry of one is a sign that there is one of the others (`judge`)."""
+        """Write the index entries once there are enough. The first three indexes are written together: a reader of a
+        running broker's files takes an entry in one as a sign that the others have it (`judge`)."""
         if len(self.index.pending) >= UNWRITTEN_ENTRIES * OffsetIndex.layout.size or self.transaction_index.pending:
             self.write_indexes()
 
     def write_indexes(self) -> None:
-        """Write the entries of batches that are written. Where descriptors or room are lacking, entries wait for the
-        next call."""
+        """Write the entries of written batches. Where descriptors or room are lacking, they wait for the next call."""
         for index in (*self.indexes, self.transaction_index):
             if index.pending or index.stale:
                 try:
@@ -222,13 +221,13 @@ class Segment:
                         raise
 
     def write_all_indexes(self) -> None:
-        """The same, but none may wait. Raises OSError, TooManyOpenFiles."""
+        """Write all entries now. Raises OSError or TooManyOpenFiles."""
         for index in (*self.indexes, self.transaction_index):
             if index.pending or index.stale:
                 index.write()
 
     def undo(self) -> Callable[[], None]:
-        """What takes back the batches that are added from now on, if there is no room to write them."""
+        """Return a function that takes back all batches added from now on, for want of room to write them."""
         counts = self.index.count, self.time_index.count, self.digest_index.count
         return partial(self._go_back, vars(self).copy(), self.recent.copy(), counts)
 
@@ -281,12 +280,12 @@ class Segment:
     # -- reading
 
     def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from `position` on."""
+        """Yield position and header of each batch from `position` on."""
         with self.file as fd:
             yield from read_headers(fd, self.size, position)
 
     def translate(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """The first batch with a last offset of `offset` or more, and its position (SG-3).
+        """Find the first batch with a last offset of `offset` or more, and its position (SG-3).
 
         Raises CorruptRecord if the batches contradict each other: damage must not look like a hole."""
         if self.recent and offset >= self.recent[0][1].base_offset:
@@ -313,7 +312,7 @@ class Segment:
         return None
 
     def last_below(self, offset: int) -> BatchHeader | None:
-        """The last batch that begins below `offset`."""
+        """Find the last batch that begins below `offset`."""
         last = None
         for _, header in self._batches_near(offset - 1):
             if header.base_offset >= offset:
@@ -322,10 +321,10 @@ class Segment:
         return last
 
     def _batches_near(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Batches from one at or before `offset` on: from that of an index entry, or all if the entry is wrong."""
+        """Yield batches from one at or before `offset` on: from an index entry's, or all if the entry is wrong."""
         try:
             indexed, position = self.index.lookup(offset)
-        except CorruptIndex:  # since it was loaded; the next load repairs it
+        except CorruptIndex:  # damaged since it was loaded; the next load repairs it
             indexed, position = OffsetPosition(self.base_offset, 0)
         with self.file as fd:
             os.posix_fadvise(fd, position, READ_AHEAD, os.POSIX_FADV_WILLNEED)
@@ -342,7 +341,7 @@ class Segment:
         yield from self.batches_from(0)
 
     def read(self, offset: int, max_bytes: int, max_position: int | None, *, min_one_message: bool) -> FetchData | None:
-        """Bytes from the batch that holds `offset` on (SG-4, SG-5); None if this segment has no such batch."""
+        """Read bytes from the batch that holds `offset` on (SG-4, SG-5); None if this segment has no such batch."""
         batch = self.translate(offset)
         if batch is None:
             return None
@@ -358,8 +357,8 @@ class Segment:
         return FetchData(metadata, self.file.read(position, length), limit < size)
 
     def age_ms(self, timestamp: int, now_ms: int) -> int:
-        """How long ago that was, a time that its batches claim. If it lies ahead, or is none, how long ago the file was
-        written (LG-20); if that lies ahead, too, the file counts as written now, for good."""
+        """Return the age of a timestamp that batches claim. If it is in the future, or none, return that of the file
+        (LG-20); a file from the future is dated as written now, so that its age grows."""
         if NO_TIMESTAMP < timestamp <= now_ms:
             return now_ms - timestamp
         written_ms = self.written_ms()
@@ -368,7 +367,7 @@ class Segment:
         return max(now_ms - written_ms, 0)
 
     def written_ms(self) -> int:
-        """When the file was last written; long ago, if somebody has removed it."""
+        """The time when the file was last written; long ago, if somebody has removed it."""
         try:
             return os.stat(self.path).st_mtime_ns // 1_000_000
         except FileNotFoundError:
@@ -395,7 +394,7 @@ class Segment:
         self.transaction_index.check(self.next_offset)
 
     def _restore_state(self, end: int, config: TopicConfig | None) -> None:
-        """The state that `add` would have at `end`, from the last index entry but one and the batches after it.
+        """Restore the state that `add` would have at `end`, from the last index entry but one and the batches after it.
 
         With a `config`, offsets must continue, and the last entries must be as `add` would have made them."""
         self.forget()
@@ -433,7 +432,7 @@ class Segment:
             )
 
     def _restore_from_entry(self, headers: Headers, slot: int) -> int:
-        """Restore the state at an index entry. Returns the position after the entry's batch."""
+        """Restore the state at an index entry. Return the position after the entry's batch."""
         offset, position = self.index.get(slot)
         _, header = next(headers(position), (0, None)) if position > 0 else (0, None)
         if header is None or header.last_offset != offset:
@@ -449,7 +448,7 @@ class Segment:
         return position + header.size
 
     def _check_entries_beside(self, slot: int) -> None:
-        """The time and digest entries made with an offset-index entry must agree with the batches up to it."""
+        """Check that the time and digest entries made with an offset-index entry agree with the batches up to it."""
         offset = self.next_offset - 1
         digests, times = self.digest_index, self.time_index
         if slot >= digests.count or digests.get(slot) != (offset, self.digest):
@@ -460,7 +459,7 @@ class Segment:
             raise CorruptIndex(f"{times.path} does not have the greatest timestamp up to offset {offset}")
 
     def truncate_to(self, offset: int) -> int:
-        """Cut at the batch that holds `offset`, whole batches only (SG-10), and unseal. Returns the bytes removed."""
+        """Cut at the batch that holds `offset`, whole batches only (SG-10), and unseal. Return the bytes removed."""
         batch = self.translate(offset)
         if batch is None:  # a hole follows
             self.unseal()

@@ -17,7 +17,7 @@ _base = attrgetter("base_offset")
 
 
 class SegmentView(NamedTuple):
-    """What others may know of a segment."""
+    """The facts of a segment for other packages."""
 
     base_offset: int
     size: int  # bytes of the .log file
@@ -27,15 +27,15 @@ class SegmentView(NamedTuple):
 class Segments:
     """Finds, adds and removes segments. Files of removed ones wait as `.deleted`."""
 
-    WATCHED: ClassVar = frozenset({"generation", "_swap"})  # the simulator's checks see each assignment
+    WATCHED: ClassVar = frozenset({"generation", "_swap"})  # the simulator's checks run after each assignment
 
     def __init__(self, directory: Path, segments: list[Segment]) -> None:
-        """Take what was loaded; at least one segment."""
+        """Take the loaded segments, at least one."""
         self.directory = directory
         self._segments = segments
         self.deleted = DeletedFiles()
         self.generation = 0  # counts truncations and cancelled cleanings
-        self._swap: Swap | None = None  # begun
+        self._swap: Swap | None = None  # a cleaner's swap that has begun
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -67,13 +67,13 @@ class Segments:
         return tuple(SegmentView(segment.base_offset, segment.size, segment.path) for segment in self._segments)
 
     def since(self, offset: int) -> list[Segment]:
-        """The segment with the greatest base offset up to `offset` (the first one, if none), and those after it."""
+        """Return the segment with the greatest base offset up to `offset` (else the first one), and those after it."""
         if offset >= self._segments[-1].base_offset:
             return self._segments[-1:]
         return self._segments[max(bisect_right(self._segments, offset, key=_base) - 1, 0) :]
 
     def locate(self, offset: int) -> OffsetMetadata:
-        """The place of the batch that holds `offset`, or of the next one; the end if there is none (LG-6)."""
+        """Return the place of the batch that holds `offset`, or of the next one; the end if there is none (LG-6)."""
         for segment in self.since(offset):
             batch = segment.translate(offset) if segment.next_offset > offset else None
             if batch is not None:
@@ -81,13 +81,13 @@ class Segments:
         return OffsetMetadata(offset, self.active.base_offset, self.active.size)
 
     def end(self) -> OffsetMetadata:
-        """The log end."""
+        """Return the log end and its place."""
         active = self._segments[-1]
         return OffsetMetadata(active.next_offset, active.base_offset, active.size)
 
     def read(self, offset: int, max_bytes: int, bound: OffsetMetadata, *, min_one_message: bool) -> FetchData:
-        """Whole batches from the one that holds `offset`, below `bound`, whose place is known (LG-7). At or past the
-        bound: nothing. A read stays within one segment."""
+        """Read whole batches from the one that holds `offset`, below `bound`, whose place is known (LG-7). A read stays
+        within one segment, and has nothing at or past the bound."""
         if offset >= bound.offset:
             return FetchData(bound if offset == bound.offset else self.locate(offset), b"")
         for segment in self.since(offset):
@@ -101,7 +101,7 @@ class Segments:
         return FetchData(self.end(), b"")
 
     def aborted_transactions(self, data: FetchData) -> tuple[AbortedTransaction, ...]:
-        """Aborted transactions that may overlap the data, perhaps others too (LG-9)."""
+        """Return the aborted transactions that may overlap the data, perhaps others too (LG-9)."""
         first, *later = self.since(data.metadata.segment_base)
         if not data.records or not any(segment.transaction_index.count for segment in (first, *later)):
             return ()
@@ -117,7 +117,7 @@ class Segments:
         return tuple(aborted)
 
     def start(self, base_offset: int) -> None:
-        """Roll (LG-5): finish the active segment and go on in a new one. An empty active segment is replaced.
+        """Roll (LG-5): finish the active segment and continue in a new one. An empty active segment is replaced.
 
         The finished segment stays open until it is flushed, or its descriptors are needed elsewhere. ValueError if the
         offset is below the log end."""
@@ -131,7 +131,7 @@ class Segments:
             try:
                 if old.size:
                     old.seal()
-            except OSError:  # without room
+            except OSError:  # no room for the last index entries
                 old.unseal()
                 new.discard()
                 raise
@@ -153,8 +153,8 @@ class Segments:
             self.active.truncate_to(offset)
 
     def replace_all(self, base_offset: int) -> None:
-        """Remove everything and go on in one empty segment (LG-12)."""
-        new = new_segment(self.directory, base_offset, NEW_SUFFIX)  # while nothing has happened yet
+        """Remove everything and continue in one empty segment (LG-12)."""
+        new = new_segment(self.directory, base_offset, NEW_SUFFIX)  # fails before anything has changed
         self._cancel_swap()
         self.generation += 1
         self._set_aside(reversed(self._segments))
@@ -169,7 +169,7 @@ class Segments:
         self._set_aside(removed)
 
     def begin_swap(self, swap: Swap) -> bool:
-        """The first half of a cleaner's replacement. False if the segments it replaces are gone: it is removed (CL-9).
+        """Begin a cleaner's replacement. False, and its files are removed, if the segments it replaces are gone (CL-9).
 
         An earlier swap that lacked descriptors to finish is cancelled here: a crash much later would complete it."""
         self._cancel_swap()
@@ -181,7 +181,7 @@ class Segments:
         return True
 
     def finish_swap(self, swap: Swap) -> bool:
-        """The second half. False if a removal of segments has cancelled the swap."""
+        """Finish the replacement. False if a removal of segments has cancelled it."""
         slot = self._slot_of(swap)
         if self._swap is not swap or slot is None:
             return False
@@ -192,7 +192,7 @@ class Segments:
         return True
 
     def _slot_of(self, swap: Swap) -> int | None:
-        """The index of the first sealed segment that it replaces. None if they are not all here."""
+        """Return the index of the first sealed segment that it replaces; None if they are not all here."""
         bases = [segment.base_offset for segment in self._segments[:-1]]
         slot = bisect_left(bases, swap.replaced[0])
         return slot if tuple(bases[slot : slot + len(swap.replaced)]) == swap.replaced else None
@@ -219,7 +219,7 @@ class Segments:
             segment.close()
 
     def _set_aside(self, segments: Iterable[Segment]) -> None:
-        """Rename their files to `.deleted`. The order is from an end of the log inwards: a crash leaves no hole."""
+        """Rename their files to `.deleted`, from an end of the log inwards: a crash leaves no hole."""
         for segment in segments:
             segment.close()
             snapshot = self.directory / segment_file_name(segment.base_offset, SNAPSHOT_SUFFIX)
@@ -227,7 +227,7 @@ class Segments:
 
 
 def new_segment(directory: Path, base_offset: int, suffix: str = "") -> Segment:
-    """An empty segment with its files. If there are no descriptors or no room for them, no file is left."""
+    """Return an empty segment with its files. If descriptors or room are lacking, no file is left."""
     segment = Segment(directory, base_offset, suffix)
     try:
         with storage_errors(directory):

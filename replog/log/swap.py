@@ -1,4 +1,4 @@
-"""One segment in place of its neighbours, so that a crash at any point leaves all of the old or all of the new (CL-9).
+"""Puts one segment in place of its neighbours: a crash at any point leaves all of the old or all of the new (CL-9).
 
 1. The new segment is written and fsynced under `.cleaned` names. A crash: they are removed (LD-1).
 2. `begin` renames them to `.swap`. A crash before the last: some `.cleaned` is left, and all of them are removed.
@@ -27,14 +27,14 @@ SWAP_SUFFIX = ".swap"
 
 
 def cleaned_segment(directory: Path, base_offset: int) -> Segment:
-    """An empty segment under `.cleaned` names."""
+    """Make an empty segment under `.cleaned` names."""
     segment = Segment(directory, base_offset, CLEANED_SUFFIX)
     segment.create()
     return segment
 
 
 def written_swap(directory: Path, replaced: Sequence[int], config: TopicConfig) -> "Swap":
-    """The swap of a cleaned segment that another process has written for these base offsets.
+    """Return the swap of a cleaned segment that another process has written for these base offsets.
 
     Raises CorruptRecord or CorruptIndex if its files are not those of a sound segment."""
     segment = Segment(directory, replaced[0], CLEANED_SUFFIX)
@@ -44,24 +44,24 @@ def written_swap(directory: Path, replaced: Sequence[int], config: TopicConfig) 
 
 
 def remove_cleaned(directory: Path) -> None:
-    """Remove what an earlier, failed cleaning has left: with it, a crash would undo a later swap."""
+    """Remove the files of an earlier, failed cleaning: with them, a crash would undo a later swap."""
     for path in directory.glob(f"*{CLEANED_SUFFIX}"):
         path.unlink()
 
 
 class Swap:
-    """`new`, written and closed, is to replace the segments with these base offsets. The first is its own."""
+    """A segment `new`, written and closed, that will replace those with these base offsets. The first is its own."""
 
     def __init__(self, new: Segment, replaced: Sequence[int]) -> None:
         self.new = new
         self.replaced = tuple(replaced)
 
     def begin(self) -> None:
-        """`.cleaned` to `.swap`; fsync the directory before `finish`."""
+        """Rename `.cleaned` to `.swap`; fsync the directory before `finish`."""
         self.new.rename(SWAP_SUFFIX)
 
     def finish(self, old: Sequence[Segment], deleted: DeletedFiles) -> None:
-        """The old files to `.deleted`, producer snapshots inside of their range too; the new ones to their names."""
+        """Rename the old files, and producer snapshots within them, to `.deleted`, and the new ones to their names."""
         for segment in old:
             segment.close()
             deleted.set_aside(segment.paths)
@@ -78,7 +78,7 @@ class Swap:
 
 
 def finish_swaps(directory: Path) -> None:
-    """Undo or complete what a crash interrupted: deletions, and replacements by a cleaner (LD-1, LD-2)."""
+    """Undo or complete a deletion, or a cleaner's replacement, that a crash interrupted (LD-1, LD-2)."""
     files = files_by_offset(directory)
     undo_from = min((base for base, name in files if name.endswith(CLEANED_SUFFIX)), default=None)
     swaps = []
@@ -102,7 +102,7 @@ def finish_swaps(directory: Path) -> None:
 
 
 def _end_of(path: Path, base: int) -> int:
-    """The offset after the last batch of a log."""
+    """Return the offset after the last batch of a log."""
     end = base
     with open_regular(path) as fd:
         for _, header in read_headers(fd, os.fstat(fd).st_size, 0):

@@ -1,6 +1,6 @@
-"""The offset for a timestamp (SG-7). It reads records, so it is for administration, not for the data path.
+"""Finds the offset for a timestamp (SG-7). It reads records, so it is for administration, not for the data path.
 
-The indexes and the headers say within microseconds which batch claims such a record. Reading the batch may mean to
+The indexes and the headers say within microseconds which batch claims such a record. To read the batch may mean to
 decompress it. That is a step of its own: it needs only the batch, and can run elsewhere."""
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from replog.log.segment import Segment
 
 
 class ClaimingBatch(NamedTuple):
-    """A batch whose header claims a record of that time."""
+    """A batch whose header claims a record of that time or later."""
 
     header: BatchHeader
     data: Buffer
     timestamp: int
     start_offset: int  # nothing before it counts
-    max_message_bytes: int  # of the topic
+    max_message_bytes: int  # the topic's
 
     def find(self) -> TimestampAndOffset | None:
-        """The first such record from `start_offset` on. None if it lies before.
+        """Find the first such record from `start_offset` on. None if it lies before.
 
         A lookup must be short: a batch stands for its first record if it has no such record, has too many to look
         through, decompresses to too much, or not at all."""
@@ -51,13 +51,13 @@ class ClaimingBatch(NamedTuple):
 
 
 class HasBatches(Protocol):
-    """A log."""
+    """A log, or another holder of batches."""
 
     def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None: ...
 
 
 def offset_for_timestamp(log: HasBatches, timestamp: int) -> TimestampAndOffset | None:
-    """The first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
+    """Find the first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
     start_offset = 0
     while (batch := log.batch_for_timestamp(timestamp, start_offset)) is not None:
         if (record := batch.find()) is not None:
@@ -69,7 +69,7 @@ def offset_for_timestamp(log: HasBatches, timestamp: int) -> TimestampAndOffset 
 def find_batch_by_timestamp(
     segments: Sequence[Segment], timestamp: int, start_offset: int, max_message_bytes: int
 ) -> ClaimingBatch | None:
-    """The first batch, by offset, that claims a record from `start_offset` on whose timestamp is `timestamp` or
+    """Find the first batch, by offset, that claims a record from `start_offset` on whose timestamp is `timestamp` or
     later."""
     for segment in segments:
         if segment.next_offset > start_offset and segment.max_timestamp >= timestamp:
@@ -82,7 +82,7 @@ def find_batch_by_timestamp(
 def find_in_segment(
     segment: Segment, timestamp: int, start_offset: int, max_message_bytes: int
 ) -> ClaimingBatch | None:
-    """As `find_batch_by_timestamp`, in one segment: the indexes say where to begin.
+    """Find that batch in one segment, starting where the indexes say.
 
     A time entry that its batch does not confirm is ignored: it was not checked since it was written."""
     known = segment.time_index.lookup(timestamp)

@@ -29,7 +29,7 @@ LINES = {
     "replog/controller": 2_732,
     "replog/demo": 587,
     "replog/local_cluster": 1_379,
-    "replog/log": 10_899,
+    "replog/log": 10_883,
     "replog/metadata": 866,
     "replog/purgatory": 220,
     "replog/rpc": 6_851,

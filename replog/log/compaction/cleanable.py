@@ -1,4 +1,4 @@
-"""What of a compacted log the cleaner may touch, and whether it is worth it (CL-1, CL-2). Pure decisions."""
+"""Decides how much of a compacted log the cleaner may touch, and if that is worth it (CL-1, CL-2). Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from replog.log.segment import Segment
 
 
 class Cleanable(NamedTuple):
-    """Clean [.., first_dirty), cleanable [first_dirty, first_uncleanable), and what is not to be touched."""
+    """The parts of a log: clean [.., first_dirty), cleanable [first_dirty, first_uncleanable), and the rest."""
 
     first_dirty: int
     first_uncleanable: int  # the base of a segment, unless nothing is cleanable
@@ -22,7 +22,7 @@ class Cleanable(NamedTuple):
         return self.cleanable_bytes / total if total else 0.0
 
     def is_worth_it(self, config: TopicConfig) -> bool:
-        """CL-2."""
+        """Decide by CL-2."""
         enough = self.dirty_ratio > config.min_cleanable_dirty_ratio
         return self.cleanable_bytes > 0 and (enough or self.overdue)
 
@@ -37,12 +37,12 @@ def find_cleanable(
     log_end_offset: int,
     now_ms: int | None,
 ) -> Cleanable:
-    """`checkpoint` is where the last cleaning ended; one that is missing or outside of the log counts as log start.
-    Without `now_ms` no lag is over."""
+    """Return the parts. `checkpoint` is where the last cleaning ended; one that is missing or outside of the log counts
+    as log start. Without `now_ms` no lag is over."""
     known = checkpoint is not None and log_start_offset <= checkpoint <= log_end_offset
     first_dirty = checkpoint if known and checkpoint is not None else log_start_offset
     active = segments[-1]
-    ends = [segment.base_offset for segment in segments[1:]]  # of the sealed ones, up to which they reach
+    ends = [segment.base_offset for segment in segments[1:]]  # the ends of the sealed ones
     sealed = list(zip(segments, ends, strict=False))
     dirty = [(segment, end) for segment, end in sealed if end > first_dirty]
     bound = min(last_stable_offset, active.base_offset)

@@ -1,4 +1,4 @@
-"""Transactions in a cleaning: whose data is void (CL-5), and which markers have nothing left to mark (CL-6)."""
+"""Transactions in a cleaning: void data (CL-5), and markers that have nothing left to mark (CL-6)."""
 
 from collections.abc import Callable
 
@@ -14,20 +14,20 @@ class CleanedTransactions:
     def __init__(self, retain: Callable[[AbortedTxn], None]) -> None:
         """`retain` gets each aborted transaction that had data, at its marker: its index entry must stay."""
         self._retain = retain
-        self._known: list[AbortedTxn] = []  # that begin later, by descending first offset
+        self._known: list[AbortedTxn] = []  # later ones, by descending first offset
         self._aborted: dict[int, AbortedTxn] = {}  # producer id → the transaction at hand
         self._with_data: set[int] = set()  # producers whose transaction at hand had a data batch
 
     def add_aborted(self, transactions: list[AbortedTxn]) -> None:
-        """Aborted transactions that overlap what comes next; one may be given again."""
+        """Add aborted transactions that overlap the next batches; one may be given again."""
         self._known = sorted({*self._known, *transactions}, key=lambda txn: txn.first_offset, reverse=True)
 
     def observe(self, header: BatchHeader, data: Buffer) -> bool:
-        """Whether the batch may go: void data, or a marker without data before it."""
+        """Return True if the batch may go: void data, or a marker without data before it."""
         while self._known and self._known[-1].first_offset <= header.last_offset:
             transaction = self._known.pop()
             if transaction.last_offset < header.base_offset:
-                continue  # over before what is looked at begins
+                continue  # it ended before the cleaning begins
             known = self._aborted.get(transaction.producer_id)
             if known is None or known.last_offset < transaction.first_offset:
                 self._aborted[transaction.producer_id] = transaction
@@ -40,10 +40,10 @@ class CleanedTransactions:
 
     def _at_marker(self, header: BatchHeader, data: Buffer) -> bool:
         if not header.records_count:
-            return True  # its record went in an earlier cleaning
+            return True  # an earlier cleaning has removed its record
         marker = end_transaction_marker(data, header)
         if marker is None:
-            return False  # of another type: not ours to judge
+            return False  # only the coordinator's markers end transactions
         had_data = header.producer_id in self._with_data
         self._with_data.discard(header.producer_id)
         aborted = None if marker.committed else self._aborted.pop(header.producer_id, None)

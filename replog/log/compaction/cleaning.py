@@ -1,7 +1,7 @@
 """One cleaning of one log (section 8), apart from the log, so that another process can do it.
 
 It reads the sealed segments by its own descriptors and writes `.cleaned` files. The log itself swaps each finished
-segment in (`swap`). Memory: the offset map, the fates, and one batch at a time."""
+segment in (`swap`). In memory are the offset map, the fates, and one batch at a time."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from replog.log.swap import Swap, cleaned_segment, remove_cleaned
 
 WRITE_BYTES = 1 << 20
 MAX_LOG_BYTES = 2**31 - 1
-NOTED_PART = 8  # one part in so many of the memory is for fates
+NOTED_PART = 8  # fates get so small a part of the memory
 
 
 class SourceSegment(NamedTuple):
@@ -52,18 +52,18 @@ class TransactionIndexFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CleanTask:
-    """What to clean, and by which state of the log."""
+    """The segments to clean, and the state of the log to clean them by."""
 
     directory: Path
     config: TopicConfig
     sources: tuple[SourceSegment, ...]  # below the first uncleanable offset, oldest first
-    transaction_indexes: tuple[TransactionIndexFile, ...]  # those that have entries, of all segments, oldest first
+    transaction_indexes: tuple[TransactionIndexFile, ...]  # those with entries, of all segments, oldest first
     producers: Mapping[int, ProducerEnd]
     first_dirty: int
     first_uncleanable: int
     now_ms: int | None  # None: no tombstone's time is over, or begins
     map_bytes: int
-    generation: int  # of the log: a truncation makes the task void
+    generation: int  # the log's: a truncation makes the task void
 
     @classmethod
     def of(
@@ -77,7 +77,7 @@ class CleanTask:
         map_bytes: int,
         generation: int,
     ) -> "CleanTask":
-        """The task for what is cleanable of these segments."""
+        """Return the task for the cleanable part of these segments."""
         sources = [
             SourceSegment(
                 segment.path,
@@ -108,7 +108,7 @@ class CleanTask:
         )
 
     def groups(self, end_offset: int) -> list[list[SourceSegment]]:
-        """The segments below `end_offset`, grouped: each group becomes one segment, within the limits of one (CL-4)."""
+        """Group the segments below `end_offset`: each group becomes one segment, within the limits of one (CL-4)."""
         groups: list[list[SourceSegment]] = []
         for source in self.sources:
             if source.base_offset >= end_offset:
@@ -128,7 +128,7 @@ class CleanTask:
 
 
 class Cleaning:
-    """`map_keys`, then `rewrite` each group of the task. Each result is swapped in before the next.
+    """Call `map_keys`, then `rewrite` each group of the task. Each result is swapped in before the next.
 
     Raises CorruptRecord or InvalidRecord for a damaged log, LogUncleanable for one beyond its limits, and OSError. Each
     leaves the log as it is."""
@@ -146,7 +146,7 @@ class Cleaning:
     # -- keys
 
     def map_keys(self) -> None:
-        """Learn the latest offset of each key in the dirty part, or in as much of it as fits the map (CL-3)."""
+        """Note the latest offset of each key in the dirty part, or in as much of it as fits the map (CL-3)."""
         remove_cleaned(self.task.directory)
         transactions = CleanedTransactions(lambda _: None)
         for source in self.task.sources:
@@ -169,14 +169,14 @@ class Cleaning:
         self.end_offset = self.task.first_uncleanable
 
     def _map_batch(self, header: BatchHeader, data: memoryview) -> bool:
-        """False if the map is full before the last key."""
+        """Note a batch's keys. Return False if the map is full before the last one."""
         first, codes, noted, put = self._fates.first, self._fates.codes, self._fates.count, self._keys.put
         base, last = header.base_offset - first, -1
         raw = decompress(header.attributes & CODEC_MASK, bytes(data[HEADER_SIZE:]))
         for _, _, _, _, offset_delta, key, is_tombstone in slice_records(raw, header.records_count):
             place = base + offset_delta
             if place < 0:
-                continue  # of a batch that was cleaned to its middle
+                continue  # a compacted batch may begin before the dirty part
             fate = GONE
             if key is not None:
                 earlier = put(key, first + place)
@@ -185,7 +185,7 @@ class Cleaning:
                 if first <= earlier < first + noted and codes[earlier - first]:
                     codes[earlier - first] = GONE
                 fate = LATEST_TOMBSTONE if is_tombstone else LATEST
-            if last < place < noted:  # in order: the second pass counts records, not offsets
+            if last < place < noted:  # the second pass counts records, so their offsets must rise
                 codes[place] = fate
             last = place
         return True
@@ -212,7 +212,7 @@ class Cleaning:
         return None
 
     def _write(self, segment: Segment, group: Sequence[SourceSegment]) -> bool:
-        """Whether a batch differs from what it was."""
+        """Write the batches that stay. Return True if one differs from what it was."""
         task = self.task
         compaction = Compaction(
             self._keys,
@@ -250,7 +250,7 @@ class Cleaning:
         return changed
 
     def _batches(self, source: SourceSegment) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """All batches of a segment, checked; the bytes are valid until the next step."""
+        """Yield all batches of a segment, checked; the bytes are valid until the next step."""
         position, next_offset = 0, source.base_offset
         with open_file(source.path) as file:
             log = LogFile(file)
@@ -271,7 +271,7 @@ class Cleaning:
             )
 
     def _aborted_in(self, source: SourceSegment) -> list[AbortedTxn]:
-        """The aborted transactions that may have data in a segment, from its transaction index and later ones."""
+        """Return the aborted transactions that may have data in a segment, from its index and later ones."""
         transactions: list[AbortedTxn] = []
         for path, base_offset in self.task.transaction_indexes:
             if base_offset < source.base_offset:

@@ -5,17 +5,17 @@ from mmap import mmap
 from struct import Struct
 
 _DIGEST = Struct("=QQ").unpack_from  # the first 16 bytes
-_WORDS = 3  # of 8 bytes: the key's digest in two halves, the offset plus one; zeros in a free slot
+_WORDS = 3  # 8 bytes each: the key's digest in two halves, the offset plus one; zeros in a free slot
 SLOT_BYTES = _WORDS * 8
 LOAD_FACTOR = 0.9
 
 
 class OffsetMap:
-    """Keys are known by 16 bytes of BLAKE2b, so a slot takes 24 bytes however long the key is."""
+    """A hash table that knows keys by 16 bytes of BLAKE2b, so a slot takes 24 bytes however long the key is."""
 
     def __init__(self, max_bytes: int) -> None:
-        """A table of at most `max_bytes`, and one slot more that is always free, where every search ends. Unused pages
-        take no memory."""
+        """Make a table of at most `max_bytes`, and one slot more that is always free, where every search ends. Unused
+        pages take no memory."""
         slots = max_bytes // SLOT_BYTES
         if slots < 1:
             raise ValueError(f"{max_bytes} bytes do not hold one slot of {SLOT_BYTES}")
@@ -28,8 +28,8 @@ class OffsetMap:
         return self.count
 
     def put(self, key: bytes, offset: int) -> int | None:
-        """Remember `offset` as the latest of `key`. Returns the offset that it replaces, -1 for a new key. None, and
-        nothing happens, if there is no room for another key."""
+        """Note `offset` as the latest of `key`. Return the offset that it replaces, -1 for a new key. None, and nothing
+        happens, if there is no room for another key."""
         high, low = _DIGEST(blake2b(key).digest())
         table = self._table
         place = low % self._slots * _WORDS
@@ -47,7 +47,7 @@ class OffsetMap:
         return -1
 
     def get(self, key: bytes) -> int:
-        """The latest offset of `key`; -1 if it is not known."""
+        """Return the latest offset of `key`; -1 if it is not known."""
         high, low = _DIGEST(blake2b(key).digest())
         table = self._table
         place = low % self._slots * _WORDS

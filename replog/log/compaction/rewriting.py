@@ -1,4 +1,4 @@
-"""Which records of a batch a cleaning keeps, and the batch that replaces it (CL-5 to CL-7)."""
+"""Decides which records of a batch a cleaning keeps, and makes the batch that replaces it (CL-5 to CL-7)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ MAX_TIMESTAMP = 2**63 - 1
 
 
 class ProducerEnd(NamedTuple):
-    """The last thing an active producer wrote: the last offset of its data, -1 if only markers; its epoch."""
+    """An active producer's last offset, -1 if it has only written markers, and its epoch."""
 
     last_offset: int
     epoch: int
@@ -51,7 +51,7 @@ class Compaction:
     delete_retention_ms: int
 
     def clean(self, header: BatchHeader, data: memoryview, *, must_stay: bool) -> CleanedBatch | None:
-        """What is kept of a batch whose CRC is right; None if nothing is. With `must_stay` at least its header stays
+        """Return the part of a sound batch that is kept; None if nothing is. With `must_stay`, at least its header is
         (CL-7)."""
         discard = self.transactions.observe(header, data)
         if header.base_offset >= self.end_offset:
@@ -65,7 +65,7 @@ class Compaction:
         return cleaned
 
     def _marker(self, header: BatchHeader, data: memoryview, discard: bool) -> CleanedBatch | None:
-        """A marker may go once nothing of its transaction is left, and then after a while (CL-6)."""
+        """Keep a marker while something of its transaction is left, and then for a while (CL-6)."""
         horizon = delete_horizon(header)
         if not discard or (horizon is None and header.records_count and self.now_ms is None):
             return CleanedBatch(header, data)
@@ -105,7 +105,7 @@ class Compaction:
         return _rebuilt(header, body, count, newest)
 
     def _looked_up(self, header: BatchHeader, raw: bytes, tombstones_stay: bool) -> Iterator[RecordSlice]:
-        """The records that stay of a batch whose fates were not noted: it was clean before, or there was no room."""
+        """Yield the staying records of a batch without noted fates: it was clean before, or there was no room."""
         base_offset, latest_of = header.base_offset, self.keys.get
         for record in slice_records(raw, header.records_count):
             _, _, _, _, offset_delta, key, is_tombstone = record
@@ -117,8 +117,8 @@ class Compaction:
         return self.now_ms is not None and horizon <= self.now_ms
 
     def _starts_clock(self, header: BatchHeader, body: bytes | bytearray, count: int, now_ms: int) -> CleanedBatch:
-        """The batch with these records and a delete horizon, which becomes its base timestamp."""
-        horizon = min(now_ms + self.delete_retention_ms, MAX_TIMESTAMP)  # never, if that is what they amount to
+        """Return the batch with these records and a delete horizon, which becomes its base timestamp."""
+        horizon = min(now_ms + self.delete_retention_ms, MAX_TIMESTAMP)  # the maximum means never
         log_append_time = header.attributes & LOG_APPEND_TIME
         moved, newest = bytearray(), NO_TIMESTAMP
         for record in slice_records(bytes(body), count):
@@ -131,7 +131,7 @@ class Compaction:
         return _rebuilt(header, moved, count, newest)
 
     def _ends_producer(self, header: BatchHeader) -> bool:
-        """Whether it holds the last sequence of an active producer, or else its epoch (CL-7)."""
+        """Return True if it holds an active producer's last sequence, or else its epoch (CL-7)."""
         end = self.producers.get(header.producer_id)
         if end is None:
             return False
@@ -141,7 +141,7 @@ class Compaction:
 
 
 def delete_horizon(header: BatchHeader) -> int | None:
-    """Until when the batch's tombstones, or its marker, must stay (ms); None if no cleaning has set it."""
+    """Return the time (ms) until which the batch's tombstones, or its marker, stay; None if no cleaning has set it."""
     return header.base_timestamp if header.attributes & DELETE_HORIZON else None
 
 
@@ -150,13 +150,13 @@ def _uncompressed(header: BatchHeader, data: memoryview) -> bytes:
 
 
 def emptied(header: BatchHeader) -> CleanedBatch:
-    """The bare header: offsets, sequences, producer and leader epoch stay (CL-7)."""
+    """Return the bare header: offsets, sequences, producer and leader epoch stay (CL-7)."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
     return _packed(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, records_count=0), b"")
 
 
 def _rebuilt(header: BatchHeader, body: bytearray, count: int, newest: int) -> CleanedBatch:
-    """A batch of these records, the newest of which has that timestamp, in the codec of the header."""
+    """Return a batch of these records in the header's codec; `newest` is their greatest timestamp."""
     if newest > MAX_TIMESTAMP:
         raise InvalidRecord(f"batch {header.base_offset} has a record with a timestamp of more than 64 bits")
     payload = compress(header.attributes & CODEC_MASK, bytes(body))
@@ -164,6 +164,6 @@ def _rebuilt(header: BatchHeader, body: bytearray, count: int, newest: int) -> C
 
 
 def _packed(header: BatchHeader, payload: bytes) -> CleanedBatch:
-    """With the length and CRC that follow from the payload."""
+    """Set the length and CRC that follow from the payload."""
     header = with_crc(header._replace(length=HEADER_SIZE - LOG_OVERHEAD + len(payload)), payload)
     return CleanedBatch(header, HEADER.pack(*header) + payload)

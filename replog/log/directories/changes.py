@@ -1,4 +1,4 @@
-"""How a change of metadata changes a broker's files: replicas are deleted, are created, or begin to lead.
+"""Applies a change of metadata to a broker's files: replicas are deleted, are created, or begin to lead.
 
 `LogManager` plans a `LogChange`. Its `steps` wait for the disks, in any thread. `LogManager.commit` then makes the new
 replicas known. A crash in between leaves replicas without records, or epochs that begin at the log end."""
@@ -26,12 +26,12 @@ from replog.log.loading import empty_log
 from replog.log.log import Log
 from replog.topic import TopicPartition
 
-STEP = 4  # replicas: 1 to 3 ms of work
+STEP = 4  # so many replicas take 1 to 3 ms
 
 
 class NewReplica(NamedTuple):
     """A replica to be created. `leads_in` is its first epoch, if it leads. `copy_name` is the name of its directory, if
-    it is a copy in the making (§7.7)."""
+    it is an unfinished copy (§7.7)."""
 
     topic_id: bytes
     config: TopicConfig
@@ -40,11 +40,11 @@ class NewReplica(NamedTuple):
 
 
 class Doomed(NamedTuple):
-    """A replica, the name of its directory from now on, and how long that stays; None: for good."""
+    """A replica that goes, its directory's name from now on, and how long that stays; None: it is never deleted."""
 
     tp: TopicPartition
     topic_id: bytes
-    log: Log | None  # None of one that could not be loaded
+    log: Log | None  # None if it could not be loaded
     directory: Path
     renamed: Path
     delay_ms: int | None
@@ -55,19 +55,19 @@ class DirectoryChange:
     """The part of a change in one log directory. Deletions are durable before creations: names may be the same."""
 
     directory: Path
-    fd: int  # of the directory: its fsync needs no new descriptor
+    fd: int  # the directory's: its fsync needs no new descriptor
     forget_gone: Callable[[], None]  # writes the checkpoints: a new replica must inherit nothing
     attend: Callable[[TopicPartition, Log], None]  # connects a new log with its directory
     doomed: list[Doomed] = field(default_factory=list)
     new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
-    leading: dict[TopicPartition, Log] = field(default_factory=dict)  # whose new epoch is to be made durable
-    logs: dict[TopicPartition, Log] = field(default_factory=dict)  # of new replicas that were created
-    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # why one cannot be created, or lead,
-    kept: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # or be deleted: it is there as it was
+    leading: dict[TopicPartition, Log] = field(default_factory=dict)  # their new epochs must become durable
+    logs: dict[TopicPartition, Log] = field(default_factory=dict)  # new replicas' logs, once they are created
+    failures: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # why some cannot be created, or lead,
+    kept: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # or be deleted: these are there as before
 
     def steps(self) -> Iterator[None]:
-        """Raises LogStorageError if the directory takes no change. `failures` has the replicas that cannot be created,
-        cannot lead or cannot be deleted."""
+        """Carry the change out, a few replicas a step. Raises LogStorageError if the directory takes no change.
+        `failures` has the replicas that cannot be created, cannot lead or cannot be deleted."""
         try:
             yield from self._take_away()
             self.forget_gone()
@@ -122,19 +122,19 @@ class DirectoryChange:
         return log
 
     def abandon(self) -> None:
-        """Let go of the files that were created."""
+        """Close the files that were created."""
         for log in self.logs.values():
             log.abandon()
         self.logs.clear()
 
 
 class LogChange:
-    """Plain data, and after its steps the failures."""
+    """A change in all log directories, and after its steps the failures."""
 
     def __init__(self) -> None:
         self.directories: dict[Path, DirectoryChange] = {}
-        self.failures: dict[TopicPartition, ReplogError] = {}  # why one cannot be created, or lead
-        self.broken: list[LogStorageError] = []  # why a directory took no change
+        self.failures: dict[TopicPartition, ReplogError] = {}  # the reasons why replicas cannot be created, or lead
+        self.broken: list[LogStorageError] = []  # the reasons why directories took no change
 
     def __bool__(self) -> bool:
         return bool(self.directories)
@@ -153,13 +153,13 @@ class LogChange:
             self.failures |= change.failures
 
     def run(self) -> None:
-        """All steps at once. Raises LogStorageError if a directory failed."""
+        """Carry out all steps at once. Raises LogStorageError if a directory failed."""
         deque(self.steps(), maxlen=0)
         if self.broken:
             raise self.broken[0]
 
     def abandon(self) -> None:
-        """It will not be committed."""
+        """Give the change up: it will not be committed."""
         for change in self.directories.values():
             change.abandon()
 
@@ -168,17 +168,17 @@ def _set_aside(doomed: Doomed) -> None:
     with storage_errors(doomed.directory):
         if doomed.log is not None:
             doomed.log.epochs.close()
-        with suppress(FileNotFoundError):  # somebody was faster
+        with suppress(FileNotFoundError):  # another process may have removed it
             doomed.directory.rename(doomed.renamed)
         if doomed.log is not None:
             doomed.log.renamed(doomed.renamed)  # a late flush must not touch a new replica of the old name
 
 
 def begin_log(path: Path, replica: NewReplica) -> Log:
-    """Write the files of an empty log, without waiting for the disk. They get their final names at once.
+    """Write the files of an empty log under their final names, without waiting for the disk.
 
-    A crash may leave a directory without records and with half a topic id; the next start passes over it. Raises
-    LogStorageError or what is Passing, and leaves nothing new then."""
+    A crash may leave a directory without records and with half a topic id; the next start ignores it. Raises
+    LogStorageError or a Passing, and leaves nothing new then."""
     with storage_errors(path):
         _make_directory(path)
     try:
@@ -192,7 +192,7 @@ def begin_log(path: Path, replica: NewReplica) -> Log:
 
 
 def _make_directory(path: Path) -> None:
-    """Replace what an interrupted creation left there."""
+    """Make the directory, in place of one that an interrupted creation left there."""
     try:
         path.mkdir()
     except FileExistsError:
@@ -219,7 +219,7 @@ def finish_log(log: Log) -> None:
 
 
 def is_begun(directory: Path) -> bool:
-    """Whether a directory without records holds only what a creation begins with. Raises OSError."""
+    """Return True if a directory without records holds only what a creation begins with. Raises OSError."""
     ours = (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT)
     return all(name in ours or base_offset_of(name) == 0 for name in os.listdir(directory))
 

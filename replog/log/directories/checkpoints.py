@@ -1,4 +1,4 @@
-"""The checkpoints of a log directory: offsets of its logs, by which a start opens them (1.1)."""
+"""The checkpoints of a log directory: offsets of its logs, with which a start opens them (1.1)."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -20,29 +20,29 @@ OfAll = Mapping[TopicPartition, int]
 
 
 class Checkpoints:
-    """Any thread may write them."""
+    """Reads the checkpoints at a start and writes them from any thread."""
 
     def __init__(
         self, path: Path, logs: Callable[[], Mapping[TopicPartition, Log]], failed: Collection[TopicPartition]
     ) -> None:
-        """Of what `logs` gives. The `failed` could not be loaded, and keep their entries."""
-        self.are_read = False  # until then, and after the end, nothing is written (HW-12)
+        """`logs` returns the logs to write. The `failed` could not be loaded, and keep their entries."""
+        self.are_read = False  # nothing is written before they are read, or after the end (HW-12)
         self._logs = logs
         self._failed = failed
         self._recovery_points = OffsetCheckpoint(path / RECOVERY_POINT_CHECKPOINT)
         self._log_starts = OffsetCheckpoint(path / LOG_START_CHECKPOINT)
         self._high_watermarks = OffsetCheckpoint(path / HIGH_WATERMARK_CHECKPOINT)
-        self._writing = threading.Lock()  # the last writer has the newest offsets
+        self._writing = threading.Lock()  # otherwise an older writer could be the last
         self._raised: dict[Log, TopicPartition] = {}  # their starts are higher than the checkpoint says
 
     def read(self, report: Report) -> tuple[OfAll, OfAll, OfAll]:
-        """Recovery points, log starts and high watermarks. An unreadable checkpoint counts as empty (D64)."""
+        """Return recovery points, log starts and high watermarks. An unreadable checkpoint counts as empty (D64)."""
         every = self._recovery_points, self._log_starts, self._high_watermarks
         recovery_points, log_starts, high_watermarks = (_read_or_empty(each, report) for each in every)
         return recovery_points, log_starts, high_watermarks
 
     def read_one(self, tp: TopicPartition, report: Report) -> Offsets:
-        """Each that cannot be read counts as empty."""
+        """Return the offsets of one replica. An unreadable checkpoint counts as empty."""
         every = (self._recovery_points, self._log_starts, self._high_watermarks)
         return Offsets(*(_read_or_empty(each, report).get(tp, 0) for each in every))
 
@@ -55,11 +55,11 @@ class Checkpoints:
         self._write(self._recovery_points, lambda: {tp: log.recovery_point for tp, log in self._logs().items()})
 
     def write_high_watermarks(self) -> None:
-        """HW-11."""
+        """Write the high watermarks (HW-11)."""
         self._write(self._high_watermarks, lambda: {tp: log.high_watermark for tp, log in self._logs().items()})
 
     def write_log_starts(self) -> None:
-        """Without those that equal the base of the first segment (1.1)."""
+        """Write the log starts that differ from the base of the first segment (1.1)."""
 
         def starts() -> dict[TopicPartition, int]:
             bounds = {tp: (log.log_start_offset, log.bases[0]) for tp, log in self._logs().items()}
@@ -68,11 +68,11 @@ class Checkpoints:
         self._write(self._log_starts, starts)
 
     def note_raised(self, tp: TopicPartition, log: Log) -> None:
-        """Its start is for `save_log_starts`."""
+        """Note that the log start was raised, for `save_log_starts`."""
         self._raised[log] = tp
 
     def save_log_starts(self) -> list[tuple[TopicPartition, Log, int]]:
-        """Make raised log starts durable. Returns what `Log.log_start_saved` is to be told."""
+        """Make raised log starts durable, and return them for `Log.log_start_saved`."""
         raised = dict(self._raised)
         for log in raised:
             self._raised.pop(log, None)

@@ -1,4 +1,4 @@
-"""The clean-shutdown marker: there only between an orderly stop and the next start (FN-3, FN-4)."""
+"""The clean-shutdown marker, which exists only between an orderly stop and the next start (FN-3, FN-4)."""
 
 import json
 from pathlib import Path
@@ -12,14 +12,14 @@ MAX_BYTES = 4096
 
 
 class CleanStop(NamedTuple):
-    """Of the process that wrote the marker: by this the controller knows that it stopped in order (ISR-18)."""
+    """The process that wrote the marker: the controller knows by this that it stopped in order (ISR-18)."""
 
-    broker_epoch: int = -1  # not known
+    broker_epoch: int = -1  # unknown
     incarnation_id: bytes = b""
 
 
 def take_marker(directory: Path, log_dirs: int) -> tuple[bool, CleanStop]:
-    """Remove the marker. Returns whether the last stop was orderly, and what the marker says of it.
+    """Remove the marker. Return True if the last stop was orderly, and what the marker says of it.
 
     The epoch is -1 if it is unknown, or if the broker had another number of directories than `log_dirs`: replicas may
     have been in a missing one (ISR-18). The marker is removed durably before anything is loaded, so a crash while
@@ -35,7 +35,7 @@ def take_marker(directory: Path, log_dirs: int) -> tuple[bool, CleanStop]:
 
 
 def _stop(content: bytes, log_dirs: int) -> CleanStop:
-    """Recovery needs the marker's existence alone; its content may be damaged."""
+    """Read the marker's content, which may be damaged: recovery needs only its existence."""
     try:
         marker = json.loads(content)
     except (ValueError, RecursionError):
@@ -54,7 +54,7 @@ def _incarnation_id(marker: dict[str, object]) -> bytes:
 
 
 def log_dirs_of(directory: Path) -> int:
-    """How many log directories the broker had at its last stop, by the marker; 0: not known."""
+    """Return how many log directories the broker had at its last stop, by the marker; 0 if unknown."""
     try:
         marker = json.loads(read_regular(directory / CLEAN_SHUTDOWN, MAX_BYTES))
         count = marker["logDirs"]
@@ -69,7 +69,7 @@ def write_marker(directory: Path, broker_epoch: int, log_dirs: int, incarnation_
     marker: dict[str, object] = {"version": 0, "brokerEpoch": broker_epoch, "logDirs": log_dirs}
     if incarnation_id:
         marker["incarnationId"] = incarnation_id.hex()
-    path.touch(mode=0o600)  # who reads it can say that this broker stopped in order
+    path.touch(mode=0o600)  # its readers can claim that this broker stopped in order
     path.write_text(json.dumps(marker, separators=(",", ":")))
     fsync_path(path)
     fsync_directory(directory)

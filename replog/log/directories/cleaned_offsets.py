@@ -1,4 +1,4 @@
-"""`cleaner-offset-checkpoint`: which logs of a directory are compacted, and up to where each is clean (1.3, CL-1)."""
+"""`cleaner-offset-checkpoint`: the offset below which each compacted log of a directory is clean (1.3, CL-1)."""
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
@@ -9,21 +9,21 @@ from replog.topic import TopicPartition
 
 
 class CleanedOffsets:
-    """In memory and on disk. A lost entry costs one more cleaning. An entry that is too high would bring old values of
-    deleted keys back. So entries are lowered durably, and raised only after the swaps are durable."""
+    """The offsets in memory and on disk. A lost entry costs one more cleaning. An entry that is too high would bring
+    old values of deleted keys back. So entries are lowered durably, and raised only after the swaps are durable."""
 
     def __init__(self, path: Path, lock: AbstractContextManager[bool]) -> None:
-        """Who writes the file holds the `lock`."""
+        """A thread that writes the file holds the `lock`."""
         self._checkpoint = OffsetCheckpoint(path)
         self._offsets: dict[TopicPartition, int] = {}
         self._writing = lock
 
     def load(self) -> None:
-        """Raises DamagedCheckpoint."""
+        """Read the file. Raises DamagedCheckpoint."""
         self._offsets = self._checkpoint.read()
 
     def keep(self, partitions: Collection[TopicPartition]) -> None:
-        """Only these are there. The others' entries are removed durably: a new replica may get the name."""
+        """Drop all other partitions' entries durably: a new replica may get such a name."""
         kept = {tp: offset for tp, offset in self._offsets.items() if tp in partitions}
         if len(kept) < len(self._offsets):
             self._offsets = kept

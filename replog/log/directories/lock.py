@@ -27,7 +27,7 @@ def lock(directory: Path) -> int:
 
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """`lock` for the length of a block. A directory that never had a broker is not locked."""
+    """Hold `lock` for the length of a block. A directory that never had a broker is not locked."""
     with storage_errors(directory / LOCK):
         fd = lock(directory) if (directory / LOCK).exists() else -1
     try:
@@ -38,7 +38,7 @@ def held(directory: Path) -> Iterator[None]:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether another process holds the directory. Does not wait, and writes nothing. Raises OSError."""
+    """Return True if another process holds the directory. Does not wait, and writes nothing. Raises OSError."""
     try:
         fd = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -46,7 +46,7 @@ def is_locked(directory: Path) -> bool:
     try:
         return not _take(fd, fcntl.LOCK_SH)
     finally:
-        os.close(fd)  # lets go of what was taken for an instant
+        os.close(fd)  # releases what was taken for an instant
 
 
 def _take(fd: int, kind: int) -> bool:

@@ -35,13 +35,13 @@ from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, STRAY_SUFFIX, 
 
 MAX_FILE_NAME = 255
 MAX_STRAYS = 10_000
-TELL_EVERY = 1000  # directories: some seconds
+TELL_EVERY = 1000  # directories, which take some seconds
 
 RandomBytes = Callable[[int], bytes]
 
 
 class FutureLog(NamedTuple):
-    """A log that is to replace the one in another directory."""
+    """A log that will replace the one in another directory."""
 
     log: Log
     topic_id: bytes
@@ -53,7 +53,7 @@ class FutureLog(NamedTuple):
 
 
 Opened = Callable[[Path, TopicPartition], FutureLog | None]
-# What the metadata place here, where a directory that knew them up to this version cannot belong to another topic.
+# Returns the replica that the metadata place here, if a directory with metadata of this version must be of its topic.
 PlacedHere = Callable[[TopicPartition, int], Placed | None]
 
 
@@ -63,11 +63,11 @@ class LogDirectory:
     def __init__(self, path: Path, *, cluster_id: str, node_id: int, randbytes: RandomBytes, log_dirs: int = 1) -> None:
         """Lock the directory (created if missing), check its identity, and find out how the last stop was.
 
-        `randbytes` makes the identifiers in names. `log_dirs` is the number of the broker's directories: one of
-        several is `offline` if its disk fails. Raises LogStorageError if the only one cannot be used or another process
-        has it, INCONSISTENT_CLUSTER_ID or INVALID_CONFIG if it belongs to another broker."""
+        `randbytes` makes the identifiers in names. `log_dirs` is the number of the broker's directories: one of several
+        is `offline` if its disk fails. Raises LogStorageError if the only one cannot be used or another process has it,
+        INCONSISTENT_CLUSTER_ID or INVALID_CONFIG if it belongs to another broker."""
         self.path = path
-        self.failed: dict[TopicPartition, ReplogError] = {}  # directories that could not be loaded, and why
+        self.failed: dict[TopicPartition, ReplogError] = {}  # the errors of directories that could not be loaded
         self.offline: LogStorageError | None = None  # its disk failed: nothing here is read or written any more (CT-27)
         self.on_truncated: Callable[[TopicPartition, Log], None] = lambda _tp, _log: None
         self.on_flush_due: Callable[[TopicPartition, Log], None] = lambda _tp, log: log.flush_now()
@@ -77,14 +77,14 @@ class LogDirectory:
         self._futures: dict[TopicPartition, FutureLog] = {}
         self._randbytes = randbytes
         self._log_dirs = log_dirs
-        self.on_unsaved: Callable[[], None] = lambda: None  # `save_epochs`, or `save_log_starts` of `checkpoints`
+        self.on_unsaved: Callable[[], None] = lambda: None  # must have `save_epochs` and `save_log_starts` called soon
         self._unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
         self._gone: dict[TopicPartition, None] = {}  # deleted, but perhaps still in the checkpoints
         self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._strays: dict[Path, None] = {}  # replicas that were set aside (CT-26)
         self.checkpoints = Checkpoints(path, self._all, self.failed)
         self._known = 0  # the newest version of the metadata that was known here before
-        self._forgetting = threading.Lock()  # who comes second waits until it is done
+        self._forgetting = threading.Lock()  # otherwise the second caller returns before all are forgotten
         self._held = ExitStack()  # descriptors, until the end
         self.clean, self.previous_stop = False, CleanStop()
         try:
@@ -98,15 +98,15 @@ class LogDirectory:
             missing = [place for place in (path, *path.parents) if not place.exists()]
             path.mkdir(parents=True, exist_ok=True)
             for made in missing:
-                fsync_directory(made.parent)  # or a crash would take all that is flushed below
+                fsync_directory(made.parent)  # otherwise a crash removes all that is flushed below
             self._held.callback(os.close, lock(path))
             verify_or_create(path, cluster_id=cluster_id, node_id=node_id, directory_id=self._new_id())
-            self._fd = open_fd(path, os.O_RDONLY)  # for fsyncs of names, also when no descriptor is left
+            self._fd = open_fd(path, os.O_RDONLY)  # fsyncs names, even when no descriptor is left
             self._held.callback(os.close, self._fd)
             self.clean, self.previous_stop = take_marker(path, self._log_dirs)
 
     def _lose(self, error: ReplogError) -> None:
-        """One of several whose disk failed is offline from the start; anything else ends the start."""
+        """Go offline for a failed disk, if the broker has other directories; any other error ends the start."""
         self.abandon()
         if self._log_dirs == 1 or not isinstance(error, LogStorageError) or not isinstance(error.__cause__, OSError):
             raise error
@@ -117,7 +117,7 @@ class LogDirectory:
 
     @property
     def is_gone(self) -> bool:
-        """Whether its identity is there no more, as after its disk was unmounted: no name in it says anything then."""
+        """True if its identity is missing, as after its disk was unmounted: then a missing name means nothing."""
         return not os.path.lexists(self.path / META_PROPERTIES)
 
     @property
@@ -135,7 +135,7 @@ class LogDirectory:
         return self._topic_ids.get(tp)
 
     def _all(self) -> dict[TopicPartition, Log]:
-        """Future logs too; no partition has both kinds here. Any thread may ask while the loop adds and removes."""
+        """All logs and future logs; no partition has both here. Any thread may ask while the loop changes them."""
         return {**self._logs, **{tp: future.log for tp, future in list(self._futures.items())}}
 
     def _new_id(self) -> UUID:
@@ -147,8 +147,8 @@ class LogDirectory:
         on_progress: Report | None = None,
         placed: PlacedHere = lambda _tp, _version: None,
     ) -> dict[TopicPartition, Log]:
-        """Open the log of every partition directory, recovering what an unclean stop may have torn. Nothing if it is
-        `offline`, or is from now on because its disk fails.
+        """Open the log of every partition directory, recovering what an unclean stop may have torn. Nothing is opened
+        if it is `offline`, or goes offline because its disk fails.
 
         A directory that cannot be loaded is reported, kept in `failed`, and left as it is, for `reopen`. One that is
         missing makes the last stop count as unclean for the controller (`previous_stop`)."""
@@ -191,9 +191,9 @@ class LogDirectory:
         if gone - self.failed.keys():  # a new replica of such a name must not inherit anything after a crash
             self.checkpoints.write_all()
         elif any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._all().items()):
-            self.checkpoints.write_recovery_points()  # or records appended there would count as durable after a crash
+            self.checkpoints.write_recovery_points()  # otherwise later appends count as durable after a crash
         for tp, log in self._logs.items():
-            self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # what comes there next is dirty
+            self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # the next records there are dirty
 
     def _open(
         self,
@@ -218,7 +218,7 @@ class LogDirectory:
         return FutureLog(*opened) if opened is not None else None
 
     def _load_directory(self, path: Path, opened: Opened, report: Report) -> None:
-        """One subdirectory: a log, a future log, the rest of a deletion, or something else."""
+        """Handle one subdirectory: a log, a future log, the rest of a deletion, or something else."""
         set_aside = SET_ASIDE.fullmatch(path.name)
         is_future = set_aside is not None and set_aside["suffix"] == FUTURE_SUFFIX
         if set_aside is not None and not is_future:
@@ -291,7 +291,7 @@ class LogDirectory:
     # -- replicas
 
     def change(self) -> DirectoryChange:
-        """An empty change: fill it, run it in any thread, commit it."""
+        """Return an empty change: fill it, run it in any thread, commit it."""
         return DirectoryChange(self.path, self._fd, self.forget_gone, self._attend)
 
     def plan_deletion(
@@ -300,7 +300,7 @@ class LogDirectory:
         """Forget the replica, or future log, at once. The change renames its directory (FN-1), with `deletion_id` if
         given. `keep`: if it has records it is a stray from now on, and nobody deletes it (CT-26).
 
-        Raises LogStorageError where there are too many strays."""
+        Raises LogStorageError if there are too many strays."""
         future = self._futures.pop(tp, None)
         log = future.log if future is not None else self._logs.pop(tp, None)
         topic_id = future.topic_id if future is not None else self._topic_ids.pop(tp, bytes(16))
@@ -324,7 +324,7 @@ class LogDirectory:
         change.doomed.append(Doomed(tp, topic_id, log, directory, renamed, delay_ms))
 
     def commit(self, change: DirectoryChange, now_ms: int) -> None:
-        """The change was run: make known what it created, and what it could not delete."""
+        """Make known what the change, which was run, has created or could not delete."""
         for each in change.doomed:
             if each.tp not in change.kept:
                 if each.delay_ms is None:
@@ -345,12 +345,12 @@ class LogDirectory:
                 self._logs[tp], self._topic_ids[tp] = log, new.topic_id
 
     def reopen(self, tp: TopicPartition, config: TopicConfig, placed: PlacedHere, report: Report) -> FutureLog | None:
-        """Open a replica that has failed once more, as after a crash, in any thread; None if nothing is there any more.
-        `reopened` comes next. Raises ReplogError."""
+        """Open a failed replica again, as after a crash, in any thread; None if nothing is left of it. Then call
+        `reopened`. Raises ReplogError."""
         failed = self._logs.get(tp)
         if failed is not None:
             failed.abandon()
-            failed.epochs.close()  # a late thread must not write there
+            failed.epochs.close()  # otherwise a late thread may write there
         path = self.path / tp.directory_name
         if not os.path.lexists(path):
             return None
@@ -360,7 +360,7 @@ class LogDirectory:
         return opened
 
     def reopened(self, tp: TopicPartition, opened: FutureLog | None) -> None:
-        """It is a replica like others again, once `checkpoints.write_all` has noted its offsets; or forget it."""
+        """Add the replica once `checkpoints.write_all` has noted its offsets; None: forget it."""
         self.failed.pop(tp, None)
         if opened is not None:
             self._add(tp, opened.topic_id, opened.log)
@@ -370,14 +370,14 @@ class LogDirectory:
         self._topic_ids.pop(tp, None)
 
     def forget(self, tp: TopicPartition) -> None:
-        """The replica, or future log, of an offline directory is not wanted any more. Its files stay."""
+        """Forget the replica, or future log, of an offline directory. Its files stay."""
         future = self._futures.pop(tp, None)
         log = self._logs.pop(tp) if future is None else future.log
         self._topic_ids.pop(tp, None)
         log.abandon()
 
     def take_offline(self, error: LogStorageError) -> None:
-        """Each log fails, and says so."""
+        """Fail each log with this error."""
         self.offline = error
         for log in self._all().values():
             if log.failure is None:
@@ -388,7 +388,7 @@ class LogDirectory:
         with self._forgetting:
             gone = list(self._gone)
             for tp in gone:
-                del self._gone[tp]  # first: it may be created and deleted again meanwhile
+                del self._gone[tp]  # a partition may be created and deleted again meanwhile
             try:
                 for tp in gone:
                     self.cleaned_offsets.forget(tp)
@@ -401,7 +401,7 @@ class LogDirectory:
     # -- future logs (§7.7)
 
     def plan_future(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> NewReplica:
-        """An empty log, to be filled from another directory.
+        """Plan an empty log, to be filled from another directory.
 
         Raises INVALID_TOPIC_EXCEPTION if its name would be too long, INVALID_REQUEST if something is in its way."""
         name = f"{tp.directory_name}.{self._new_id().hex}{FUTURE_SUFFIX}"
@@ -414,7 +414,7 @@ class LogDirectory:
         return NewReplica(topic_id, config, copy_name=name)
 
     def check_room_for(self, tp: TopicPartition) -> None:
-        """Raises LogStorageError if something has the name of this replica."""
+        """Raise LogStorageError if something has the name of this replica."""
         if os.path.lexists(path := self.path / tp.directory_name):
             raise LogStorageError(f"{path} is in the way; move it away", path)
 
@@ -432,24 +432,24 @@ class LogDirectory:
     # -- upkeep
 
     def strays(self) -> list[float]:
-        """When each replica that is set aside here was, in seconds, in any thread. What somebody has moved away or
-        removed counts no more."""
+        """Return the times in seconds when replicas here were set aside, in any thread. Those moved away or removed no
+        longer count."""
         since = []
         for path in list(self._strays):
             try:
-                since.append(path.lstat().st_ctime)  # a rename is a change
+                since.append(path.lstat().st_ctime)  # a rename changes it
             except OSError:
                 self._strays.pop(path, None)
         return since
 
     def take_expired(self, now_ms: int) -> list[Path]:
-        """The directories of deleted replicas whose delay has passed: to be removed (LG-17)."""
+        """Return the directories of deleted replicas whose delay has passed, to be removed (LG-17)."""
         expired = [path for path, since, delay in self._doomed if now_ms - since >= delay]
         self._doomed = [(path, since, delay) for path, since, delay in self._doomed if now_ms - since < delay]
         return expired
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for `expiration_ms` (PS-11); returns how many."""
+        """Forget producers that were silent for `expiration_ms` (PS-11), and return how many."""
         return sum(log.producers.remove_expired(now_ms, expiration_ms) for log in self._logs.values())
 
     def save_epochs(self) -> None:
@@ -467,14 +467,14 @@ class LogDirectory:
     # -- the end
 
     def close(self, broker_epoch: int, incarnation_id: bytes = b"") -> None:
-        """An orderly stop (FN-3): close every log durably, write the checkpoints, then the marker; unlock.
+        """Stop in order (FN-3): close every log durably, write the checkpoints, then the marker; unlock.
 
-        If a log cannot be closed, the others are, no marker is written, and the error is raised. One that failed before
-        is let go of; without a marker the next start recovers it."""
+        If a log cannot be closed, the others are, no marker is written, and the error is raised. A log that failed
+        before is abandoned; without a marker the next start recovers it."""
         logs = Together(log for log in self._all().values() if log.failure is None)
         offline = any(log.failure is not None for log in self._all().values())
         try:
-            save_all((log.epochs for log in self._unsaved), self._fd)  # what fails fails again
+            save_all((log.epochs for log in self._unsaved), self._fd)  # failures come again when the logs are closed
             logs.each(lambda log: log.begin_close())
             durable = logs.are_durable(self._fd)
             logs.each(lambda log: log.finish_close(durable=durable))
@@ -488,8 +488,8 @@ class LogDirectory:
             raise failure
 
     def abandon(self) -> None:
-        """Let go of everything without writing, as a crash would: for a failed disk."""
-        self.checkpoints.are_read = False  # a late thread must not write a checkpoint
+        """Release everything without writing, as a crash would: for a failed disk."""
+        self.checkpoints.are_read = False  # otherwise a late thread may write a checkpoint
         for log in self._all().values():
             log.abandon()
         self._held.close()

@@ -1,4 +1,4 @@
-"""The log directories of one broker, one a disk, and how a log moves from one to another (§7.7).
+"""The log directories of one broker, one for each disk, and how a log moves from one to another (§7.7).
 
 A future log in the other directory is filled with the batches of the current one. When it has all of them, they are
 swapped:
@@ -37,7 +37,7 @@ MAX_WISHES = 10_000
 
 @dataclass(slots=True)
 class SwapPreparation:
-    """`run` it in any thread, while nothing is appended to the future log; then call `done`."""
+    """Work that comes before a swap: `run` it in any thread, while the future log stays as it is, then call `done`."""
 
     future: Log
     log_start_offset: int
@@ -63,7 +63,7 @@ class LogManager:
         self.directories: list[LogDirectory] = []
         self.on_truncated: Callable[[TopicPartition, Log], None] = lambda _tp, _log: None
         self.on_unsaved: Callable[[], None] = lambda: None
-        self._wishes: dict[TopicPartition, LogDirectory] = {}  # where replicas to come are to be created
+        self._wishes: dict[TopicPartition, LogDirectory] = {}  # the directories in which replicas will be created
         try:
             for path in paths:
                 directory = LogDirectory(
@@ -79,7 +79,7 @@ class LogManager:
 
     @property
     def logs(self) -> Mapping[TopicPartition, Log]:
-        """Of all directories, without future logs."""
+        """The logs of all directories, without future logs."""
         return {tp: log for directory in self.directories for tp, log in directory.logs.items()}
 
     @property
@@ -98,12 +98,12 @@ class LogManager:
 
     @property
     def working(self) -> Sequence[LogDirectory]:
-        """Those that are not offline."""
+        """The directories that are not offline."""
         return [directory for directory in self.directories if directory.offline is None]
 
     @property
     def offline(self) -> Mapping[Path, LogStorageError]:
-        """Those that are, and why."""
+        """The errors of the directories that are offline."""
         return {each.path: each.offline for each in self.directories if each.offline is not None}
 
     def _check_any_works(self) -> None:
@@ -111,11 +111,11 @@ class LogManager:
             raise next(iter(self.offline.values()))
 
     def directory_of(self, path: Path | None) -> LogDirectory | None:
-        """The one that `path` lies in."""
+        """Return the directory that `path` lies in."""
         return next((d for d in self.directories if path is not None and path.is_relative_to(d.path)), None)
 
     def partition_at(self, path: Path | None) -> TopicPartition | None:
-        """The replica that this file belongs to."""
+        """Return the replica that this file belongs to."""
         home = self.directory_of(path)
         if home is None or path is None or path == home.path:
             return None
@@ -131,12 +131,12 @@ class LogManager:
         return home.topic_id(tp) if home is not None else None
 
     def future(self, tp: TopicPartition) -> Log | None:
-        """The log that is to replace this partition's, if it is being moved."""
+        """Return the log that will replace this partition's, if it is being moved."""
         target = self._future_home(tp)
         return target.futures[tp].log if target is not None else None
 
     def cleaned_offsets(self, tp: TopicPartition) -> CleanedOffsets:
-        """Of the directory with this partition's log."""
+        """Return those of the directory with this partition's log."""
         home = self._home(tp)
         assert home is not None, f"{tp} is not here"
         return home.cleaned_offsets
@@ -145,7 +145,7 @@ class LogManager:
         return next((directory for directory in self.directories if tp in directory.logs), None)
 
     def _failed_home(self, tp: TopicPartition) -> LogDirectory | None:
-        """Of a replica that could not be loaded."""
+        """Return the directory of a replica that could not be loaded."""
         return next((directory for directory in self.working if tp in directory.failed), None)
 
     def _future_home(self, tp: TopicPartition) -> LogDirectory | None:
@@ -159,10 +159,10 @@ class LogManager:
         on_progress: Report | None = None,
         placed: PlacedHere = lambda _tp, _version: None,
     ) -> None:
-        """`LogDirectory.load` for every directory, after finishing the swaps that a crash interrupted.
+        """Finish the swaps that a crash interrupted, then `load` every directory.
 
-        Raises LogStorageError, naming both, if two directories have a log of the same partition, and if no disk works.
-        """
+        Raises LogStorageError, naming both, if two directories have a log of the same partition, and if no disk
+        works."""
         self._finish_swaps(on_progress or (lambda _: None))
         homes: dict[TopicPartition, LogDirectory] = {}
         for directory in self.directories:
@@ -181,7 +181,7 @@ class LogManager:
             for tp, future in list(directory.futures.items()):
                 home = homes.get(tp)
                 if home is not None and tp in home.failed:
-                    continue  # it is a replica's copy again when that can be read
+                    continue  # the copy may be used once the replica can be read
                 if home in (None, directory) or tp in moving or home.topic_id(tp) != future.topic_id:
                     directory.plan_deletion(tp, self._part(void, directory))  # a copy of a log that is gone
                 moving[tp] = directory
@@ -226,7 +226,7 @@ class LogManager:
             self._part(change, home).leading[tp] = log
 
     def commit(self, change: LogChange, now_ms: int) -> None:
-        """The change was run: make known what it created."""
+        """Make known what the change, which was run, has created."""
         for directory in self.directories:
             if directory.path in change.directories:
                 directory.commit(change.directories[directory.path], now_ms)
@@ -236,7 +236,7 @@ class LogManager:
         return change.directories.setdefault(directory.path, directory.change())
 
     def _place(self, tp: TopicPartition, change: LogChange) -> LogDirectory:
-        """The directory where the replica is, was begun or is wished to be, else the one with the fewest replicas."""
+        """Return the directory where the replica is, was begun or is wished, else the one with the fewest replicas."""
         for directory in self.working if len(self.directories) > 1 else ():
             if tp in directory.logs or tp in directory.failed or (directory.path / tp.directory_name).exists():
                 return directory
@@ -253,7 +253,7 @@ class LogManager:
         )
 
     def reopening(self, tp: TopicPartition) -> LogDirectory | None:
-        """Where this replica may be reopened, if it has failed and its disk works."""
+        """Return the directory where this replica may be reopened, if it has failed and its disk works."""
         home = self._home(tp) or self._failed_home(tp)
         return home if home is not None and home.offline is None else None
 
@@ -283,7 +283,7 @@ class LogManager:
             self.plan_no_move(tp, change)
 
     def bytes_to_copy(self, tp: TopicPartition, directory: str) -> int:
-        """How many bytes such a move would copy; 0 if nothing new begins. Raises LOG_DIR_NOT_FOUND."""
+        """Return how many bytes such a move would copy; 0 if nothing new begins. Raises LOG_DIR_NOT_FOUND."""
         target, home = self._named(directory), self._home(tp)
         if home is None or target in (home, self._future_home(tp)):
             return 0
@@ -305,13 +305,13 @@ class LogManager:
         raise ErrorCode.LOG_DIR_NOT_FOUND.error(f"{path!r} is none of this broker's log.dirs: {known}")
 
     def preparation(self, tp: TopicPartition) -> SwapPreparation:
-        """What comes before the `swap`, once the future log has every batch and is flushed."""
+        """Return the preparation for `swap`, once the future log has every batch and is flushed."""
         _, target, current, future = self._moving(tp)
         lacking = future.log.producers.lacks(current.producers)
         return SwapPreparation(future.log, future.log.log_start_offset, lacking, target.checkpoints.write_all)
 
     def is_prepared(self, tp: TopicPartition, prepared: SwapPreparation) -> bool:
-        """Whether the preparation still holds: a crash after the swap must cost no more than one before it."""
+        """Return True if the preparation still holds: a crash after the swap must cost no more than one before it."""
         _, _, current, future = self._moving(tp)
         same_start = prepared.log_start_offset == current.log_start_offset
         return same_start and not future.log.producers.lacks(current.producers)
@@ -346,7 +346,7 @@ class LogManager:
             directory.cleaned_offsets.write()
 
     def _moving(self, tp: TopicPartition) -> tuple[LogDirectory, LogDirectory, Log, FutureLog]:
-        """From where, to where, and the two logs."""
+        """Return the directories that it moves from and to, and the two logs."""
         home, target = self._home(tp), self._future_home(tp)
         assert home is not None, f"{tp} is not here"
         assert target is not None, f"{tp} does not move"
@@ -355,7 +355,6 @@ class LogManager:
     # -- upkeep, for all directories that work
 
     def take_expired(self, now_ms: int) -> list[Path]:
-        """See `LogDirectory.take_expired`."""
         return [path for directory in self.working for path in directory.take_expired(now_ms)]
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
@@ -376,7 +375,7 @@ class LogManager:
     # -- the end
 
     def close(self, broker_epoch: int, incarnation_id: bytes = b"") -> None:
-        """`LogDirectory.close` for every directory; if one fails the others are closed, and its error is raised."""
+        """Close every directory. If one fails the others are closed, and its error is raised."""
         failure: ReplogError | None = None
         for directory in self.directories:
             if directory.offline is not None:

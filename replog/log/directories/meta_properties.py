@@ -1,4 +1,4 @@
-"""`meta.properties`: which broker of which cluster a log directory belongs to (1.4)."""
+"""`meta.properties`: the cluster and the broker that a log directory belongs to (1.4)."""
 
 import base64
 from pathlib import Path
@@ -14,7 +14,7 @@ META_PROPERTIES = "meta.properties"
 
 
 def load_identity(directory: Path) -> dict[str, str]:
-    """What the file says. Raises INVALID_CONFIG."""
+    """Read the file. Raises INVALID_CONFIG."""
     path = directory / META_PROPERTIES
     try:
         return parse_properties(path, read_regular(path, MAX_PROPERTIES_BYTES + 1))
@@ -23,7 +23,7 @@ def load_identity(directory: Path) -> dict[str, str]:
 
 
 def verify_or_create(directory: Path, *, cluster_id: str, node_id: int, directory_id: UUID) -> None:
-    """Make sure that the directory belongs to this broker; one without the file is taken for it, under that id.
+    """Make sure that the directory belongs to this broker; one without the file is given to it, under that id.
 
     Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG, naming both identities, if it belongs to another, and OSError."""
     path = directory / META_PROPERTIES

@@ -1,4 +1,4 @@
-"""`metadata-position`: the newest metadata of its cluster that the broker of a log directory has heard of (CT-24)."""
+"""`metadata-position`: the newest metadata of its cluster that the broker of a log directory knows (CT-24)."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ _VERSION = re.compile(r"[0-9]{1,19}")
 
 
 class Position(NamedTuple):
-    """Everything up to a version of a history of a cluster's metadata. Version 0: nothing."""
+    """A version in a history of a cluster's metadata, which includes everything before it. Version 0: nothing."""
 
     cluster_id: str = ""
     history_id: bytes = b""
@@ -24,7 +24,7 @@ class Position(NamedTuple):
 
 
 def read_position(directory: Path) -> Position:
-    """What the directory knows; nothing if there is no such file. Raises INVALID_CONFIG if it is damaged, and
+    """Read the position; version 0 if there is no such file. Raises INVALID_CONFIG if it is damaged, and
     LogStorageError."""
     path = directory / METADATA_POSITION
     with storage_errors(path):

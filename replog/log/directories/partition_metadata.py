@@ -14,18 +14,18 @@ _CONTENT = re.compile(rb"version: (?P<version>[0-9]{1,9})\ntopic_id: (?P<id>[A-Z
 
 
 class DamagedTopicId(LogStorageError):
-    """A file that does not name a topic id; `blank`: it says nothing at all, as power losses leave files."""
+    """The file does not name a topic id. `blank`: it has no content at all, as power losses leave files."""
 
     blank = False
 
 
 def format_topic_id(topic_id: bytes) -> str:
-    """16 bytes as 22 characters of URL-safe base64, as Kafka prints them."""
+    """Return 16 bytes as 22 characters of URL-safe base64, as Kafka prints them."""
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def read_topic_id(directory: Path) -> bytes | None:
-    """The topic id of a partition directory, None if it has no such file. Raises DamagedTopicId, LogStorageError."""
+    """Read the topic id of a partition directory; None without such a file. Raises DamagedTopicId, LogStorageError."""
     path = directory / PARTITION_METADATA
     with storage_errors(path):
         try:
@@ -49,7 +49,7 @@ def write_topic_id(directory: Path, topic_id: bytes) -> None:
 
 
 def replace_topic_id(directory: Path, topic_id: bytes) -> None:
-    """Replace the file, whatever stands there, durably. Raises as `write_topic_id`."""
+    """Replace the file durably. Raises as `write_topic_id`."""
     path = directory / PARTITION_METADATA
     with storage_errors(path):
         write_atomically(path, _content(topic_id))

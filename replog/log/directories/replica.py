@@ -1,4 +1,4 @@
-"""From the directory of a replica to its log, and its topic's id."""
+"""Opens a replica's log from its directory, and finds its topic's id."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ from replog.log.log import Log
 
 
 class Offsets(NamedTuple):
-    """What the checkpoints say of a replica."""
+    """The offsets of a replica in the checkpoints."""
 
     recovery_point: int = 0
     log_start: int = 0
@@ -25,10 +25,10 @@ class Offsets(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """The topic of a name, where nobody can doubt that a replica of this name belongs to it."""
+    """The topic to which a replica of this name certainly belongs."""
 
     topic_id: bytes
-    leader_epoch: int  # of the partition: no record has a higher one
+    leader_epoch: int  # the partition's: no record has a higher one
 
 
 def open_replica(
@@ -41,9 +41,9 @@ def open_replica(
     placed: Callable[[], Placed | None],
     report: Callable[[str], None],
 ) -> tuple[Log, bytes] | None:
-    """`Log.open`, and the topic's id; None of a creation that a crash interrupted.
+    """Open the log, and return it and the topic's id; None for a creation that a crash interrupted.
 
-    A `partition.metadata` that is lost or blank is written again if the topic is without doubt the one that is `placed`
+    A `partition.metadata` that is lost or blank is written again if the topic is certainly the one that is `placed`
     (D57). Raises ReplogError."""
     damage: DamagedTopicId | None = None
     with storage_errors(path):

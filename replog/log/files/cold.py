@@ -1,7 +1,7 @@
-"""Reads that do not wait for the disk: they name the bytes that a thread has to bring into memory (divergence 34).
+"""Reads that do not wait for the disk: they name the bytes that a thread must bring into memory (divergence 34).
 
-Linux says what is in memory (`RWF_NOWAIT`). Where a file system cannot say it, long reads count as not in memory, but
-none if all of it is memory."""
+Linux says what is in memory (`RWF_NOWAIT`). Where a file system cannot say it, long reads count as not in memory,
+unless all of it is memory."""
 
 import errno
 import os
@@ -15,12 +15,12 @@ from replog.buffers import unwritten
 from replog.log.files.transfer import read_exactly
 from replog.properties import MAX_LONG
 
-LONG_BYTES = 256 << 10  # where the file system does not say
-BROUGHT_BYTES = 1 << 20  # at least: what follows is wanted next
+LONG_BYTES = 256 << 10  # so long reads count as cold where the file system does not say
+BROUGHT_BYTES = 1 << 20  # at least so many are brought: the next bytes are wanted next
 
 
 class Stretch(NamedTuple):
-    """Some bytes of a file."""
+    """A range of bytes in a file."""
 
     position: int
     end: int
@@ -33,7 +33,7 @@ _WAITS_FOR: ContextVar[Stretch] = ContextVar("WAITS_FOR", default=ANYTHING)
 class ColdRead(Exception):
     """Some bytes are not in memory; nothing is wrong. Call `opening.bring`, then read again."""
 
-    path = ""  # the file, which names itself when this passes through it
+    path = ""  # the file sets it when this passes through it
 
     def __init__(self, position: int, size: int) -> None:
         self.stretch = Stretch(position, position + max(size, BROUGHT_BYTES))
@@ -41,7 +41,7 @@ class ColdRead(Exception):
 
 
 class WaitingFor:
-    """Inside, reads within `stretch` may wait for the disk; others raise ColdRead instead."""
+    """Inside this context, reads within `stretch` may wait for the disk; others raise ColdRead instead."""
 
     __slots__ = ("_before", "_stretch")
 
@@ -56,7 +56,7 @@ class WaitingFor:
 
 
 def read(fd: int, position: int, size: int) -> bytes | bytearray:
-    """As `read_exactly`. Raises ColdRead unless all bytes are in memory, or may be waited for."""
+    """Read exactly. Raises ColdRead unless all bytes are in memory, or may be waited for."""
     waits = _WAITS_FOR.get()
     if waits.position <= position and position + size <= waits.end:
         return read_exactly(fd, position, size)
@@ -76,7 +76,7 @@ def read(fd: int, position: int, size: int) -> bytes | bytearray:
 
 @cache
 def _is_memory(device: int) -> bool:
-    """Whether the file system of this device, which does not know RWF_NOWAIT, has no disk."""
+    """Return True if the file system of this device, which does not know RWF_NOWAIT, has no disk."""
     named = f"{os.major(device)}:{os.minor(device)}"
     with suppress(OSError):
         for mount in Path("/proc/self/mountinfo").read_bytes().decode(errors="replace").splitlines():

@@ -13,7 +13,7 @@ from replog.log.files.open_files import with_room
 
 
 class DeletedFiles:
-    """The delay gives readers of such a file the time to finish."""
+    """Files under `.deleted` names. The delay gives their readers the time to finish."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Path, int | None]] = []
@@ -32,11 +32,11 @@ class DeletedFiles:
             self._waiting.append((target, None))
 
     def renamed(self, directory: Path) -> None:
-        """Their directory has this name from now on."""
+        """The directory has this name from now on."""
         self._waiting = [(directory / path.name, since) for path, since in self._waiting]
 
     def take_expired(self, now_ms: int, delay_ms: int) -> list[Path]:
-        """Take out those whose delay has passed, for `remove`. The delay begins with the first call. `now_ms` is
+        """Take out the files whose delay has passed, for `remove`. The delay begins with the first call. `now_ms` is
         monotonic."""
         if not self._waiting:
             return []
@@ -48,15 +48,15 @@ class DeletedFiles:
 
 
 def remove(paths: Iterable[Path], left: dict[Path, str] | None = None, links: dict[Path, str] | None = None) -> int:
-    """Remove files, and directories with all that is in them; returns how many. In any thread: it takes long.
+    """Remove files, and directories with all their content, and return how many. It takes long; any thread may do it.
 
-    Of a symbolic link the link goes, and what it points to stays, as in Kafka: `links` gets both. `left` gets what is
-    still there, and why: strangers change things. Raises LogStorageError for a failed disk, and TooManyOpenFiles."""
+    A symbolic link is removed, and its target stays, as in Kafka: `links` gets both. `left` gets what is still there,
+    and the reason: others may change things meanwhile. Raises LogStorageError for a failed disk, TooManyOpenFiles."""
     removed = 0
     for path in paths:
         why = "its files come and go"
         try:
-            with storage_errors(path), suppress(FileNotFoundError):  # somebody was faster, perhaps with a part of it
+            with storage_errors(path), suppress(FileNotFoundError):  # another process may have removed a part
                 if path.is_dir() and not path.is_symlink():
                     with_room(path, partial(shutil.rmtree, path))
                 else:

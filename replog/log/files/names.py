@@ -7,16 +7,16 @@ DIGEST_SUFFIX = ".digest"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
-NEW_SUFFIX = ".tmp"  # of what is to take a name that is not free yet
+NEW_SUFFIX = ".tmp"  # a file whose name is not free yet
 
 
 def segment_file_name(base_offset: int, suffix: str) -> str:
-    """The segment's base offset as 20 digits, and the suffix (1.2)."""
+    """Return the segment's base offset as 20 digits, and the suffix (1.2)."""
     return f"{base_offset:020d}{suffix}"
 
 
 def base_offset_of(name: str) -> int | None:
-    """The base offset in a segment file's name, or None if it is no such name."""
+    """Return the base offset in a segment file's name, or None if it is no such name."""
     digits = name.partition(".")[0]
     if len(digits) != 20 or not digits.isascii() or not digits.isdigit():
         return None

@@ -1,4 +1,4 @@
-"""Which files of logs this process holds open: a limited number, those used last. For any thread.
+"""Limits how many files of logs this process holds open: it keeps those used last. For any thread.
 
 Write-back errors: data are fsynced through a descriptor that was open when they were written. It reports every error
 since (Linux 4.13). So files with unsynced data are closed last. If too many of them are in use, the one used least
@@ -23,29 +23,29 @@ from replog.log.files.tail import Tail, Tails
 from replog.log.files.transfer import write_exactly
 from replog.log.offsets import Buffer
 
-DEFAULT_LIMIT = 256  # for tools: a quarter of the usual soft limit of 1,024
+DEFAULT_LIMIT = 256  # the tools': a quarter of the usual soft limit of 1,024
 
 T = TypeVar("T")
 
 
 class OpenFiles:
-    """At most `limit` files, besides those in use at this moment."""
+    """Open files: at most `limit`, besides those in use at this moment."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
-        self.lock = Lock()  # of what is here, and in every file of it
-        self._clean: OrderedDict[OpenFile, None] = OrderedDict()  # those open; who was used goes behind (`_unused`)
-        self._unsynced: OrderedDict[OpenFile, None] = OrderedDict()  # the same of those with unsynced data
+        self.lock = Lock()  # guards all fields here, and in every file
+        self._clean: OrderedDict[OpenFile, None] = OrderedDict()  # open files, the least used first (`_unused`)
+        self._unsynced: OrderedDict[OpenFile, None] = OrderedDict()  # open files with unsynced data, likewise
         self._let_go: dict[OpenFile, None] = {}  # closed with unsynced data
         self.tails = Tails()
 
     def __len__(self) -> int:
-        """How many are open."""
+        """The number of open files."""
         return len(self._clean) + len(self._unsynced)
 
     def to_sync(self) -> "list[OpenFile]":
-        """Files that a thread should `sync` soon: those closed unsynced, and the oldest unsynced ones if these take
-        more than half of the room. So there is always a file to close."""
+        """Return files that a thread should `sync` soon: those closed unsynced, and the oldest unsynced ones if these
+        take more than half of the limit. So there is always a file to close."""
         with self.lock:
             surplus = max(len(self._unsynced) - self.limit // 2, 0)
             return [*self._let_go, *islice(self._unsynced, surplus)]
@@ -86,7 +86,7 @@ class OpenFiles:
             file.unsynced = True
 
     def syncing(self, file: "OpenFile") -> None:
-        """What was written until now is about to be fsynced. The file is open, and in use."""
+        """The file's data so far are about to be fsynced. It is open, and in use."""
         with self.lock:
             self._let_go.pop(file, None)
             self._unsynced.pop(file, None)
@@ -103,7 +103,7 @@ class OpenFiles:
     # -- under the lock
 
     def _forget(self, file: "OpenFile") -> list[int]:
-        """Its descriptor, to be closed, if it has one. Its unsynced data are given up."""
+        """Return its descriptor, to be closed, if it has one. Its unsynced data are given up."""
         self._let_go.pop(file, None)
         file.unsynced = file.closing = False
         return self._take(file)
@@ -117,7 +117,7 @@ class OpenFiles:
     def _unused(self, count: int) -> list[int]:
         """Take up to `count` descriptors from files that nobody uses, to be closed.
 
-        A file that was used since the last look gets a second chance, at the end of the line."""
+        A file that was used since the last look gets a second chance, at the end of the queue."""
         descriptors: list[int] = []
         for files in (self._clean, self._unsynced):
             for _ in range(2 * len(files)):
@@ -159,26 +159,25 @@ def with_room(path: Path | str, work: Callable[[], T], files: OpenFiles | None =
 
 
 class OpenFile:
-    """`with file as fd` opens the file if it is closed, and keeps it open inside. So does each method.
+    """A file that `with file as fd` opens if it is closed, and keeps open inside. So does each method.
 
     `path` may be changed after a rename."""
 
     __slots__ = ("_files", "_lock", "_tail", "closing", "fd", "path", "recent", "unsynced", "users")
 
     def __init__(self, path: Path | str) -> None:
-        """Nothing is opened yet."""
         self.path = str(path)
         self._files = OPEN_FILES.get()
         self._lock = self._files.lock
-        self._tail: Tail | None = None  # under the lock, too
-        self.fd = -1  # this and what follows is under the lock
+        self._tail: Tail | None = None  # the lock guards it, too
+        self.fd = -1  # the lock guards this and what follows
         self.users = 0
         self.recent = False
         self.unsynced = False
         self.closing = False
 
     def __enter__(self) -> int:
-        """The descriptor, to read and write. A file that the disk has lost is an error; it is not made again."""
+        """Return the descriptor, to read and write. A file that the disk has lost is an error; it is not made again."""
         with self._lock:
             self.users += 1
             self.recent = True
@@ -196,7 +195,7 @@ class OpenFile:
         self._files.close(self)
 
     def create(self) -> None:
-        """Begin with an empty file, whatever stood there."""
+        """Begin with an empty file. An existing one is emptied."""
         self.close()
         with self._lock:
             self.users += 1
@@ -209,7 +208,7 @@ class OpenFile:
             return os.fstat(fd).st_size
 
     def read(self, position: int, size: int) -> Buffer:
-        """`size` bytes at `position`, fewer only at the end of the file. Raises ColdRead (`cold`)."""
+        """Read `size` bytes at `position`, fewer only at the end of the file. Raises ColdRead (`cold`)."""
         if self._tail is not None:
             with self._lock:
                 kept = self._tail.read(position, size)
@@ -219,16 +218,16 @@ class OpenFile:
             return cold.read(fd, position, size)
 
     def write(self, buffers: Sequence[Buffer], position: int, *, promised: bool) -> int:
-        """Write all of them at `position`; returns the bytes written. `promised`: no write-back error is overlooked."""
+        """Write all buffers at `position` and return the bytes written. `promised`: a write-back error is noticed."""
         with self as fd:
             written = write_exactly(fd, buffers, position)
             if promised and not self.unsynced:
-                self._files.wrote(self)  # not before: a thread may be syncing what was there
+                self._files.wrote(self)  # otherwise a thread that syncs earlier data clears the mark
             return written
 
     def append(self, buffer: Buffer, position: int) -> None:
-        """As `write` of promised data behind all others. They are read soon, and kept in memory for that (`tail`): do
-        not change the buffer."""
+        """Write promised data behind all others, and keep them in memory, because they are read soon (`tail`): do not
+        change the buffer."""
         self.write([buffer], position, promised=True)
         with self._lock:
             self._tail = self._tail or Tail(self._files.tails)
@@ -241,13 +240,12 @@ class OpenFile:
             os.ftruncate(fd, size)
 
     def sync(self) -> None:
-        """fsync."""
         with self as fd:
             self._files.syncing(self)
             try:
                 os.fsync(fd)
             except OSError as error:
-                if error.errno in NO_ROOM:  # what was written is lost
+                if error.errno in NO_ROOM:  # the written data are lost
                     trouble = f"{self.path}: {error}; make room there, then restart the broker"
                     raise LogStorageError(trouble, Path(self.path), of_the_disk=True) from error
                 raise

@@ -1,4 +1,4 @@
-"""Files and directories that are opened for a short time: files of logs make room for them."""
+"""Opens files and directories for a short time: files of logs make room for them."""
 
 import errno
 import os
@@ -18,22 +18,22 @@ PIECE_BYTES = 256 << 10
 
 
 def files_by_offset(directory: Path, suffix: str = "") -> list[tuple[int, str]]:
-    """Base offset and name of each file that is named after one and ends with `suffix`, in no order.
+    """Return base offset and name of each file that is named after one and ends with `suffix`, in no order.
 
-    A log may have very many files: names alone, no paths."""
+    A log may have very many files, so there are no paths."""
     names = with_room(directory, lambda: os.listdir(directory))
     named = [(base_offset_of(name), name) for name in names if name.endswith(suffix)]
     return [(base, name) for base, name in named if base is not None]
 
 
 def open_fd(path: Path | str, flags: int) -> int:
-    """`open_plain` for a short time: files of logs make room for it."""
+    """Open a plain file for a short time: files of logs make room for it."""
     return with_room(path, lambda: open_plain(path, flags))
 
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[int]:
-    """A descriptor to read from. OSError for what is no regular file."""
+    """Yield a descriptor to read from. OSError for anything but a regular file."""
     fd = open_fd(path, os.O_RDONLY)
     try:
         if stat.S_ISDIR(os.fstat(fd).st_mode):
@@ -44,18 +44,18 @@ def open_regular(path: Path) -> Iterator[int]:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """What a regular file holds, but no more than the first `most` bytes of it. Raises OSError."""
+    """Read at most the first `most` bytes of a regular file. Raises OSError."""
     with open_regular(path) as fd:
         return read_exactly(fd, 0, min(os.fstat(fd).st_size, most))
 
 
 def has_records(directory: Path) -> bool:
-    """Whether there is a log with anything in it, or with anything before it."""
+    """Return True if there is a log with anything in it, or with anything before it."""
     return any(base or (directory / name).stat().st_size for base, name in files_by_offset(directory, LOG_SUFFIX))
 
 
 def bring(cold: ColdRead) -> None:
-    """Wait until the disk has brought the stretch into memory. Who reads again meets the errors."""
+    """Wait until the disk has brought the stretch into memory. The next reader meets the errors."""
     position, end = cold.stretch
     piece = bytearray(PIECE_BYTES)
     with suppress(OSError, TooManyOpenFiles):

@@ -38,7 +38,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """The same, except that the caller fsyncs the directory, once for several files."""
+    """Replace `path`. The caller fsyncs the directory, once for several files."""
     write_beside(path, content)
     put_in_place(path)
 
@@ -51,7 +51,7 @@ def write_beside(path: Path, content: bytes) -> None:
 
 
 def put_in_place(path: Path, *, fsync: bool = True) -> None:
-    """fsync what was written beside `path`, and rename it to `path`. The caller fsyncs the directory."""
+    """fsync the replacement of `path`, and rename it to `path`. The caller fsyncs the directory."""
     if fsync:
         fsync_path(_beside(path))
     os.replace(_beside(path), path)

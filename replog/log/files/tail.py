@@ -1,4 +1,4 @@
-"""The bytes written last to some files: who reads at the end of a log need not ask the disk's cache for them.
+"""The newest bytes of some files: readers at the end of a log then need not ask the disk's cache for them.
 
 They are the buffers that were written, so a read of one of them copies nothing. For any thread, under the lock of the
 files that they belong to (`open_files`)."""
@@ -7,13 +7,13 @@ from collections import OrderedDict
 
 from replog.log.offsets import Buffer
 
-FILE_BYTES = 4 << 20  # of one file: what followers of a busy leader lag behind
-FILE_BUFFERS = 64  # of one file: each takes some 100 bytes more
-ALL_BYTES = 32 << 20  # of all files of a process
+FILE_BYTES = 4 << 20  # one file's: followers of a busy leader are so far behind
+FILE_BUFFERS = 64  # one file's: each takes some 100 bytes more
+ALL_BYTES = 32 << 20  # all files' of a process
 
 
 class Tails:
-    """At most `limit` bytes. Beyond them the tail that was written to least recently goes."""
+    """The tails of all files, at most `limit` bytes. Beyond them, the tail without writes for longest is dropped."""
 
     def __init__(self, limit: int = ALL_BYTES) -> None:
         self.limit = limit
@@ -21,7 +21,7 @@ class Tails:
         self.kept: OrderedDict[Tail, None] = OrderedDict()
 
     def changed(self, tail: "Tail", size: int) -> None:
-        """A tail has so many bytes more."""
+        """Count `size` more bytes of a tail."""
         self.size += size
         if not tail.size:
             self.kept.pop(tail, None)
@@ -33,7 +33,7 @@ class Tails:
 
 
 class Tail:
-    """Of one file."""
+    """The tail of one file."""
 
     __slots__ = ("_buffers", "_end", "_tails", "size")
 
@@ -44,7 +44,7 @@ class Tail:
         self._end = 0  # position in the file
 
     def add(self, buffer: Buffer, position: int) -> None:
-        """This was written there. Nobody changes it from now on."""
+        """Add what was written at `position`. Nobody changes the buffer from now on."""
         before = self.size
         if position != self._end:
             self._buffers.clear()
@@ -57,7 +57,7 @@ class Tail:
         self._tails.changed(self, self.size - before)
 
     def read(self, position: int, size: int) -> Buffer | None:
-        """These bytes, if all of them are here."""
+        """Return these bytes, if all of them are here."""
         end = position + size
         if not self._end - self.size <= position < end <= self._end:
             return None

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from replog.errors import ReplogError
 from replog.log.files import filesystem
 
-MANY = 300  # logs from which on one wait is cheaper, though it may be for seconds of what others have written
+MANY = 300  # so many logs make one wait cheaper, though it may be seconds for other programs' writes
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class Together(Generic[K]):
         return done
 
     def steps(self, step: Callable[[K], T], done: dict[K, T]) -> Iterator[None]:
-        """As `each`, one thing after the other."""
+        """Take the step for one thing after the other, as `each`."""
         for thing in list(self._left):
             try:
                 done[thing] = step(thing)

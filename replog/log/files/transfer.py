@@ -9,7 +9,7 @@ from replog.log.offsets import Buffer
 
 
 def read_exactly(fd: int, position: int, size: int) -> bytes:
-    """`size` bytes at `position`, fewer only at the end of the file."""
+    """Read `size` bytes at `position`, fewer only at the end of the file."""
     data = os.pread(fd, size, position)
     if len(data) == size or not data:
         return data
@@ -22,7 +22,7 @@ def read_exactly(fd: int, position: int, size: int) -> bytes:
 
 
 def read_into(fd: int, position: int, buffer: memoryview) -> int:
-    """Fill `buffer` with the bytes at `position`; return their count, less only at the end of the file."""
+    """Fill `buffer` with the bytes at `position` and return their count, less only at the end of the file."""
     done = os.preadv(fd, [buffer], position)
     while done < len(buffer) and (more := os.preadv(fd, [buffer[done:]], position + done)):
         done += more
@@ -30,8 +30,8 @@ def read_into(fd: int, position: int, buffer: memoryview) -> int:
 
 
 def write_exactly(fd: int, buffers: Sequence[Buffer], position: int) -> int:
-    """Write all of `buffers` at the end of a file, in one system call where the system takes them; return the byte
-    count. Where there is no room for all, what was written is cut off again."""
+    """Write all of `buffers` at the end of a file, if possible in one system call, and return the byte count. If there
+    is no room for all, cut the written part off again."""
     size = sum(map(len, buffers))
     try:
         written = os.pwritev(fd, buffers, position)
@@ -39,7 +39,7 @@ def write_exactly(fd: int, buffers: Sequence[Buffer], position: int) -> int:
             written += os.pwrite(fd, memoryview(b"".join(buffers))[written:], position + written)
     except OSError as error:
         if error.errno in NO_ROOM:
-            with suppress(OSError):  # what is left is overwritten by the next write, or cut by the next start
+            with suppress(OSError):  # the next write replaces the rest, or the next start cuts it
                 os.ftruncate(fd, position)
         raise
     return size

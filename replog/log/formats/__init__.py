@@ -1,1 +1,1 @@
-"""What the bytes of a log mean: batches, records, control batches, checkpoints; and walks over them."""
+"""The bytes of a log and their meaning: batches, records, control batches, checkpoints; and walks over them."""

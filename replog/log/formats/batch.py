@@ -12,7 +12,7 @@ from replog.log.errors import CorruptRecord
 from replog.log.offsets import Buffer
 
 HEADER_SIZE = 61
-LEAST_RECORD_BYTES = 7  # of a record, uncompressed: size, attributes, deltas, sizes of key and value, count of headers
+LEAST_RECORD_BYTES = 7  # one uncompressed record: size, attributes, deltas, sizes of key and value, count of headers
 LOG_OVERHEAD = 12  # baseOffset and batchLength, which batchLength does not count
 CRC_START = 21  # attributes: the first byte that the CRC covers
 MAGIC = 2
@@ -22,9 +22,9 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-DELETE_HORIZON = 0x40  # the base timestamp says until when tombstones, or the marker, must stay (CL-6)
+DELETE_HORIZON = 0x40  # tombstones, or the marker, stay until the base timestamp (CL-6)
 MAX_CODEC = 4  # zstd
-MAX_BASE_OFFSET = 2**63 - 2**32  # so that whatever follows from it fits 64 bits
+MAX_BASE_OFFSET = 2**63 - 2**32  # so that all later offsets of a batch fit 64 bits
 
 
 class BatchHeader(NamedTuple):
@@ -54,18 +54,18 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch (RB-1)."""
+        """The bytes of the whole batch (RB-1)."""
         return self.length + LOG_OVERHEAD
 
 
-_new = tuple.__new__  # what `BatchHeader._make` comes to
+_new = tuple.__new__  # the core of `BatchHeader._make`
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`. Raises CorruptRecord if it is cut short or no batch of ours could have it.
+    """Parse the header at `position`. Raises CorruptRecord if it is cut short or no batch of ours could have it.
 
-    Stricter than Kafka (which reads any magic of 2 or more and any delta): base offset ≥ 0, length ≥ 49, magic
-    exactly 2, last offset delta ≥ 0, and no more records than offsets. These bytes are outside of the CRC (RB-2)."""
+    Stricter than Kafka (which reads any magic of 2 or more and any delta): base offset ≥ 0, length ≥ 49, magic exactly
+    2, last offset delta ≥ 0, and no more records than offsets. These bytes are outside of the CRC (RB-2)."""
     try:
         fields = HEADER.unpack_from(buffer, position)
     except struct.error:
@@ -85,17 +85,17 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def is_transactional(batch: Buffer) -> bool:
-    """Whether the batch at the start of `batch` claims to be of a transaction, whatever else is true of it."""
+    """Return True if the bytes, sound or not, claim to be a batch of a transaction."""
     return len(batch) >= CRC_START + 2 and bool(batch[CRC_START + 1] & TRANSACTIONAL)
 
 
 def producer_of(batch: Buffer) -> int:
-    """The producer's id, whatever else is true of the batch; -1: it has none, or is no batch."""
+    """Return the producer's id in the bytes, sound or not; -1 if they have none, or are no batch."""
     return int.from_bytes(batch[43:51], signed=True) if len(batch) >= HEADER_SIZE else -1
 
 
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch, in order (2.5); a trailing part of a batch ends the walk.
+    """Yield position and header of each whole batch, in order (2.5); a trailing part of a batch ends the walk.
 
     Raises CorruptRecord at a header that cannot be right, however few bytes follow its length and magic."""
     position, end = 0, len(buffer)
@@ -121,12 +121,12 @@ def _check_start(buffer: Buffer, position: int) -> None:
 
 
 def with_crc(header: BatchHeader, payload: Buffer) -> BatchHeader:
-    """The header with the CRC-32C that is right for it and its records section."""
+    """Return the header with the CRC-32C that is right for it and its records section."""
     crc = crc32c(payload, crc32c(HEADER.pack(*header)[CRC_START:]))
     return _new(BatchHeader, (*header[:4], crc, *header[5:]))
 
 
 def validate_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the CRC-32C of the batch at `position` is the one in its header."""
+    """Return True if the CRC-32C of the batch at `position` is the one in its header."""
     end = position + header.length + LOG_OVERHEAD
     return end <= len(buffer) and bool(crc32c(memoryview(buffer)[position + CRC_START : end]) == header.crc)

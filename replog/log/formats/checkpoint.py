@@ -22,11 +22,11 @@ MAX_CHECKPOINT_BYTES = 64 << 20
 
 
 class DamagedCheckpoint(LogStorageError):
-    """A checkpoint file that does not read as one."""
+    """A checkpoint file that cannot be read as one."""
 
 
 def read_entries(path: Path, fields: int) -> list[list[str]]:
-    """The entries, each of `fields` words; none if the file is missing, empty or only a version line.
+    """Return the entries, each of `fields` words; none if the file is missing, empty or only a version line.
 
     Raises DamagedCheckpoint naming the file and what is wrong with it, LogStorageError if the disk fails."""
     with storage_errors(path):
@@ -38,7 +38,7 @@ def read_entries(path: Path, fields: int) -> list[list[str]]:
 
 
 def parse_entries(path: Path, raw: bytes, fields: int) -> list[list[str]]:
-    """The entries in the content of a checkpoint file; see `read_entries`."""
+    """Return the entries in the content of a checkpoint file; see `read_entries`."""
     if len(raw) > MAX_CHECKPOINT_BYTES:
         raise DamagedCheckpoint(f"{path} is larger than {MAX_CHECKPOINT_BYTES} bytes")
     try:
@@ -70,13 +70,13 @@ def write_entries(path: Path, entries: Iterable[Sequence[object]]) -> None:
 
 
 def format_entries(entries: Iterable[Sequence[object]]) -> bytes:
-    """The content of a checkpoint file."""
+    """Return the content of a checkpoint file."""
     lines = [" ".join(map(str, entry)) for entry in entries]
     return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 
 
 def parse_number(path: Path, word: str) -> int:
-    """A decimal from 0 to 2^63 - 1, or DamagedCheckpoint: nothing in these files is negative."""
+    """Parse a decimal from 0 to 2^63 - 1, or raise DamagedCheckpoint: nothing in these files is negative."""
     if word.isascii() and word.isdigit() and len(word) <= 19 and int(word) < 2**63:
         return int(word)
     raise DamagedCheckpoint(f"{path}: {word[:40]!r} is not a 64-bit number of 0 or more")
@@ -87,10 +87,10 @@ class OffsetCheckpoint:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._written: dict[TopicPartition, int] | None = None  # what the file holds, as far as this object wrote it
+        self._written: dict[TopicPartition, int] | None = None  # the file's content, if this object wrote it
 
     def read(self) -> dict[TopicPartition, int]:
-        """All offsets; raises DamagedCheckpoint if the file does not read as a checkpoint."""
+        """Read all offsets; raises DamagedCheckpoint if the file cannot be read as a checkpoint."""
         return {
             TopicPartition(topic, parse_number(self.path, partition)): parse_number(self.path, offset)
             for topic, partition, offset in read_entries(self.path, 3)

@@ -1,4 +1,4 @@
-"""The codecs of the records section (2.4): Kafka's framings both ways, and a bound on what comes out."""
+"""The codecs of the records section (2.4): Kafka's framings both ways, and a limit on the uncompressed size."""
 
 import gzip
 import struct
@@ -9,7 +9,7 @@ from replog.buffers import unwritten
 from replog.log.errors import InvalidRecord
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
-MAX_UNCOMPRESSED_BYTES = 1 << 28  # of one batch; that is 256 times what a broker takes by default, compressed
+MAX_UNCOMPRESSED_BYTES = 1 << 28  # one batch's; that is 256 times what a broker takes by default, compressed
 
 _STREAMS = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -21,7 +21,7 @@ _GROWTH = 8
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """`data` in the codec's framing, at Kafka's default level; the same bytes for the same data, always."""
+    """Compress with the codec's framing, at Kafka's default level; always the same bytes for the same data."""
     if codec == 0:
         return data
     if codec == 1:
@@ -36,9 +36,9 @@ def compress(codec: int, data: bytes) -> bytes:
 
 
 def decompress(codec: int, payload: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -> bytes:
-    """The records section, uncompressed (2.4). Raises InvalidRecord if it is not of the codec, or exceeds `limit`.
+    """Uncompress the records section (2.4). Raises InvalidRecord if it is not of the codec, or exceeds `limit`.
 
-    Memory stays within a small multiple of what comes out, whatever a damaged or hostile payload claims."""
+    Memory stays within a small multiple of the result, whatever a damaged or hostile payload claims."""
     if codec == 0:
         return payload
     if not 0 < codec < len(CODEC_NAMES):
@@ -52,7 +52,7 @@ def decompress(codec: int, payload: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) 
 
 
 def _inflate(codec: int, payload: bytes, limit: int) -> bytes:
-    """gzip (any number of members), lz4 frames, zstd frames. Frames need not tell their size, so the buffer grows."""
+    """Read gzip (any number of members), lz4 or zstd frames. Frames need not tell their size, so the buffer grows."""
     size = min(limit, max(_SMALLEST_BUFFER, _GROWTH * len(payload)))
     while True:
         buffer = unwritten(size)
@@ -75,7 +75,7 @@ def _snap(data: bytes) -> bytes:
 
 
 def _unsnap(payload: bytes, limit: int) -> bytes:
-    """Snappy in xerial's framing, of length-prefixed blocks; or one bare block, as Kafka reads it too."""
+    """Read snappy in xerial's framing, of length-prefixed blocks; or one bare block, as Kafka reads it too."""
     if not payload.startswith(_XERIAL_MAGIC):
         return _unsnap_block(payload, limit)
     if len(payload) < _XERIAL_HEADER_BYTES:

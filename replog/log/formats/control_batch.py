@@ -25,15 +25,15 @@ _VALUE = struct.Struct(">hi")  # version, coordinator epoch
 
 
 class EndTransactionMarker(NamedTuple):
-    """How a producer's transaction ended, and the epoch of the coordinator that ended it."""
+    """The end of a producer's transaction, and the epoch of the coordinator that ended it."""
 
     committed: bool
     coordinator_epoch: int
 
 
 def end_transaction_marker(buffer: Buffer, header: BatchHeader, position: int = 0) -> EndTransactionMarker | None:
-    """What the control batch at `position` says of a transaction: None for other types, and for a batch that compaction
-    has emptied. Raises InvalidRecord where the record is not what its type demands."""
+    """Read the marker in the control batch at `position`; None for other types, and for a batch that compaction has
+    emptied. Raises InvalidRecord if the record is not what its type demands."""
     record = next(iterate_records(buffer, header, position), None)
     if record is None:
         return None
@@ -54,7 +54,7 @@ def end_transaction_marker(buffer: Buffer, header: BatchHeader, position: int = 
 
 
 def marker_or_none(buffer: Buffer, header: BatchHeader, position: int = 0) -> EndTransactionMarker | None:
-    """The same of any batch that is in a log already, where nothing can be refused: a bad marker means nothing."""
+    """Read the marker of a batch that is in a log, which refuses nothing any more: a bad marker counts as none."""
     try:
         return end_transaction_marker(buffer, header, position) if header.attributes & CONTROL else None
     except InvalidRecord:
@@ -64,7 +64,7 @@ def marker_or_none(buffer: Buffer, header: BatchHeader, position: int = 0) -> En
 def build_end_transaction_marker(
     marker: EndTransactionMarker, *, producer_id: int, producer_epoch: int, timestamp: int
 ) -> bytes:
-    """The marker's batch as a coordinator hands it to the leader of a partition, which gives it offset and epoch."""
+    """Return the marker's batch as a coordinator hands it to the leader of a partition, which sets offset and epoch."""
     key = _KEY.pack(0, COMMIT if marker.committed else ABORT)
     value = _VALUE.pack(0, marker.coordinator_epoch)
     body = b"\0\0\0" + varint(len(key)) + key + varint(len(value)) + value + b"\0"  # deltas of 0, no headers

@@ -1,4 +1,4 @@
-"""The headers of a `.log`, one batch behind the other, by reads of bounded size that need not wait for the disk."""
+"""Reads the headers of a `.log`, batch by batch, with reads of bounded size that need not wait for the disk."""
 
 from collections.abc import Iterator
 
@@ -10,9 +10,9 @@ HEADER_WINDOW = 4096
 
 
 def read_headers(fd: int, end: int, position: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch below `end`; ends at a partial one. Raises CorruptRecord at no batch.
+    """Yield position and header of each whole batch below `end`. Raises CorruptRecord if there is none.
 
-    Small batches share a system call."""
+    A partial batch ends the walk. Small batches share a system call."""
     window: Buffer = b""
     start = held = size = 0
     while (following := position + HEADER_SIZE) <= end:

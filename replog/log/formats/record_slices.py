@@ -1,4 +1,4 @@
-"""Records as slices of their batch's bytes: enough to judge and to copy them, without decoding what is not needed."""
+"""Records as slices of their batch's bytes: enough to check and copy them, without decoding what is not needed."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -7,28 +7,28 @@ from replog.log.errors import InvalidRecord
 from replog.log.formats.varint import varint
 from replog.log.offsets import Buffer
 
-NULL = 1  # the size of what is null: -1 in zigzag
-MAX_RECORDS = 100_000  # of one batch that a broker looks through: nothing else happens there meanwhile
+NULL = 1  # a null key or value has this size: -1 in zigzag
+MAX_RECORDS = 100_000  # a broker looks through no larger batch: nothing else happens there meanwhile
 
 
 class RecordSlice(NamedTuple):
-    """One record in the uncompressed bytes of its batch; `data[start:end]` is all of it."""
+    """One record in the uncompressed bytes of its batch: `data[start:end]`."""
 
     start: int
     end: int
     timestamp_delta: int
-    after_timestamp: int  # where the offset delta begins: all that follows the timestamp
+    after_timestamp: int  # the position of the offset delta and all that follows
     offset_delta: int
     key: bytes | None
     is_tombstone: bool  # its value is null
 
 
 def slice_records(data: bytes, count: int, wanted: Buffer | None = None) -> Iterator[RecordSlice]:
-    """The `count` records that `data`, uncompressed, must hold. Raises InvalidRecord where they do not (RB-3).
+    """Yield the `count` records that `data`, uncompressed, must hold. Raises InvalidRecord if it does not (RB-3).
 
-    `wanted` has a byte for each; of one whose byte is zero only the length is looked at. The cleaner takes every record
-    of a log through here. So what is a byte, nearly all that is, is read in place, and a slice is made without the
-    Python of a named tuple."""
+    `wanted` has a byte for each record; if that is zero, only the record's length is read. The cleaner takes every
+    record of a log through here. So numbers of one byte, which nearly all are, are read in place, and a slice is made
+    without the Python of a named tuple."""
     start, size, new = 0, len(data), tuple.__new__
     for index in range(count):
         try:
@@ -59,7 +59,7 @@ def slice_records(data: bytes, count: int, wanted: Buffer | None = None) -> Iter
         is_tombstone = value_size == NULL
         if not is_tombstone:
             position += value_size >> 1
-        # an odd number is a negative size: of a key or value that is null, or of nothing at all
+        # an odd number is a negative size, which only a null key or value has
         fits = position <= end <= size and not length & 1
         if not fits or (key is None and key_size != NULL) or (value_size & 1 and not is_tombstone):
             raise InvalidRecord(f"record {index} of {count}: its lengths do not fit the {size - start} bytes left")
@@ -71,13 +71,13 @@ def slice_records(data: bytes, count: int, wanted: Buffer | None = None) -> Iter
 
 
 def with_timestamp(data: Buffer, record: RecordSlice, timestamp_delta: int) -> bytes:
-    """The record with another timestamp delta; its attributes, which follow the length, are zero in this format."""
+    """Return the record with another timestamp delta. Its attributes are zero in this format."""
     body = b"\0" + varint(timestamp_delta) + bytes(data[record.after_timestamp : record.end])
     return varint(len(body)) + body
 
 
 def _longer(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """A varint of 2 to 10 bytes (2.2) that begins with the byte `first`, still in zigzag, and the position after it.
+    """Read a varint of 2 to 10 bytes (2.2) that begins with the byte `first`; return it, still in zigzag, and its end.
 
     Raises IndexError if it is longer, or ends with `data`."""
     byte = data[position]

@@ -1,4 +1,4 @@
-"""Decoding of records (2.2): for lookups by timestamp and for dumps, never on the way of appends and fetches."""
+"""Decodes records (2.2): for lookups by timestamp and for dumps, never in appends and fetches."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from replog.log.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, B
 from replog.log.formats.compression import decompress
 from replog.log.offsets import Buffer
 
-MAX_HEADERS = 1 << 20  # of one record: two bytes can make one, and take a hundred times as much memory
+MAX_HEADERS = 1 << 20  # one record's: two bytes can make a header, which takes a hundred times as much memory
 
 
 class LogRecord(NamedTuple):
@@ -22,7 +22,7 @@ class LogRecord(NamedTuple):
 
 
 def iterate_records(buffer: Buffer, header: BatchHeader, position: int = 0) -> Iterator[LogRecord]:
-    """The records of the whole batch at `position` (RB-3, RB-4). Raises InvalidRecord where they do not decode."""
+    """Yield the records of the whole batch at `position` (RB-3, RB-4). Raises InvalidRecord if they do not decode."""
     payload = bytes(memoryview(buffer)[position + HEADER_SIZE : position + header.size])
     data = decompress(header.attributes & CODEC_MASK, payload)
     cursor = _Cursor(data, 0, len(data))
@@ -47,7 +47,7 @@ class _Cursor:
         return self._end - self._position
 
     def varint(self) -> int:
-        """A zigzag varint of at most 10 bytes (2.2)."""
+        """Read a zigzag varint of at most 10 bytes (2.2)."""
         value = shift = 0
         for position in range(self._position, min(self._end, self._position + 10)):
             byte = self._data[position]
@@ -69,7 +69,7 @@ class _Cursor:
         return None if size == -1 else self.take(size)
 
     def part(self, size: int) -> "_Cursor":
-        """A walk over the next `size` bytes alone."""
+        """Return a walk over the next `size` bytes alone."""
         start = self._position
         self.take(size)
         return _Cursor(self._data, start, start + size)

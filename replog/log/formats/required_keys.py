@@ -1,4 +1,4 @@
-"""Compacted topics take no record without a key (2.7): the one place where a broker looks into records it is sent."""
+"""Checks the keys of compacted topics (2.7): only here does a broker look into records that it is sent."""
 
 from replog.config import TopicConfig
 from replog.log.errors import InvalidRecord
@@ -7,7 +7,7 @@ from replog.log.formats.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.formats.record_slices import MAX_RECORDS, slice_records
 from replog.log.offsets import NO_TIMESTAMP, Buffer
 
-MAX_EXPANSION = 16  # times `max.message.bytes`, uncompressed: what a leader is willing to look through
+MAX_EXPANSION = 16  # a leader looks through so many times `max.message.bytes`, uncompressed
 
 
 def check_keys(records: Buffer, header: BatchHeader, config: TopicConfig) -> None:
@@ -23,7 +23,7 @@ def check_keys(records: Buffer, header: BatchHeader, config: TopicConfig) -> Non
         if record.offset_delta != index:
             raise InvalidRecord(f"record {index} of the batch has offset delta {record.offset_delta}")
         timestamp = header.base_timestamp + record.timestamp_delta
-        if not NO_TIMESTAMP <= timestamp < 2**63:  # further from a delete horizon than a delta reaches
+        if not NO_TIMESTAMP <= timestamp < 2**63:  # a delta could not reach it from a delete horizon
             raise InvalidRecord(f"record {index} of the batch has a timestamp of {timestamp}, which is none")
         if record.key is None:
             raise InvalidRecord(

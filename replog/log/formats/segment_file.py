@@ -13,41 +13,41 @@ from replog.log.files.transfer import read_exactly, read_into
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.formats.headers import read_headers
 
-MAX_HEADERS = 4096  # that are asked for at once
-FAR = 12 * 1024  # bytes between headers from which on the system does not read ahead as far as the next one
+MAX_HEADERS = 4096  # asked for at once
+FAR = 12 * 1024  # if headers are so many bytes apart, the system does not read the next one ahead
 
 
 class Vanished(OSError):
-    """What was there is not there any more, or not as it was."""
+    """A file, or a part of it, that was there before is gone or changed."""
 
 
 class SegmentFile(Protocol):
-    """It may grow; `size` is what it had when it was opened, in bytes."""
+    """A file that may grow; `size` is what it had when it was opened, in bytes."""
 
     @property
     def size(self) -> int: ...
 
     def read(self, position: int, size: int) -> bytes:
-        """`size` bytes at `position`, fewer only at the end of the file. Raises OSError."""
+        """Read `size` bytes at `position`, fewer only at the end of the file. Raises OSError."""
 
     def read_into(self, position: int, buffer: memoryview) -> int:
-        """Fill `buffer` with the bytes at `position`; their count, less only at the end of the file. Raises OSError."""
+        """Fill `buffer` with the bytes at `position` and return how many: fewer at the file's end. Raises OSError."""
 
     def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
-        """Of a `.log`: position and header of whole batches, one behind the other from `position` on.
+        """Read position and header of whole batches in a `.log`, one behind the other from `position` on.
 
-        `count` of them (`MAX_HEADERS` at most), fewer before the end of the file or before bytes that are no batch.
-        Payload does not travel."""
+        Returns `count` of them (`MAX_HEADERS` at most), fewer before the end of the file or before bytes that are no
+        batch. No payload is transferred."""
 
     def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
-        """Of a `.log`: position and header of those positions, `MAX_HEADERS` at most, at which one can be read."""
+        """Read position and header at those positions of a `.log`, `MAX_HEADERS` at most, at which one can be read."""
 
     def will_read(self, positions: Sequence[int]) -> None:
-        """Of a `.log`: headers at those positions, in ascending order if they tell the truth, are about to be read."""
+        """Prepare to read headers of a `.log` at those positions, which should be in ascending order."""
 
 
 class LocalFile:
-    """`SegmentFile` by pread, so that a disk error is an OSError."""
+    """A `SegmentFile` that uses pread, so that a disk error is an OSError."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -74,7 +74,7 @@ class LocalFile:
         return headers
 
     def will_read(self, positions: Sequence[int]) -> None:
-        """A disk fetches them side by side then, five times as fast as one after the other."""
+        """Let a disk read them side by side, five times as fast as one after the other."""
         before = 0
         for position in positions:
             if before + FAR <= position < self.size:
@@ -84,6 +84,6 @@ class LocalFile:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[LocalFile]:
-    """Read only. Raises OSError, also for what is no regular file."""
+    """Open to read only. Raises OSError, also for anything but a regular file."""
     with open_regular(path) as fd:
         yield LocalFile(fd)

@@ -1,4 +1,4 @@
-"""What an append must satisfy: one client batch on a leader (2.7), replicated batches on a follower (2.8).
+"""Checks an append: one client batch on a leader (2.7), replicated batches on a follower (2.8).
 
 Only headers are read, and the CRC is computed once; records are never touched."""
 
@@ -36,7 +36,7 @@ from replog.log.offsets import NO_TIMESTAMP, AppendOrigin, Buffer
 
 
 def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> BatchHeader:
-    """The header of the one batch that `records` must be, fit to be appended by a leader.
+    """Return the header of the one batch that `records` must be, fit to be appended by a leader.
 
     Only a transaction coordinator writes control batches. Raises CorruptRecord, InvalidRecord, InvalidTimestamp,
     RecordTooLarge or RecordBatchTooLarge."""
@@ -81,8 +81,8 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
 
 
 def check_times(header: BatchHeader, config: TopicConfig, now_ms: int, apart_ms: int) -> None:
-    """Raise InvalidTimestamp if a batch is dated too far from now, by its first and its greatest time (D56). Now is
-    `now_ms`, or so much earlier by another clock (CT-28)."""
+    """Raise InvalidTimestamp if a batch's first or greatest time is too far from now (D56). Now is `now_ms`, or
+    `apart_ms` earlier by another clock (CT-28)."""
     if config.message_timestamp_type == "LogAppendTime":
         return
     first, greatest = header.base_timestamp, header.max_timestamp
@@ -113,7 +113,7 @@ def _begins_a_batch(records: Buffer, position: int) -> bool:
 def stamp(
     header: BatchHeader, records: Buffer, *, base_offset: int, leader_epoch: int, append_time: int | None
 ) -> tuple[BatchHeader, bytes]:
-    """The header as the leader writes it (2.7 step 5), parsed and as bytes; `append_time` None keeps timestamps.
+    """Return the header as the leader writes it (2.7 step 5), parsed and as bytes; `append_time` None keeps timestamps.
 
     Base offset and leader epoch are outside of the CRC, which changes only with the timestamps (RB-2)."""
     _, length, _, *rest = header
@@ -125,7 +125,7 @@ def stamp(
 
 
 def with_head(head: bytes, batch: Buffer) -> Buffer:
-    """The batch with this header: itself if it can be changed, and keeps not much more memory in use than its own."""
+    """Put this header on the batch, in place if that is allowed and keeps not much more memory in use."""
     view = memoryview(batch)
     whole: bytes | bytearray = view.obj  # type: ignore[assignment]  # a view of a view has the same
     if view.readonly or len(whole) > 2 * len(view):
@@ -135,7 +135,7 @@ def with_head(head: bytes, batch: Buffer) -> Buffer:
 
 
 class ReplicatedBatches(NamedTuple):
-    """The good batches at the front of a fetch, and why the rest is refused."""
+    """The good batches at the front of a fetch, and the reason why the rest is refused."""
 
     batches: list[tuple[int, BatchHeader]]
     fault: ReplogError | None
@@ -146,9 +146,8 @@ def check_replicated_batches(
 ) -> ReplicatedBatches:
     """Split `records` at the first batch that may not follow the log (2.8, stricter): by CRC, header, offset or epoch.
 
-    Every batch must begin at the offset where the one before it ended, the first at the log end (with `holes`, those
-    of a compacted topic, there or later), and its leader epoch may not be negative or go back. A trailing part of a
-    batch is dropped."""
+    Every batch must begin where the one before it ended, the first at the log end (with `holes`, those of a compacted
+    topic, there or later), and its leader epoch may not be negative or fall. A trailing part of a batch is dropped."""
     good: list[tuple[int, BatchHeader]] = []
     next_offset, epoch = log_end_offset, max(latest_epoch, 0)
     try:
@@ -172,12 +171,12 @@ def check_replicated_batches(
 
 
 def continues(header: BatchHeader, next_offset: int, *, holes: bool) -> bool:
-    """Whether a batch may stand where `next_offset` is next: compaction leaves holes, nothing else does (CL-8)."""
+    """Return True if a batch may follow before `next_offset`: compaction leaves holes, nothing else does (CL-8)."""
     return header.base_offset >= next_offset if holes else header.base_offset == next_offset
 
 
 def fault_of(header: BatchHeader, next_offset: int, epoch: int, *, holes: bool) -> str | None:
-    """Why a batch may not follow a log that ends before `next_offset` in leader epoch `epoch`; None if it may."""
+    """Say why a batch may not follow a log that ends before `next_offset` in leader epoch `epoch`; None if it may."""
     if not continues(header, next_offset, holes=holes):
         return f"batch {header.base_offset} to {header.last_offset} does not begin at offset {next_offset}"
     if header.leader_epoch < epoch:
@@ -186,10 +185,10 @@ def fault_of(header: BatchHeader, next_offset: int, epoch: int, *, holes: bool) 
 
 
 def epoch_starts(batches: Iterable[tuple[int, BatchHeader]], log_end_offset: int) -> Iterator[tuple[int, int]]:
-    """Where each leader epoch of these batches begins, or may, in a log that ends at `log_end_offset`.
+    """Yield each leader epoch of these batches, and where it begins, or may, in a log that ends at `log_end_offset`.
 
     A hole before an epoch's first batch counts as its own: the epoch may have begun anywhere in there, and a replica
-    that has the records of the hole in an older epoch must not keep them for committed."""
+    that has the hole's records in an older epoch must not keep them as committed."""
     epoch, next_offset = -1, log_end_offset
     for _, header in batches:
         if header.leader_epoch != epoch:

@@ -5,12 +5,12 @@ from functools import lru_cache
 
 @lru_cache(1 << 14)  # sizes and offset deltas come again and again
 def varint(value: int) -> bytes:
-    """A number of 64 bits, in zigzag."""
+    """Encode a number of 64 bits in zigzag."""
     return unsigned((value << 1) ^ (value >> 63))
 
 
 def unsigned(value: int) -> bytes:
-    """The lowest bits first."""
+    """Encode a number, the lowest bits first."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

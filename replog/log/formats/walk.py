@@ -1,6 +1,6 @@
-"""The batches of a `.log` that nobody vouches for, one behind the other, through one window of bounded size.
+"""Walks over the batches of an unchecked `.log`, one behind the other, through one window of bounded size.
 
-Where no batch can be read, the walk says so and goes on at the next batch that the offset index leads to."""
+If no batch can be read, the walk says so and continues at the next batch that the offset index leads to."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from replog.log.formats.segment_file import MAX_HEADERS, SegmentFile, Vanished
 from replog.properties import MAX_LONG
 
 WINDOW = 1 << 20
-MAX_BATCH_IN_MEMORY = 64 << 20  # of which more than the CRC is looked at
-FIRST_HEADERS = 16  # read by a walk at once, then twice as many, and so on
+MAX_BATCH_IN_MEMORY = 64 << 20  # only the CRC of a larger batch is checked
+FIRST_HEADERS = 16  # a walk reads so many at once, then twice as many, and so on
 
 
 class CutShort(CorruptRecord):
@@ -24,7 +24,7 @@ class CutShort(CorruptRecord):
 
 
 class Break(NamedTuple):
-    """No batch could be read at `position`; the next one begins at `resume`, or None if none was found."""
+    """A position where no batch could be read; the next one begins at `resume`, or None if none was found."""
 
     position: int
     resume: int | None
@@ -38,9 +38,9 @@ _position = itemgetter(2)
 
 
 class LogFile:
-    """Bounded reads of a `.log` file below the size that it had when it was opened.
+    """Reads a `.log` file in bounded pieces, below the size that it had when it was opened.
 
-    With a window of `HEADER_SIZE` nothing but headers is read. Raises Vanished where the file has become shorter."""
+    With a window of `HEADER_SIZE` nothing but headers is read. Raises Vanished if the file has become shorter."""
 
     def __init__(self, file: SegmentFile, window: int = WINDOW) -> None:
         self._file = file
@@ -48,11 +48,11 @@ class LogFile:
         self._window_size = window
         self._buffer = memoryview(bytearray(min(window, self.size)))
         self._window = self._buffer[:0]
-        self._start = self._held = 0  # the window has the bytes from there to there
-        self._headers: dict[int, BatchHeader] = {}  # that were read in advance
+        self._start = self._held = 0  # the window has the bytes from the one to the other
+        self._headers: dict[int, BatchHeader] = {}  # headers read in advance
 
     def header(self, position: int) -> BatchHeader:
-        """The header at `position`. Raises CorruptRecord if there is none that can be right, whole batch included."""
+        """Return the header at `position`. Raises CorruptRecord if it cannot be right, or the batch is not whole."""
         header = self._headers.get(position) if self._headers else None
         if header is None:
             behind = position + HEADER_SIZE
@@ -70,7 +70,7 @@ class LogFile:
         self._headers = dict(self._file.headers_at([at for at in positions if at + HEADER_SIZE <= self.size]))
 
     def crc(self, position: int, header: BatchHeader) -> int:
-        """CRC-32C of the stored bytes, however large the header says the batch is."""
+        """Compute the CRC-32C of the stored bytes, however large the header says the batch is."""
         size = header.length + LOG_OVERHEAD
         if size <= self._window_size:
             if position < self._start or position + size > self._held:
@@ -83,7 +83,7 @@ class LogFile:
         return int(crc)
 
     def read(self, position: int, size: int) -> memoryview:
-        """All of a batch, which `crc` has found sound, so that its size is no lie; valid until the next step."""
+        """Return all of a batch, which `crc` has found sound, so that its size is right; valid until the next step."""
         if size > self._window_size:
             return memoryview(self._file.read(position, size))
         if position < self._start or position + size > self._held:
@@ -92,11 +92,11 @@ class LogFile:
         return self._window[start : start + size]
 
     def walk(self, position: int = 0, landmarks: Landmarks = (), end: int | None = None) -> Iterator[Step]:
-        """Position and header of each whole batch from `position` on, up to the one that begins at `end`.
+        """Yield position and header of each whole batch from `position` on, up to the one that begins at `end`.
 
-        `landmarks` are entries of the offset index. Where no batch can be read, a `Break`; then the walk goes on at
-        the next landmark at which a batch begins that may have its offset. No batch is believed that would cover such
-        a landmark, so that a walk comes by every one of them, wherever it began and whatever it met before."""
+        `landmarks` are entries of the offset index. If no batch can be read, yield a `Break`, and continue at the next
+        landmark at which a batch begins that may have its offset. A batch that would cover such a landmark is not
+        believed, so that a walk meets every one of them, wherever it began and whatever it met before."""
         end = self.size if end is None else end
         slot, coming = bisect_left(landmarks, position, key=_position), -1  # the next landmark, and its position
         in_advance, count = self._window_size == HEADER_SIZE, FIRST_HEADERS
@@ -130,7 +130,7 @@ class LogFile:
             slot += 1
 
     def is_landmark(self, entry: tuple[int, int, int]) -> bool:
-        """Whether a batch begins where the entry of the offset index says, with offsets that fit."""
+        """Return True if a batch begins where the entry of the offset index says, with offsets that fit."""
         try:
             return self.header(entry[2]).base_offset <= entry[1]
         except CorruptRecord:
@@ -144,7 +144,7 @@ class LogFile:
         return True
 
     def only_zeros(self, position: int) -> bool:
-        """Whether nothing else is there up to the end of the file."""
+        """Return True if there are only zeros up to the end of the file."""
         return not any(piece.strip(b"\0") for piece in self._pieces(position, self.size))
 
     def _pieces(self, position: int, end: int) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ class DigestIndex(OffsetFirstIndex):
     fields = (Struct(">I").unpack_from, Struct(">4xQ").unpack_from)
 
     def lookup(self, offset: int) -> DigestEntry:
-        """The entry with the greatest offset up to `offset`, or (base offset - 1, 0): nothing summed yet."""
+        """Return the entry with the greatest offset up to `offset`, or (base offset - 1, 0): nothing summed yet."""
         slot = self._search(offset - self.base_offset, 0)
         return self.get(slot) if slot >= 0 else DigestEntry(self.base_offset - 1, 0)
 

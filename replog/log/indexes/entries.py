@@ -1,4 +1,4 @@
-"""The entries of an index file that nobody vouches for, as a stream, so that a large file costs no memory."""
+"""Reads the entries of an unchecked index file as a stream, so that a large file costs no memory."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,13 @@ LAYOUTS = {
     DIGEST_SUFFIX: DigestIndex.layout,
     TRANSACTION_INDEX_SUFFIX: TransactionIndex.layout,
 }
-WINDOW = 1 << 20  # bytes of one read, about
+WINDOW = 1 << 20  # about the bytes of one read
 
 
 class IndexFile:
     """The entries that were there when it was opened, up to the unused slots of a preallocated end (IX-2).
 
-    No byte is read twice, if the entries are asked for once."""
+    No byte is read twice, if the entries are read once."""
 
     def __init__(self, file: SegmentFile, suffix: str) -> None:
         self._file = file
@@ -36,11 +36,11 @@ class IndexFile:
 
     @property
     def is_doubtful(self) -> bool:
-        """A single slot of zeros is an entry for timestamp 0 at the first offset, or unused; nothing tells which."""
+        """True for a single slot of zeros: it is an entry for timestamp 0 at the first offset, or unused."""
         return self.count == 1 and not any(self._last[0])
 
     def _used(self, slots: int) -> int:
-        """Entries before trailing zeros; a single slot counts as one."""
+        """Count the entries before trailing zeros; a single slot counts as one."""
         size = self.layout.size
         end = slots * size
         while end > 0:
@@ -53,7 +53,7 @@ class IndexFile:
         return 0
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes of the entries; the file may be cut meanwhile."""
+        """Yield the bytes of the entries; the file may be cut meanwhile."""
         last, end = self._last
         size = self.layout.size
         for start in range(0, end, WINDOW // size * size):
@@ -62,13 +62,13 @@ class IndexFile:
         yield last[: len(last) // size * size]
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        """The fields of every entry, as stored."""
+        """Yield the fields of every entry, as stored."""
         for piece in self.pieces():
             yield from self.layout.iter_unpack(piece)
 
 
 def used_slots(piece: bytes, layout: Struct) -> int:
-    """How many whole entries there are before the zeros that `piece` ends with."""
+    """Count the whole entries before the zeros that `piece` ends with."""
     whole = len(piece) // layout.size * layout.size
     return -(-len(piece[:whole].rstrip(b"\0")) // layout.size)
 

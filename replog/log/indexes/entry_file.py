@@ -1,8 +1,8 @@
-"""What the indexes of a segment share: a file of fixed-size big-endian entries in use order, without header (IX-1).
+"""The base of a segment's indexes: a file of fixed-size big-endian entries in use order, without header (IX-1).
 
-Entries are written behind the log by plain writes, never preallocated and never through a mapping, so a file holds
-its entries and nothing else, a crash leaves no zeros, and a full disk raises an error instead of a bus error. In memory
-are only those that are not written yet."""
+Entries are written behind the log by plain writes, never preallocated and never through a mapping, so a file holds its
+entries and nothing else, a crash leaves no zeros, and a full disk raises an error instead of a bus error. In memory are
+only those that are not written yet."""
 
 import os
 from pathlib import Path
@@ -14,12 +14,12 @@ from replog.log.files.open_files import OpenFile
 
 
 class EntryFile:
-    """Counts the entries that the file has, none if it is missing; it is opened when first used (IX-2, IX-8).
+    """Counts the entries of the file, none if it is missing; it is opened when first used (IX-2, IX-8).
 
-    With `new` nobody has to look: there is no such file."""
+    With `new` nobody looks for it: there is no such file."""
 
     layout: ClassVar[Struct]
-    promised: ClassVar[bool] = False  # whether a write-back error of it is noticed (`open_files`)
+    promised: ClassVar[bool] = False  # True if its write-back errors are noticed (`open_files`)
 
     def __init__(self, path: Path | str, base_offset: int, *, new: bool = False) -> None:
         self.file = OpenFile(path)
@@ -31,7 +31,7 @@ class EntryFile:
             length, self.missing = 0, True
         self.count, self.surplus = divmod(length, self.layout.size)
         self.pending = bytearray()  # the last entries, if they are not written yet
-        self.stale = False  # the file has others than those that are counted
+        self.stale = False  # the file has other entries than the counted ones
 
     @property
     def path(self) -> Path:
@@ -58,11 +58,10 @@ class EntryFile:
             self.pending = bytearray()
 
     def flush(self) -> None:
-        """fsync."""
         self.file.sync()
 
     def close(self) -> None:
-        """Let go of the file; entries not written are lost. A look-up opens it again."""
+        """Close the file; entries not written are lost. A look-up opens it again."""
         self.count -= len(self.pending) // self.layout.size
         self.pending = bytearray()
         self.file.close()
@@ -111,7 +110,7 @@ class EntryFile:
         self.surplus = 0
 
     def _read(self, first: int, end: int) -> bytes:
-        """The bytes of the entries from slot `first` on, up to `end`. CorruptIndex if they are not there any more."""
+        """Read the entries from slot `first` on, up to `end`. CorruptIndex if they are not there any more."""
         size = self.layout.size
         written = self.count - len(self.pending) // size
         data = b""

@@ -1,4 +1,4 @@
-"""What the indexes of offsets, timestamps and digests share: entries that are looked up, and cut, by offset."""
+"""The base of the indexes of offsets, timestamps and digests: entries that are looked up, and cut, by offset."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ Unpack = Callable[[Buffer, int], tuple[int, ...]]
 
 
 class Index(EntryFile):
-    """Entries of one file. Each kind names its layout, also for each field alone, and which one is the offset's."""
+    """Entries of one file. A subclass sets their layout, that of each field alone, and which field is the offset."""
 
     fields: ClassVar[tuple[Unpack, ...]]
     offset_field: ClassVar[int]
@@ -26,7 +26,7 @@ class Index(EntryFile):
         self._last: tuple[int, ...] | None = None  # the last entry's fields, once they were asked for
 
     def entry(self, slot: int) -> tuple[int, ...]:
-        """The fields as stored."""
+        """Return the fields as stored."""
         return self.layout.unpack(self._read(slot, slot + 1))
 
     def offset_at(self, slot: int) -> int:
@@ -42,11 +42,11 @@ class Index(EntryFile):
         self._keep(self.slot_up_to(offset - 1) + 1)
 
     def slot_up_to(self, offset: int) -> int:
-        """The last slot with an offset of at most `offset`, or -1."""
+        """Return the last slot with an offset of at most `offset`, or -1."""
         return self._search(offset - self.base_offset, self.offset_field)
 
     def reset(self) -> None:
-        """Drop all entries, and whatever else the file holds; it exists afterwards."""
+        """Drop all entries, and anything else in the file, which exists afterwards."""
         self.close()
         self._create()
         self.count = self.surplus = 0
@@ -74,7 +74,7 @@ class Index(EntryFile):
         super().forget_last(count)
 
     def _last_entry(self) -> tuple[int, ...]:
-        """The fields of the last entry; there is one."""
+        """Return the fields of the last entry; there is one."""
         if self._last is None:
             self._last = self.entry(self.count - 1)
         return self._last
@@ -88,12 +88,12 @@ class Index(EntryFile):
         super()._keep(count)
 
     def _overflow(self, offset: int) -> IndexOffsetOverflow:
-        """Offsets are relative to the segment's base, in 31 bits (IX-4)."""
+        """Return the error: offsets are relative to the segment's base, in 31 bits (IX-4)."""
         return IndexOffsetOverflow(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
 
     def _search(self, target: int, field: int) -> int:
-        """The last slot whose `field` is at most `target`, or -1. The warm end of the file comes first (IX-17), at one
-        read (IX-18); then whatever is before it, entry by entry until one read brings all that is left."""
+        """Return the last slot whose `field` is at most `target`, or -1. Search the warm end of the file first (IX-17),
+        with one read (IX-18); then the rest, entry by entry until one read brings all that is left."""
         if self.count == 0:
             return -1
         unpack, size = self.fields[field], self.layout.size
@@ -119,7 +119,7 @@ class Index(EntryFile):
 
 
 class OffsetFirstIndex(Index):
-    """Entries that begin with their offset, in 4 bytes, and go on with one value."""
+    """Entries of an offset, in 4 bytes, and one value after it."""
 
     offset_field = 0
 

@@ -20,12 +20,12 @@ class OffsetIndex(OffsetFirstIndex):
     fields = (Struct(">i").unpack_from, Struct(">4xi").unpack_from)
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The entry with the greatest offset up to `offset`, or the segment's beginning (IX-11)."""
+        """Return the entry with the greatest offset up to `offset`, or the segment's beginning (IX-11)."""
         slot = self._search(offset - self.base_offset, 0)
         return self.get(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
     def fetch_upper_bound(self, start_position: int, size: int) -> OffsetPosition | None:
-        """The first entry positioned at or after the end of these bytes, or None (IX-12)."""
+        """Return the first entry positioned at or after the end of these bytes, or None (IX-12)."""
         end = start_position + size
         slot = self._search(end, 1)
         if slot < 0 or self.entry(slot)[1] < end:

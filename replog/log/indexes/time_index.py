@@ -8,7 +8,7 @@ from replog.log.indexes.index import MAX_RELATIVE_OFFSET, Index
 
 
 class TimestampOffset(NamedTuple):
-    """Every record with a greater timestamp has a greater offset (3.3)."""
+    """A timestamp and an offset: every record with a greater timestamp has a greater offset (3.3)."""
 
     timestamp: int
     offset: int
@@ -22,7 +22,7 @@ class TimeIndex(Index):
     offset_field = 1
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry if `timestamp` is above the last one (IX-15). Raises InvalidIndexOffset if either goes back."""
+        """Add an entry if `timestamp` is above the last one (IX-15). Raises InvalidIndexOffset if either falls."""
         relative = offset - self.base_offset
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             raise self._overflow(offset)
@@ -33,7 +33,7 @@ class TimeIndex(Index):
             self._append(timestamp, relative)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry up to `timestamp`, or (-1, base offset) (IX-16)."""
+        """Return the last entry up to `timestamp`, or (-1, base offset) (IX-16)."""
         slot = self._search(timestamp, 0)
         return self.get(slot) if slot >= 0 else TimestampOffset(-1, self.base_offset)
 

@@ -1,6 +1,6 @@
-"""The transaction index of a segment (3.5): one entry for each abort marker in it, written when there is one to write.
+"""The transaction index of a segment (3.5): one entry for each abort marker in it.
 
-So a segment has the file only if it holds an aborted transaction."""
+A segment has the file only if it holds an aborted transaction."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class AbortedTxn(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    last_stable_offset: int  # up to where transactions were decided once this one was (PS-6)
+    last_stable_offset: int  # transactions were decided up to here once this one was (PS-6)
 
 
 class TransactionIndex(EntryFile):
@@ -39,12 +39,12 @@ class TransactionIndex(EntryFile):
         return AbortedTxn._make(self.layout.unpack(self._read(slot, slot + 1))[1:])
 
     def entries(self, slot: int = 0) -> Iterator[AbortedTxn]:
-        """The entries from `slot` on, in order."""
+        """Yield the entries from `slot` on, in order."""
         for _, *fields in self._rows(slot):
             yield AbortedTxn._make(fields)
 
     def collect(self, fetch_offset: int, upper: int) -> tuple[list[AbortedTxn], bool]:
-        """The transactions that may overlap [fetch_offset, upper), and whether no later segment can name another."""
+        """Return the transactions that may overlap [fetch_offset, upper), and True if later segments have no more."""
         overlapping = []
         for entry in self.entries(self._first_slot(fetch_offset)):
             if entry.first_offset < upper:
@@ -54,7 +54,7 @@ class TransactionIndex(EntryFile):
         return overlapping, False
 
     def truncate_to(self, offset: int) -> None:
-        """Keep the entries whose markers lie below `offset`; without any the file goes."""
+        """Keep the entries whose markers lie below `offset`; without any the file is removed."""
         kept = self._first_slot(offset)
         if kept == 0:
             self.reset()
@@ -87,12 +87,12 @@ class TransactionIndex(EntryFile):
             before = last
 
     def flush(self) -> None:
-        """fsync, if there is anything."""
+        """fsync the file if there are entries."""
         if self.count:
             super().flush()
 
     def _first_slot(self, offset: int) -> int:
-        """The first slot whose marker lies at `offset` or behind."""
+        """Return the first slot whose marker lies at `offset` or behind."""
         return bisect_left(range(self.count), offset, key=lambda slot: self.get(slot).last_offset)
 
     def _rows(self, slot: int) -> Iterator[tuple[int, ...]]:

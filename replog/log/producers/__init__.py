@@ -1,1 +1,1 @@
-"""What a log knows about its producers: sequences, duplicates, transactions (section 7)."""
+"""A log's knowledge of its producers: sequences, duplicates, transactions (section 7)."""

@@ -1,4 +1,4 @@
-"""Producer state from the files of a partition: snapshots, and the batches behind them (PS-7 to PS-10)."""
+"""Restores producer state from the files of a partition: snapshots, and the batches behind them (PS-7 to PS-10)."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,13 +16,13 @@ Report = Callable[[str], None]
 
 
 class ProducerSnapshots:
-    """The `.snapshot` files of one partition directory; the offset in a name is where its state ends, exclusive."""
+    """The `.snapshot` files of one partition directory. Each holds the state before the offset in its name."""
 
     def __init__(self, directory: Path, report: Report, *, new: bool = False) -> None:
-        """`new`: the directory was just made, and is empty."""
+        """`new` means that the directory was just made, and is empty."""
         self.directory = directory
         self._report = report
-        self._latest = 0 if new else max(snapshot_offsets(directory), default=0)  # nothing is to be said of offset 0
+        self._latest = 0 if new else max(snapshot_offsets(directory), default=0)  # offset 0 has no state
 
     @property
     def exist(self) -> bool:
@@ -32,7 +32,7 @@ class ProducerSnapshots:
         return self.directory / segment_file_name(offset, SNAPSHOT_SUFFIX)
 
     def take(self, offset: int, producers: ProducerStateManager) -> bool:
-        """Write the state as of `offset`, if that is beyond the latest snapshot (PS-8); whether it is.
+        """Write the state as of `offset`, if that is beyond the latest snapshot, and return True then (PS-8).
 
         It is written in place, without waiting for the disk. If a crash tears it, its CRC tells, and an older one is
         used."""
@@ -48,7 +48,7 @@ class ProducerSnapshots:
         return True
 
     def drop(self, offset: int) -> None:
-        """Remove the one as of `offset`."""
+        """Remove the snapshot as of `offset`."""
         self._remove(offset.__eq__)
 
     def sync(self) -> None:
@@ -71,7 +71,7 @@ class ProducerSnapshots:
         make_file(self.path(offset), format_snapshot(entries))
 
     def newest(self, log_start_offset: int, end_offset: int) -> tuple[int, list[ProducerSnapshotEntry]]:
-        """Offset and entries of the newest usable snapshot in [log start, end]; without one, none as of the log start.
+        """Return offset and entries of the newest usable snapshot in [log start, end], or the log start and none.
 
         Unusable ones are removed (PS-7)."""
         for offset in reversed(snapshot_offsets(self.directory)):
@@ -100,7 +100,7 @@ class ProducerSnapshots:
         self._remove(lambda _: True)
 
     def _remove(self, goes: Callable[[int], bool]) -> None:
-        """Remove some, and see which are left: others may have gone with their segments."""
+        """Remove some, and note the latest of the others: some may have gone with their segments."""
         self._latest = 0
         for offset in snapshot_offsets(self.directory):
             if goes(offset):
@@ -110,7 +110,7 @@ class ProducerSnapshots:
 
 
 class LoadingProducers:
-    """The state while the segments of a log are loaded, oldest first. Recovery hands it the batches that it reads."""
+    """The state while the segments of a log are loaded, oldest first. Recovery passes it the batches that it reads."""
 
     def __init__(
         self, snapshots: ProducerSnapshots, bases: Sequence[int], log_start_offset: int, *, clean: bool
@@ -119,14 +119,14 @@ class LoadingProducers:
         self._log_start_offset = log_start_offset
         self._clean = clean
         self._state = ProducerStateManager()
-        self._at: int | None = None  # the offset that the state is as of, where that is known
-        self._recovered = False  # any segment
+        self._at: int | None = None  # the offset that the state is as of, if known
+        self._recovered = False  # True once a segment was recovered
         if bases:
             snapshots.remove_stray(bases)
 
     def begin(self, earlier: Sequence[Segment], base_offset: int) -> None:
-        """Make the state as of `base_offset`, where a segment begins that is to be recovered (LD-5)."""
-        if not self._recovered and not self._clean:  # later ones may describe what the crash took
+        """Make the state as of `base_offset`, where a segment begins that needs recovery (LD-5)."""
+        if not self._recovered and not self._clean:  # later ones may describe records that the crash has lost
             self._snapshots.keep_only(self._log_start_offset, base_offset)
         self._recovered = True
         if self._at != base_offset:
@@ -142,16 +142,16 @@ class LoadingProducers:
                 segment.transaction_index.append(aborted)
 
     def followed(self, offset: int) -> None:
-        """All batches before `offset` were followed, and no others."""
+        """Note that all batches before `offset` were followed, and no others."""
         self._at = offset
 
     def take_snapshot(self, segments: Sequence[Segment]) -> None:
-        """Take one at the end of these segments, the last of which was recovered (LD-5)."""
+        """Take a snapshot at the end of these segments, the last of which was recovered (LD-5)."""
         self._reach_end(segments)
         self._snapshots.take(segments[-1].next_offset, self._state)
 
     def finish(self, segments: Sequence[Segment]) -> ProducerStateManager:
-        """The state at the log end, with a snapshot of it.
+        """Return the state at the log end, and write a snapshot of it.
 
         If there is a snapshot at the log end, nothing else is read. A log that stopped cleanly and has none has no
         producers (PS-10)."""
@@ -182,7 +182,7 @@ def rebuild(
     """Set the state to that at `end_offset`: the newest usable snapshot up to there, then the batches behind it
     (PS-10).
 
-    On the way, take snapshots at the bases of the last two segments."""
+    Meanwhile, take snapshots at the bases of the last two segments."""
     start, entries = snapshots.newest(log_start_offset, end_offset)
     producers.clear(end_offset)
     producers.load(entries)
@@ -204,8 +204,7 @@ def cut_back(
     *,
     none_known: bool,
 ) -> ProducerStateManager:
-    """After a truncation: fill `cut` with the state as of the new log end, and remove snapshots beyond it (PS-8,
-    PS-10).
+    """Fill `cut` with the state as of the new log end after a truncation, and remove snapshots beyond it (PS-8, PS-10).
 
     In any thread, while nothing is appended. With `none_known` there is no producer to find."""
     snapshots.keep_only(log_start_offset, end_offset)
@@ -216,7 +215,7 @@ def cut_back(
 
 
 def start_over(snapshots: ProducerSnapshots) -> ProducerStateManager:
-    """After a truncation of everything (LG-12)."""
+    """Return the state after a truncation of everything (LG-12)."""
     snapshots.clear()
     return ProducerStateManager()
 
@@ -224,7 +223,7 @@ def start_over(snapshots: ProducerSnapshots) -> ProducerStateManager:
 def replay(segment: Segment, producers: ProducerStateManager, start_offset: int, end_offset: int) -> None:
     """Follow the batches of a segment from `start_offset` up to `end_offset`, by their headers.
 
-    Damage that loading has not found ends the walk: what lies behind it cannot be followed."""
+    Damage that loading has not found ends the walk: the batches behind it cannot be followed."""
     try:
         batch = segment.translate(start_offset)
         for position, header in segment.batches_from(batch[0] if batch else segment.size):

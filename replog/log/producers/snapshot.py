@@ -1,4 +1,4 @@
-"""The producer snapshot file (7.5): what a log knew of each producer at the offset in the file's name."""
+"""The producer snapshot file (7.5): a log's knowledge of each producer at the offset in the file's name."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,7 +32,7 @@ class ProducerSnapshotEntry(NamedTuple):
 
 
 def format_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
-    """The file's bytes; sorted by producer id, so that equal states make equal files."""
+    """Return the file's bytes, sorted by producer id, so that equal states make equal files."""
     ordered = sorted(entries)
     body = b"".join(ENTRY.pack(*entry) for entry in ordered)
     crc = crc32c(body, crc32c(len(ordered).to_bytes(4, "big")))
@@ -40,7 +40,7 @@ def format_snapshot(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
 
 
 def parse_snapshot(data: bytes) -> list[ProducerSnapshotEntry]:
-    """The entries in a file. Raises CorruptSnapshot unless version, CRC and length are right."""
+    """Return the entries in a file. Raises CorruptSnapshot unless version, CRC and length are right."""
     if len(data) < HEADER.size:
         raise CorruptSnapshot(f"a producer snapshot of {len(data)} bytes; {HEADER.size} are the least")
     version, crc, count = HEADER.unpack_from(data)
@@ -54,7 +54,7 @@ def parse_snapshot(data: bytes) -> list[ProducerSnapshotEntry]:
 
 
 def read_snapshot(path: Path) -> list[ProducerSnapshotEntry]:
-    """As `parse_snapshot`; what is too large to be one is not read."""
+    """Read a file and parse it as `parse_snapshot` does. Raises CorruptSnapshot if it is too large to be one."""
     data = read_regular(path, MAX_SNAPSHOT_BYTES + 1)
     if len(data) > MAX_SNAPSHOT_BYTES:
         raise CorruptSnapshot(f"the producer snapshot is larger than {MAX_SNAPSHOT_BYTES} bytes")
@@ -65,5 +65,5 @@ def read_snapshot(path: Path) -> list[ProducerSnapshotEntry]:
 
 
 def snapshot_offsets(directory: Path) -> list[int]:
-    """The offsets of the snapshots in a partition directory, ascending; each file holds what was so before it."""
+    """Return the offsets of the snapshots in a partition directory, ascending."""
     return sorted(offset for offset, _ in files_by_offset(directory, SNAPSHOT_SUFFIX))

@@ -1,4 +1,4 @@
-"""What a log knows of its producers (section 7): their last batches, which tell duplicates and gaps, and their
+"""A log's knowledge of its producers (section 7): their last batches, which show duplicates and gaps, and their
 transactions, which bound what READ_COMMITTED consumers see. In memory alone; see `producers.recovery`."""
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ MAX_BATCHES = 5
 
 
 class BatchMetadata(NamedTuple):
-    """What is remembered of a batch."""
+    """The facts that are remembered of a batch."""
 
     first_sequence: int
     last_sequence: int
@@ -46,7 +46,7 @@ class ProducerState:
         self.batches: list[BatchMetadata] = []  # the latest, oldest first
         self.coordinator_epoch = NO_EPOCH
         self.last_timestamp = NO_TIMESTAMP
-        self.txn_first_offset = NO_OFFSET  # of the open transaction
+        self.txn_first_offset = NO_OFFSET  # the open transaction's
         self.silent_since_ms: int | None = None  # the first check for expiry since it wrote
 
     @property
@@ -92,20 +92,20 @@ class ProducerState:
 
 
 def sequence_of_last(header: BatchHeader) -> int:
-    """The sequence of the last record: they go on at 0 after 2^31-1 (RB-5, PS-2)."""
+    """Return the sequence of the last record: 0 follows 2^31-1 (RB-5, PS-2)."""
     if header.base_sequence < 0:
         return NO_SEQUENCE
     return (header.base_sequence + header.last_offset_delta) & MAX_SEQUENCE
 
 
 class ProducerStateManager:
-    """`check` what a leader is to append, then `update` with what was appended; followers only update."""
+    """Call `check` before a leader appends, then `update` after it; followers only update."""
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerState] = {}
         self._ongoing: dict[int, int] = {}  # first offset of each open transaction, ascending → producer id
-        self._unreplicated: dict[int, int] = {}  # … of those that ended at or above the HW → their marker
-        self.first_unstable_offset: int | None = None  # of the oldest of all these (PS-5)
+        self._unreplicated: dict[int, int] = {}  # likewise for those that ended at or above the HW → their marker
+        self.first_unstable_offset: int | None = None  # the least of all these (PS-5)
 
     @property
     def empty(self) -> bool:
@@ -116,8 +116,7 @@ class ProducerStateManager:
     def check(
         self, header: BatchHeader, origin: AppendOrigin, marker: EndTransactionMarker | None = None
     ) -> BatchMetadata | None:
-        """Whether a batch with a producer id may be appended (PS-2 to PS-4). Returns the batch that it repeats, if it
-        does.
+        """Check if a batch with a producer id may be appended (PS-2 to PS-4). Return the batch that it repeats, if any.
 
         An unknown producer may begin anywhere. Nothing changes. Raises OutOfOrderSequence, InvalidProducerEpoch,
         InvalidTxnState or TransactionCoordinatorFenced."""
@@ -153,7 +152,7 @@ class ProducerStateManager:
 
     @staticmethod
     def _continues(state: ProducerState, header: BatchHeader) -> bool:
-        """A batch that does is no duplicate: five batches do not go round all sequences."""
+        """Return True if the batch is the next one, and so no duplicate: five batches cannot use all sequences."""
         if header.producer_epoch != state.epoch:
             return header.base_sequence == 0 or state.epoch == NO_EPOCH
         return header.base_sequence == (state.last_sequence + 1) & MAX_SEQUENCE
@@ -168,9 +167,9 @@ class ProducerStateManager:
     # -- after an append
 
     def update(self, header: BatchHeader, marker: EndTransactionMarker | None = None) -> AbortedTxn | None:
-        """Follow a batch with a producer id, whatever it says. `marker` is the content of a control batch.
+        """Follow a batch with a producer id, even one that `check` refuses. `marker` is the content of a control batch.
 
-        Returns the entry for the transaction index if it aborts a transaction."""
+        Return the entry for the transaction index if it aborts a transaction."""
         if header.attributes & CONTROL and marker is None:
             return None
         state = self._producers.get(header.producer_id)
@@ -187,7 +186,7 @@ class ProducerStateManager:
             state.txn_first_offset = header.base_offset
             self._ongoing[header.base_offset] = state.producer_id
             if self.first_unstable_offset is None or header.base_offset < self.first_unstable_offset:
-                self.first_unstable_offset = header.base_offset  # lower: a truncation reads again what it has kept
+                self.first_unstable_offset = header.base_offset  # lower if a truncation reads again what it has kept
         return None
 
     def _end_transaction(
@@ -206,7 +205,7 @@ class ProducerStateManager:
         return AbortedTxn(state.producer_id, first_offset, header.last_offset, last_stable_offset)
 
     def replicated_to(self, high_watermark: int) -> None:
-        """Transactions that ended below are decided for good (PS-5)."""
+        """Count transactions that ended below as decided for good (PS-5)."""
         if not self._unreplicated:
             return
         decided = [first for first, marker in self._unreplicated.items() if marker < high_watermark]
@@ -220,7 +219,7 @@ class ProducerStateManager:
         self.first_unstable_offset = min(oldest, default=None)
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers without an open transaction that were silent for `expiration_ms` (PS-11); returns how many.
+        """Forget producers without an open transaction that were silent for `expiration_ms` (PS-11); return how many.
 
         Silence counts from the first call after a producer's last batch, on the caller's clock: a producer may send
         records of any age."""
@@ -240,25 +239,24 @@ class ProducerStateManager:
         return [state.snapshot_entry() for state in self._producers.values()]
 
     def load(self, entries: list[ProducerSnapshotEntry]) -> None:
-        """Add what a snapshot holds; ended transactions are not in it."""
+        """Take the state from a snapshot, which has no ended transactions."""
         states = [ProducerState.of_snapshot(entry) for entry in entries]
         self._producers = {state.producer_id: state for state in states}
         self._ongoing = dict(sorted((s.txn_first_offset, s.producer_id) for s in states if s.txn_first_offset >= 0))
         self._find_first_unstable()
 
     def lacks(self, other: "ProducerStateManager") -> list[ProducerSnapshotEntry]:
-        """The producers that `other` knows and this one does not. Both are of logs of the same batches."""
+        """Return the producers that `other` knows and this one does not. Both are of logs of the same batches."""
         return [s.snapshot_entry() for s in other._producers.values() if s.producer_id not in self._producers]
 
     def learn(self, entries: list[ProducerSnapshotEntry]) -> None:
-        """Know these too."""
+        """Add these producers."""
         self.load([*self.snapshot_entries(), *entries])
 
     def cut_to(self, end_offset: int) -> "ProducerStateManager":
-        """A new state, which knows only the transactions whose unreplicated end lies below `end_offset`.
+        """Return a new state, which knows only the transactions whose unreplicated end lies below `end_offset`.
 
-        Until it takes the place of this one, nothing here counts as decided: ends of transactions may be gone (PS-5).
-        """
+        Until it replaces this one, nothing here counts as decided: ends of transactions may be gone (PS-5)."""
         cut = ProducerStateManager()
         cut._unreplicated = dict(self._unreplicated)
         cut.clear(end_offset)

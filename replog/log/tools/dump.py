@@ -1,7 +1,7 @@
-"""What is in the files of a partition or of a log directory, row by row; read only, ours or Apache Kafka's.
+"""Shows the files of a partition or of a log directory, ours or Apache Kafka's, row by row. Read only.
 
-Damage is a row too (`Unreadable`), so that a dump shows all that there is before it. Memory stays bounded, whatever
-the size of a file and whatever it says of itself."""
+Damage is a row too (`Unreadable`), so that a dump shows everything before it. Memory stays bounded, whatever the size
+of a file and whatever it says of itself."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -49,7 +49,7 @@ CONTROL_TYPES = [
 
 
 class BatchRow(NamedTuple):
-    """One batch of a `.log` file; `control` is what kind of control batch it is, if it is one (2.3)."""
+    """One batch of a `.log` file; `control` is the kind of a control batch (2.3)."""
 
     position: int
     header: BatchHeader
@@ -71,11 +71,11 @@ class BatchRow(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """From when on the batch's tombstones may go, if the cleaner has set that (CL-6)."""
+        """The time from which on the batch's tombstones may go, if the cleaner has set it (CL-6)."""
         return self.header.base_timestamp if self.header.attributes & DELETE_HORIZON else None
 
     def named(self) -> dict[str, Any]:
-        """Its values under the names that Kafka's DumpLogSegments has for them."""
+        """Return its values under the names that Kafka's DumpLogSegments has for them."""
         header = self.header
         fields = {
             "position": self.position,
@@ -121,7 +121,7 @@ class TopicIdRow(NamedTuple):
 
 
 class Unused(NamedTuple):
-    """Zeros at an index's end: space for entries to come, which Kafka allocates ahead (IX-2)."""
+    """Zeros at an index's end: space for later entries, which Kafka allocates ahead (IX-2)."""
 
     position: int
     size: int
@@ -141,7 +141,7 @@ DumpedRow = BatchRow | LogRecord | IndexRow | StateRow | Unused | Unreadable
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that `dump_file` takes: `path` itself, or those of a directory and of its directories, in order."""
+    """Return the files that `dump_file` takes: `path` itself, or those of a directory and its directories, in order."""
     if not path.is_dir():
         return [path]
     children = sorted(path.iterdir(), key=_order)
@@ -150,7 +150,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def _order(path: Path) -> tuple[bool, str, int, str]:
-    """Segments by base offset, each with its `.log` first; then the rest by name."""
+    """Sort segments by base offset, each with its `.log` first; then the rest by name."""
     base = base_offset_of(path.name)
     suffixes = list(_SEGMENT_FILES)
     rank = suffixes.index(_suffix(path)) if _suffix(path) in suffixes else len(suffixes)
@@ -158,12 +158,12 @@ def _order(path: Path) -> tuple[bool, str, int, str]:
 
 
 def _suffix(path: Path) -> str:
-    """The file's own suffix, whatever it is waiting for."""
+    """Return the file's own suffix, without one that says that it waits for something."""
     return Path(path.stem).suffix if path.suffix in LEFTOVER_SUFFIXES else path.suffix
 
 
 def dump_file(path: Path, *, records: bool = False) -> Iterator[DumpedRow]:
-    """The rows of a file, by its name. INVALID_REQUEST for a file of another kind; `records` adds those of a `.log`."""
+    """Yield the rows of a file, by its name; `records` adds those of a `.log`. INVALID_REQUEST for other names."""
     dumper = _dumper(path)
     if dumper is None:
         raise ErrorCode.INVALID_REQUEST.error(
@@ -179,7 +179,7 @@ def _dumper(path: Path) -> "Callable[[Path], Iterator[DumpedRow]] | None":
 
 
 def dump_log(path: Path, *, records: bool = False) -> Iterator[BatchRow | LogRecord | Unreadable]:
-    """Every batch, each followed by its records if asked for."""
+    """Yield every batch, each followed by its records if asked for."""
     with storage_errors(path), open_file(path) as file:
         log = LogFile(file)
         for step in log.walk():
@@ -214,7 +214,7 @@ def _records(position: int, header: BatchHeader, data: memoryview) -> Iterator[L
 
 
 def dump_entries(path: Path) -> Iterator[IndexRow | Unused | Unreadable]:
-    """The entries of an index, with absolute offsets."""
+    """Yield the entries of an index, with absolute offsets."""
     suffix, base = _suffix(path), base_offset_of(path.name) or 0
     with storage_errors(path), open_file(path) as file:
         index = IndexFile(file, suffix)
@@ -235,7 +235,7 @@ def dump_entries(path: Path) -> Iterator[IndexRow | Unused | Unreadable]:
 
 
 def _whole(read: Callable[[Path], Iterable[StateRow]], path: Path) -> Iterator[StateRow | Unreadable]:
-    """The rows of a file that is read as a whole, or why it does not read."""
+    """Yield the rows of a file that is read as a whole, or the reason why it cannot be read."""
     with storage_errors(path):
         size = path.stat().st_size
         try:

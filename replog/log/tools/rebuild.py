@@ -1,4 +1,4 @@
-"""Index files rebuilt from the `.log` of a segment, ours or Kafka's, for a stopped broker."""
+"""Rebuilds index files from the `.log` of a segment, ours or Kafka's, for a stopped broker."""
 
 import os
 import shutil
@@ -32,13 +32,13 @@ from replog.log.segment import Segment
 from replog.log.tools.verify.names import SEGMENT_FILE, is_partition_name, segment_bases
 from replog.log.tools.verify.paths import path_kind
 
-WORK_DIRECTORY = "rebuild.tmp"  # brokers pass over a directory within a partition's
+WORK_DIRECTORY = "rebuild.tmp"  # brokers ignore a directory in a partition's
 _SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, DIGEST_SUFFIX)
 _BATCHES_PER_WRITE = 4096
 
 
 class RebuiltIndex(NamedTuple):
-    """One index file: its entries before (None: there was no file) and after; `changed` says whether its bytes are."""
+    """One index file: its entries before (None: there was no file) and after; `changed` says if its bytes are."""
 
     path: Path
     before: int | None
@@ -47,7 +47,7 @@ class RebuiltIndex(NamedTuple):
 
 
 class RefusedSegment(NamedTuple):
-    """A segment that was left as it is, and why."""
+    """A segment that was left as it is, and the reason."""
 
     path: Path
     reason: str
@@ -58,9 +58,9 @@ def rebuild(
 ) -> Iterator[RebuiltIndex | RefusedSegment]:
     """Rebuild the indexes of a log directory, a partition directory or one `.log`, entries `interval` bytes apart.
 
-    `digest` makes `.digest` files where there are none too; `dry_run` only tells. The new files take the place of the
-    old ones one by one, each atomically and durably. Segments with a damaged `.log` are refused. Raises
-    INVALID_REQUEST for another path, LogStorageError if a running broker holds the directory or if the disk fails."""
+    `digest` makes `.digest` files where there are none too; `dry_run` changes nothing. The new files replace the old
+    ones one by one, each atomically and durably. Segments with a damaged `.log` are refused. Raises INVALID_REQUEST for
+    another path, LogStorageError if a running broker holds the directory or if the disk fails."""
     kind = path_kind(path)
     log = SEGMENT_FILE.fullmatch(path.name)
     if kind == "file" and (log is None or log["suffix"] != LOG_SUFFIX):
@@ -78,7 +78,7 @@ def rebuild(
 def _rebuild_partition(
     directory: Path, interval: int, only: int | None, *, digest: bool, dry_run: bool
 ) -> Iterator[RebuiltIndex | RefusedSegment]:
-    """All segments, or the one at base offset `only`; what came before it tells which transactions are open there."""
+    """Rebuild all segments, or the one at base offset `only`; earlier ones show which transactions are open there."""
     with storage_errors(directory), _work_directory(directory, dry_run) as work:
         bases = segment_bases(directory)
         active = bases[-1] if bases else None
@@ -103,7 +103,7 @@ def _rebuild_partition(
 
 @contextmanager
 def _work_directory(directory: Path, dry_run: bool) -> Iterator[Path]:
-    """Where the new files are made: in the partition's directory, so that a rename is all it takes."""
+    """Yield the place for the new files: in the partition's directory, so that a rename is enough."""
     if dry_run:
         with TemporaryDirectory(prefix="replog-rebuild-") as elsewhere:
             yield Path(elsewhere)
@@ -118,7 +118,7 @@ def _work_directory(directory: Path, dry_run: bool) -> Iterator[Path]:
 
 
 def _producers_at(directory: Path, base: int) -> ProducerStateManager | None:
-    """What was known of producers where a segment begins, if there is a snapshot of it."""
+    """Return the producers' state where a segment begins, if there is a snapshot of it."""
     try:
         entries = read_snapshot(directory / segment_file_name(base, SNAPSHOT_SUFFIX))
     except (FileNotFoundError, CorruptSnapshot):
@@ -149,7 +149,7 @@ def _build(
                 marker = marker_or_none(log.read(position, header.size), header) if held else None
                 if (aborted := producers.update(header, marker)) is not None:
                     segment.transaction_index.append(aborted)
-                producers.replicated_to(segment.next_offset)  # so that decided transactions cost no memory
+                producers.replicated_to(segment.next_offset)  # decided transactions would take memory
             if number % _BATCHES_PER_WRITE == 0:
                 segment.write_indexes()
     segment.write_indexes()
@@ -193,7 +193,7 @@ def _replace(directory: Path, work: Path, base: int, *, digest: bool, dry_run: b
 
 
 def _entries(path: Path, suffix: str) -> int | None:
-    """How many there are, unused space not counted; None if there is no file."""
+    """Count the entries, without unused space; None if there is no file."""
     try:
         with open_file(path) as file:
             return IndexFile(file, suffix).count
@@ -202,12 +202,12 @@ def _entries(path: Path, suffix: str) -> int | None:
 
 
 def _same(first: Path, second: Path) -> bool:
-    """Index files are small: by default up to 10 MiB."""
+    """Compare two index files, which are small: by default up to 10 MiB."""
     return first.stat().st_size == second.stat().st_size and first.read_bytes() == second.read_bytes()
 
 
 def _adopt(path: Path, owner: os.stat_result) -> None:
-    """Make a file that of the log's owner, so that its broker can open it; durably."""
+    """Give a file the log's owner and permissions, durably, so that its broker can open it."""
     if (os.geteuid(), os.getegid()) != (owner.st_uid, owner.st_gid):
         os.chown(path, owner.st_uid, owner.st_gid)
     os.chmod(path, owner.st_mode & 0o777)

@@ -1,6 +1,6 @@
-"""What the replicas in a stopped broker's log directory hold: topic ids, leader epochs, log ends. Changes nothing.
+"""Surveys the replicas in a stopped broker's log directory: topic ids, leader epochs, log ends. Changes nothing.
 
-Where the next start would cut off what is torn, the replica ends there here, too (SG-8, LD-10)."""
+Where the next start would cut off what is torn, the replica ends for the survey, too (SG-8, LD-10)."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -36,27 +36,27 @@ from replog.topic import STRAY_SUFFIX, TopicPartition, parse_directory_name
 class SurveyedReplica(NamedTuple):
     partition: TopicPartition
     topic_id: bytes
-    last_epoch: int  # leader epoch of its last record; -1: it has none
+    last_epoch: int  # its last record's leader epoch; -1: it has no record
     log_end_offset: int
-    seen_epoch: int  # the highest leader epoch that it has heard of; -1: none
+    seen_epoch: int  # the highest leader epoch that it knows; -1: none
     producer_id: int  # the highest that has written to it; -1: none
-    compacted: bool  # its topic is: the cleaner has taken note of it (CL-8)
+    compacted: bool  # the cleaner has noted that its topic is (CL-8)
 
 
 class Survey(NamedTuple):
-    """`passed_over`: replicas that cannot be told apart from others, in words."""
+    """One log directory. `passed_over` names replicas that cannot be told apart from others, in words."""
 
     cluster_id: str
     broker_id: int
     replicas: list[SurveyedReplica]
     passed_over: list[str]
-    metadata_version: int  # of the newest metadata that the broker knows
-    log_dirs: int = 0  # that the broker had when it stopped in order; 0: not known
+    metadata_version: int  # the newest that the broker knows
+    log_dirs: int = 0  # the broker's number of them when it stopped in order; 0: not known
     written_ms: int | None = None  # by the wall clock, if it was read from a file
 
 
 def survey(directory: Path) -> Survey:
-    """Of one log directory, whose broker does not run. Raises LogStorageError, INVALID_REQUEST if it is none."""
+    """Survey one log directory, whose broker does not run. Raises LogStorageError, INVALID_REQUEST if it is none."""
     cluster_id, broker_id = _identity(directory)
     replicas: list[SurveyedReplica] = []
     passed_over: list[str] = []
@@ -98,7 +98,7 @@ def _identity(directory: Path) -> tuple[str, int]:
 
 
 def _make_durable(directory: Path) -> None:
-    """What a killed broker had written, before it is told of: no power loss may take it back then."""
+    """Make a killed broker's writes durable before they are reported: no power loss may take them back then."""
     fd = os.open(directory, os.O_RDONLY)
     try:
         if not filesystem.sync_filesystem(fd):
@@ -111,7 +111,7 @@ def _recovery_points(directory: Path) -> dict[TopicPartition, int]:
     try:
         return OffsetCheckpoint(directory / RECOVERY_POINT_CHECKPOINT).read()
     except DamagedCheckpoint:
-        return {}  # all is checked then, as at a start (LD-9)
+        return {}  # everything is checked then, as at a start (LD-9)
 
 
 def _compacted(directory: Path, passed_over: list[str]) -> Collection[TopicPartition]:
@@ -123,7 +123,7 @@ def _compacted(directory: Path, passed_over: list[str]) -> Collection[TopicParti
 
 
 def _log(path: Path, sound_to: int | None) -> tuple[int, int, int, int]:
-    """Its last epoch, its end, the highest epoch and producer id. `sound_to`: batches from that offset on must prove to
+    """Return the last epoch, the log end, the highest epoch and producer id. Batches from `sound_to` on must prove to
     be sound; None: all are."""
     epochs = _epochs(path)
     bases = segment_bases(path) or [0]
@@ -153,7 +153,7 @@ def _epochs(path: Path) -> tuple[tuple[int, int], ...]:
 
 
 def _producer_id(path: Path) -> int:
-    """Of the newest snapshot that can be read. Those who came later are in the batches behind it."""
+    """Return the highest in the newest readable snapshot. Later producers are in the batches behind it."""
     for _, file in reversed(snapshot_files(path)):
         try:
             return max((entry.producer_id for entry in read_snapshot(file)), default=-1)
@@ -163,7 +163,7 @@ def _producer_id(path: Path) -> int:
 
 
 def _batches(path: Path, expected: int, *, check: bool) -> Iterator[BatchHeader | None]:
-    """The headers, from offset `expected` on; None in place of the first batch that cannot be right."""
+    """Yield the headers, from offset `expected` on; None in place of the first batch that cannot be right."""
     if not path.exists():
         return
     with open_file(path) as file:

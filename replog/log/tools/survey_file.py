@@ -1,7 +1,7 @@
-"""Surveys as files: what a broker's disks hold, written on its host and read where a metadata store is restored.
+"""Surveys as files: a broker's disks, surveyed on its host and read where a metadata store is restored.
 
-One JSON object a line: first the broker, then each directory with as many lines as it says. So a file that was cut off
-is found out."""
+One JSON object a line: first the broker, then each directory with as many lines as it announces, so that a cut file is
+noticed."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,14 @@ from replog.topic import parse_directory_name
 FORMAT = 2
 MAX_LINE = 4096  # characters
 MAX_DIRECTORIES = 1000
-MAX_REPLICAS = 200_000  # of one directory, with those passed over
+MAX_REPLICAS = 200_000  # one directory's, with those passed over
 _MAX = {"broker_id": (1 << 31) - 1, "last_epoch": 1 << 30, "seen_epoch": 1 << 30}  # with room above,
 _MAX_OTHERS = 1 << 62  # as a restored store needs it
 _NUMBERS = ("last_epoch", "log_end_offset", "seen_epoch", "producer_id")
 
 
 def survey_lines(surveys: Sequence[Survey], now_ms: int) -> Iterator[str]:
-    """Of all log directories of one broker, by the wall clock. Raises INVALID_REQUEST if they are of several."""
+    """Write all log directories of one broker, at a wall clock time. Raises INVALID_REQUEST if they are of several."""
     first = surveys[0]
     if len(brokers := {(told.cluster_id, told.broker_id) for told in surveys}) > 1:
         raise ErrorCode.INVALID_REQUEST.error(f"the directories are of {len(brokers)} brokers; name those of one")
@@ -41,7 +41,7 @@ def survey_lines(surveys: Sequence[Survey], now_ms: int) -> Iterator[str]:
 
 
 def read_survey_file(path: Path) -> list[Survey]:
-    """Raises KAFKA_STORAGE_ERROR if it cannot be read, INVALID_REQUEST if it is not a whole survey file."""
+    """Read a survey. Raises KAFKA_STORAGE_ERROR if that fails, INVALID_REQUEST if it is not a whole survey file."""
     with storage_errors(path), path.open(encoding="utf-8", errors="replace") as file:
         lines = _Lines(path, file)
         broker = lines.next()
@@ -82,7 +82,7 @@ def _replica(lines: "_Lines") -> SurveyedReplica:
 
 
 class _Lines:
-    """Of a file that may be anything."""
+    """Reads the lines of a file that may be anything."""
 
     def __init__(self, path: Path, file: TextIO) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""`partition.metadata` of a replica, written again by somebody who knows the topic's id."""
+"""Writes a replica's `partition.metadata` again for somebody who knows the topic's id."""
 
 import os
 import re
@@ -20,7 +20,7 @@ _HEX, _BASE64 = re.compile(r"[0-9a-f]{32}"), re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 def parse_topic_id(text: str) -> bytes:
-    """As `replog topic describe` and Kafka show it. Raises INVALID_REQUEST."""
+    """Parse an id as `replog topic describe` and Kafka show it. Raises INVALID_REQUEST."""
     topic_id = bytes.fromhex(text) if _HEX.fullmatch(text) else b""
     if _BASE64.fullmatch(text):
         topic_id = urlsafe_b64decode(text + "==")
@@ -32,8 +32,8 @@ def parse_topic_id(text: str) -> bytes:
 
 
 def restore_topic_id(directory: Path, topic_id: bytes) -> None:
-    """Write the file where none names a topic; a running broker then opens the replica. Raises INVALID_REQUEST for what
-    is no partition's directory, and where another topic is named, and LogStorageError."""
+    """Write the file if none names a topic; a running broker then opens the replica. Raises LogStorageError, and
+    INVALID_REQUEST if it is no partition's directory, or names another topic."""
     if path_kind(directory) != "partition":
         raise ErrorCode.INVALID_REQUEST.error(f"{directory} is not the directory of a partition")
     try:
@@ -45,6 +45,6 @@ def restore_topic_id(directory: Path, topic_id: bytes) -> None:
             f"{directory} belongs to topic {format_topic_id(there or b'')}; if that is wrong, move the directory away"
         )
     replace_topic_id(directory, topic_id)
-    with suppress(PermissionError):  # nor does a broker lose what root has repaired
+    with suppress(PermissionError):  # otherwise root's file is not the broker's
         owner = directory.stat()
         os.chown(directory / PARTITION_METADATA, owner.st_uid, owner.st_gid)

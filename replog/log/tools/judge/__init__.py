@@ -1,7 +1,7 @@
 """The judge of one segment, here or read from a broker: `replog log verify` and the audit's long way both use it.
 
-It says what is wrong with the `.log` and its offset, time and digest index, each fault of one `Kind`. Nothing that is
-read is trusted.
+It finds the faults of the `.log` and its offset, time and digest index, each of one `Kind`. Nothing that is read is
+trusted.
 
 | Looking for | File |
 |---|---|

@@ -1,4 +1,4 @@
-"""Batches against the leader epoch checkpoint, which says of each offset what the batch there says (EP-1)."""
+"""Checks batches against the leader epoch checkpoint, which must name the epoch of each (EP-1)."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -14,24 +14,24 @@ _start = itemgetter(1)
 
 
 class EpochRun(NamedTuple):
-    """Batches one behind the other, of which the checkpoint says something else."""
+    """Adjacent batches for which the checkpoint names another epoch."""
 
-    position: int  # of the first of them
+    position: int  # the first batch's
     first: int
     last: int
-    epoch: int  # of the first, and of all but where the checkpoint lags
-    said: str  # by the checkpoint
-    lags: bool  # no fault: it does not say so yet
+    epoch: int  # the first batch's, and all others' unless the checkpoint lags
+    said: str  # the checkpoint's words
+    lags: bool  # no fault: the checkpoint will say so later
 
 
 class EpochJudge:
-    """Goes by the batches of a replica, or of a part of it. Without entries nothing is asserted of batches."""
+    """Checks the batches of a replica, or of a part of it, in order. Without entries it finds nothing."""
 
     def __init__(
         self, entries: Sequence[EpochEntry], log_start: int, *, unclean: bool = False, flushed: int | None = None
     ) -> None:
-        """Nothing is said of offsets below the log start, which an `unclean` replica need not have noted: then the
-        entries begin with it (EP-5). From `flushed` on the checkpoint may lag behind; None: it says all."""
+        """Ignore offsets below the log start, which an `unclean` replica need not have noted: then the entries begin
+        with it (EP-5). From `flushed` on the checkpoint may lag behind; None: it is complete."""
         self._entries = entries
         self._log_start = self._begin = log_start
         if unclean and entries:
@@ -41,7 +41,7 @@ class EpochJudge:
         self._hidden: EpochRun | None = None  # the last batch, if there may have been an entry for it
 
     def see(self, position: int, header: BatchHeader) -> Iterator[EpochRun]:
-        """A batch whose header can be trusted. Yields the run that it ends."""
+        """Check a batch whose header can be trusted. Yield the run that it ends."""
         if not self._entries:
             return
         base, last, epoch = header.base_offset, header.last_offset, header.leader_epoch
@@ -51,7 +51,7 @@ class EpochJudge:
                 self._hidden = EpochRun(position, base, last, epoch, f"no epoch before {self._entries[0]}", lags=False)
             return
         if self._hidden is not None and (epoch, base) == self._entries[0]:
-            # A log start that was raised leaves the epoch that it is in. This entry begins with its epoch: one is gone.
+            # A raised log start keeps its epoch's entry. This one begins with its epoch: an earlier one is missing.
             yield self._hidden
         self._hidden = None
         said = self._epoch_at(max(base, self._begin)), self._epoch_at(last)
@@ -69,11 +69,11 @@ class EpochJudge:
 
     @property
     def settled(self) -> bool:
-        """Whether no fault is left to be told of the batches so far."""
+        """True if all faults of the batches so far are reported."""
         return (self._run is None or self._run.lags) and self._hidden is None
 
     def finish(self) -> Iterator[EpochRun]:
-        """No more batches follow those seen."""
+        """Yield the last run: no more batches follow."""
         self._hidden = None
         if self._run is not None:
             yield self._run

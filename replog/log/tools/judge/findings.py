@@ -1,4 +1,4 @@
-"""What verification finds: each finding has a kind, a place, what was seen, and what that means."""
+"""The findings of a verification: each has a kind, a place, what was seen, and what that means."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _AT_START = "the broker removes it, or puts it in its place, when it starts"
 
 
 class Kind(Enum):
-    """What can be found: how grave it is, and what it means and what to do."""
+    """A kind of finding: its severity, its meaning and the remedy."""
 
     UNREADABLE = FAULT, "the file cannot be read: check its permissions and the disk"
     STRAY = NOTE, "not a file of a log; brokers ignore it"
@@ -94,21 +94,21 @@ class Kind(Enum):
 
     def __new__(cls, severity: Severity, meaning: str) -> "Kind":
         kind = object.__new__(cls)
-        kind._value_ = len(cls.__members__)  # kinds that mean the same are still different kinds
+        kind._value_ = len(cls.__members__)  # otherwise kinds of the same meaning are one kind
         kind.severity = severity
         kind.meaning = meaning
         return kind
 
     def at(self, file: Path, found: str, *, position: int | None = None, offset: int | None = None) -> "Finding":
-        """A finding of this kind in `file`, at a byte position and at a record offset where there are such."""
+        """Return a finding of this kind in `file`, at a byte position and at a record offset, if known."""
         return Finding(self, file, position, offset, found)
 
 
 class Fault(NamedTuple):
-    """Something that the judge saw in one segment: where, the offsets that it concerns, and what was seen."""
+    """A fault of one segment: its place, the offsets that it concerns, and what was seen."""
 
     kind: Kind
-    file: str  # suffix of the segment's file
+    file: str  # the suffix of the segment's file
     position: int
     first: int
     last: int
@@ -117,7 +117,7 @@ class Fault(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing found."""
+    """A result of a verification."""
 
     kind: Kind
     file: Path
@@ -131,7 +131,7 @@ class Finding(NamedTuple):
 
 
 def capped(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """No more than `MAX_OF_A_KIND` of a kind in a file, and at the end how many more there were."""
+    """Yield at most `MAX_OF_A_KIND` of a kind in a file, and at the end how many more there were."""
     seen: Counter[tuple[Kind, Path]] = Counter()
     for finding in findings:
         seen[finding.kind, finding.file] += 1

@@ -1,4 +1,4 @@
-"""The index files of one segment: their entries, and what is wrong with them whatever the log holds."""
+"""Reads the index files of one segment, and finds faults that need no look at the log."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from replog.log.tools.judge.findings import Fault, Kind
 from replog.properties import MAX_LONG
 
 SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX)
-MAX_INDEX_BYTES = 64 << 20  # of one file: what it takes to walk a segment is in memory
+MAX_INDEX_BYTES = 64 << 20  # one file's: a whole index is held in memory
 MAX_FAULTS = 100  # listed of each class and segment, or part of one: enough to see what happened
 
 _first = itemgetter(1)
@@ -22,35 +22,34 @@ _second = itemgetter(2)
 
 
 class Segment(Protocol):
-    """What the judge asks of a segment."""
+    """The judge's view of a segment."""
 
     @property
     def base(self) -> int: ...
 
     @property
     def next_base(self) -> int | None:
-        """Where the next segment begins; None for the last one."""
+        """The base offset of the next segment; None for the last one."""
 
     @property
     def cleaned_to(self) -> int:
-        """Below it compaction may have taken offsets out (CL-8)."""
+        """Below it compaction may have removed offsets (CL-8)."""
 
     def open(self, suffix: str) -> AbstractContextManager[SegmentFile]:
-        """One of its files. Raises FileNotFoundError if there is no such index, other OSErrors."""
+        """Open one of its files. Raises FileNotFoundError if there is no such index, other OSErrors."""
 
 
 class IndexEntries(NamedTuple):
-    """The entries of an index file that are in order, with their slots, and what is wrong with its shape."""
+    """The entries of an index file that are in order, with their slots, and the faults of its shape."""
 
     rows: Rows
     faults: list[Fault]
     present: bool
-    disordered: dict[int, list[Fault]]  # those that do not follow the entry in a slot, `MAX_FAULTS` at most
+    disordered: dict[int, list[Fault]]  # entries that do not follow the one in a slot, `MAX_FAULTS` at most
 
     def out_of_order(self, lies: set[int], first: int = -1, end: int = MAX_LONG) -> Iterator[Fault]:
-        """Faults of entries that are out of order, except those behind an entry that is known to lie (a slot).
-
-        Only of those behind an entry in a slot from `first` to `end`; -1 is what comes before the first entry."""
+        """Yield faults of entries that are out of order behind entries in slots from `first` to `end`, except behind
+        wrong ones (`lies`, by slot). Slot -1 stands for the place before the first entry."""
         faults = (listed for before, listed in self.disordered.items() if first <= before < end and before not in lies)
         return chain.from_iterable(faults)
 
@@ -72,9 +71,9 @@ class Indexes(NamedTuple):
         return self.digests.rows[-1][1] if self.digests.rows else -1
 
     def alone(self, entries: Iterable[tuple[int, int, int]], doubtful: set[int]) -> Iterator[Fault]:
-        """Faults of entries of the offset index that have no digest beside them, as far as these are ours.
+        """Yield faults of the offset index's entries that have no digest beside them, as far as replog wrote these.
 
-        Not of those next to a digest that is `doubtful` (a slot) or out of order: it may have been theirs."""
+        Entries next to a digest that is `doubtful` (a slot) or out of order are left out: it may have been theirs."""
         rows, exact_to = self.digests.rows, self.exact_to
         for slot, offset, position in entries:
             at = bisect_left(rows, offset, key=_first)
@@ -85,7 +84,7 @@ class Indexes(NamedTuple):
                 yield lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position}: no digest is at that offset")
 
     def from_offset(self, slot: int, offset: int) -> list[int]:
-        """How many entries each index has before entry `slot` of the offset index, whose batch begins with `offset`."""
+        """Count the entries of each index before entry `slot` of the offset index, whose batch begins with `offset`."""
         return [
             slot,
             bisect_left(self.times.rows, offset, key=_second),
@@ -94,16 +93,16 @@ class Indexes(NamedTuple):
 
 
 def read_indexes(segment: Segment) -> Indexes:
-    """To be called before the log is opened: a live broker writes it first."""
+    """Read all indexes. Call it before the log is opened: a live broker writes the log first."""
     return Indexes(*(read_index(segment, suffix) for suffix in SUFFIXES))
 
 
 def read_index(segment: Segment, suffix: str) -> IndexEntries:
-    """The entries of one of the segment's indexes, with absolute offsets."""
+    """Read the entries of one of the segment's indexes, with absolute offsets."""
     try:
         with open_index(segment, suffix) as file:
             return _read(IndexFile(file, suffix), file.size, suffix, segment.base)
-    except FileNotFoundError:  # which is no error: its entries are only hints
+    except FileNotFoundError:  # no fault: index entries are only hints
         return IndexEntries(Rows(), [], False, {})
 
 
@@ -127,7 +126,7 @@ def _read(index: IndexFile, size: int, suffix: str, base: int) -> IndexEntries:
 
 
 def shape_faults(index: IndexFile, size: int, suffix: str, base: int) -> list[Fault]:
-    """Of a file of `size` bytes: part of an entry at its end, and zeros, which are no fault while it grows (IX-2)."""
+    """Find part of an entry at the end of `size` bytes, and zeros, which are no fault while the file grows (IX-2)."""
     seen = []
     if index.surplus:
         seen.append((Kind.INDEX_SHAPE, size - index.surplus, f"{index.surplus} bytes after its entries"))
@@ -142,7 +141,7 @@ def _offset_field(suffix: str) -> int:
 
 
 def _follows(suffix: str, before: tuple[int, int] | None, entry: tuple[int, int], base: int) -> bool:
-    """Offsets and positions, and timestamps, strictly increase; a time index may repeat an offset (section 11)."""
+    """Return True if offsets and positions, and timestamps, rise; a time index may repeat an offset (section 11)."""
     if not base <= entry[_offset_field(suffix)] <= MAX_LONG or (suffix == INDEX_SUFFIX and entry[1] < 0):
         return False
     if before is None:
@@ -153,13 +152,13 @@ def _follows(suffix: str, before: tuple[int, int] | None, entry: tuple[int, int]
 
 
 def lie(suffix: str, slot: int, offset: int, detail: str, kind: Kind = Kind.INDEX_ENTRY) -> Fault:
-    """An entry for `offset` that cannot be right."""
+    """Return the fault of an entry for `offset` that cannot be right."""
     return Fault(kind, suffix, slot * LAYOUTS[suffix].size, offset, offset, -1, f"entry {slot}: {detail}")
 
 
 @contextmanager
 def open_index(segment: Segment, suffix: str) -> Iterator[SegmentFile]:
-    """One of the segment's index files (10 MiB by default), which one may hold in memory."""
+    """Open one of the segment's index files (10 MiB by default). Raises OSError if it is too large to be in memory."""
     with segment.open(suffix) as file:
         if file.size > MAX_INDEX_BYTES:
             raise OSError(f"{suffix} has {file.size} bytes, more than an index of one segment can need")

@@ -1,4 +1,4 @@
-"""Every batch of one segment against its CRC, its neighbours, the indexes and the epoch checkpoint."""
+"""Checks every batch of one segment against its CRC, its neighbours, the indexes and the epoch checkpoint."""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -20,22 +20,21 @@ _position = itemgetter(2)
 
 
 class SegmentJudge:
-    """Goes by the batches of one segment, from its beginning or from where `begin` says.
+    """Checks the batches of one segment in order, from its beginning or from where `begin` says.
 
-    Without `crc` no payload is read, except where something does not fit: of the batch that says so, as it may be
-    rotten."""
+    Without `crc` no payload is read, except that of a batch that does not fit, as it may be damaged."""
 
     def __init__(self, segment: Segment, indexes: Indexes, epochs: EpochJudge, *, crc: bool) -> None:
-        """`indexes` were read before the log was opened, `epochs` behind it: so a live broker writes them."""
+        """`indexes` were read before the log was opened, `epochs` after it: a live broker writes them in this order."""
         self._segment = segment
         self._landmarks = indexes.offsets.rows
         self._ticks = Ticks(indexes, segment)
         self._epochs = epochs
         self._crc = crc
-        self.next_offset = segment.base  # behind the batches so far
+        self.next_offset = segment.base  # the offset after the batches so far
         self._before = (-1, 0)  # base offset and CRC of the last batch
-        self._behind = 0  # slot of the entry of the offset index that was last found to be true
-        self._rot_end = -1  # where the last batch with a wrong CRC ends, if its length is right
+        self._behind = 0  # slot of the last right entry of the offset index
+        self._rot_end = -1  # the end of the last batch with a wrong CRC, if its length is right
 
     def begin(self, slot: int, offset: int) -> None:
         """Begin at the batch of entry `slot` of the offset index, which begins with `offset`."""
@@ -43,24 +42,24 @@ class SegmentJudge:
         self._ticks.begin(slot, offset)
 
     def has_come_to(self, offset: int) -> bool:
-        """Whether it expects `offset` next, whatever there was before it began, and has nothing left to say."""
+        """Return True if it expects `offset` next, wherever it began, and has no more faults to report."""
         return self.next_offset == offset and self._epochs.settled and self._ticks.known
 
     def own(self, following: list[int]) -> None:
-        """What is said of entries before `following` (`Indexes.from_offset`), somebody else says."""
+        """Leave entries before `following` (`Indexes.from_offset`) to another judge."""
         self._ticks.own(following)
 
     def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | Fault]:
-        """The batches from `position` to `end`."""
+        """Check the batches from `position` to `end`. Yield the sound ones, and the faults."""
         for item in log.walk(position, self._landmarks, end):
             yield from self._damaged(log, item) if isinstance(item, Break) else self._batch(log, *item)
 
     def leave(self, following: list[int]) -> Iterator[Fault]:
-        """Where somebody else goes on, who begins with the entries `following`."""
+        """Yield the last faults where another judge continues, which begins with the entries `following`."""
         return self._ticks.leave(following)
 
     def finish(self, log: LogFile) -> Iterator[Fault]:
-        """At the end of the segment."""
+        """Yield the last faults at the end of the segment."""
         yield from epoch_faults(self._epochs.finish())
         yield from self._ticks.finish()
         if (gap := gap_behind(self._segment, log.size, self.next_offset)) is not None:
@@ -111,15 +110,15 @@ class SegmentJudge:
         return None
 
     def _following(self, log: LogFile, end: int) -> int | None:
-        """The offset behind a batch that ends at `end`: -1 if no batch can be read there, None if the log ends."""
+        """Return the offset behind a batch that ends at `end`: -1 if it cannot be read, None if the log ends."""
         try:
             return self._segment.next_base if end == log.size else log.header(end).base_offset
         except CorruptRecord:
             return -1
 
     def _rot_at(self, log: LogFile, position: int, header: BatchHeader) -> Fault | None:
-        """What there is to say if the batch has a wrong CRC. Even its last offset may lie: unless its number of records
-        says the same, ask what follows it."""
+        """Return a fault if the batch has a wrong CRC. Its last offset may be wrong, too: unless its number of records
+        confirms it, the next batch decides."""
         if (computed := log.crc(position, header)) == header.crc:
             return None
         end = position + header.size
@@ -132,8 +131,8 @@ class SegmentJudge:
         return _wrong_crc(position, header, computed)
 
     def _by_rot(self, log: LogFile, lies: list[Fault], interval: int, position: int) -> list[Fault]:
-        """An entry may lie only by a batch before the one at `position`, which is not what was written: say that
-        instead. For a digest that is any since the last entry, for a timestamp the one that has the greatest."""
+        """Replace faults of index entries by those of earlier damaged batches that explain them. A digest is explained
+        by any batch since the last entry, a timestamp by the batch that has the greatest."""
         kept = []
         rot: dict[int, Fault] = {}
         for lie in lies:
@@ -146,9 +145,9 @@ class SegmentJudge:
         return [*rot.values(), *kept]
 
     def _misnumbered(self, log: LogFile, position: int, header: BatchHeader) -> BatchHeader | None:
-        """The header with offsets that fit, if its own go back, or beyond what follows, and there is room for them.
+        """Return the header with offsets that fit, if its own do not, and there is room for them.
 
-        No CRC covers the base offset (RB-2). What is missing next to the batch counts as part of it."""
+        No CRC covers the base offset (RB-2). Offsets missing next to the batch count as part of it."""
         if (header.base_offset, header.crc) == self._before:
             return None  # it is there twice
         first, count = self.next_offset, header.next_offset - header.base_offset
@@ -161,13 +160,13 @@ class SegmentJudge:
         if following is None or first + count > following:
             return None
         if first <= header.base_offset and header.next_offset <= following:
-            return None  # offsets are missing, that is all
+            return None  # only offsets are missing
         return header._replace(base_offset=first, last_offset_delta=last - first)
 
     def _offset_behind(self, log: LogFile, position: int) -> int | None:
-        """The offset of a later batch that the offset index points to, or of the next segment.
+        """Return the offset of a later batch that the offset index points to, or of the next segment.
 
-        To be asked of one position after the other: no entry that lies is looked at twice."""
+        Ask for rising positions: no wrong entry is looked at twice."""
         self._behind = max(self._behind, bisect_right(self._landmarks, position, key=_position))
         while self._behind < len(self._landmarks):
             entry = self._landmarks[self._behind]
@@ -178,7 +177,7 @@ class SegmentJudge:
 
     def _damaged(self, log: LogFile, damage: Break) -> Iterator[Fault]:
         yield from self._ticks.come_to(damage.position)
-        rotten = damage.position == self._rot_end  # a wrong length leads into nowhere: that batch is the cause
+        rotten = damage.position == self._rot_end  # a wrong length leads anywhere: that batch is the cause
         first, next_offset = self.next_offset, self._segment.next_base
         if damage.resume is not None:
             next_offset = log.header(damage.resume).base_offset
@@ -188,19 +187,19 @@ class SegmentJudge:
                 yield fault
                 return
         if damage.resume is None and damage.cut_short and not rotten:
-            # What is missing shows as a gap too, or as the log end offset.
+            # The missing bytes show as a gap too, or as the log end offset.
             yield Fault(Kind.TORN_SEGMENT, LOG_SUFFIX, damage.position, first, first, -1, damage.reason)
             return
         last = first if next_offset is None else next_offset - 1
         if last >= first or not rotten:
             yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, damage.position, first, max(first, last), -1, damage.reason)
-        self.next_offset = last + 1 if rotten else max(first, last + 1)  # the last offset of that batch may lie
+        self.next_offset = last + 1 if rotten else max(first, last + 1)  # its last offset may be wrong
         if damage.resume is not None:
             self._ticks.lost(self.next_offset - 1, damage.resume)
 
 
 def _rotten(log: LogFile, batches: list[tuple[int, BatchHeader]]) -> Iterator[tuple[int, BatchHeader, int]]:
-    """Those with a wrong CRC, and which it should be."""
+    """Yield the batches with a wrong CRC, and the computed one."""
     for position, header in batches:
         if (computed := log.crc(position, header)) != header.crc:
             yield position, header, computed
@@ -216,7 +215,7 @@ def _rot(kind: Kind, position: int, header: BatchHeader, detail: str) -> Fault:
 
 
 def epoch_faults(runs: Iterator[EpochRun]) -> Iterator[Fault]:
-    """Batches that the epoch checkpoint is wrong about (INV-15)."""
+    """Yield faults for batches whose epoch the checkpoint has wrong (INV-15)."""
     for run in runs:
         if not run.lags:
             detail = f"the batches carry leader epoch {run.epoch}, the epoch checkpoint says {run.said}"
@@ -224,12 +223,12 @@ def epoch_faults(runs: Iterator[EpochRun]) -> Iterator[Fault]:
 
 
 def missing_from(segment: Segment, first: int, end: int) -> int:
-    """Of offsets from `first` to `end` that are not there, the first that no compaction explains; `end` if none."""
+    """Return the first missing offset from `first` to `end` that no compaction explains; `end` if there is none."""
     return max(first, min(segment.cleaned_to, end))
 
 
 def surplus(segment: Segment, expected: int, damage: Break) -> Fault | None:
-    """What is wrong with bytes that are no batch, behind batches up to offset `expected`, if no offset is missing."""
+    """Return the fault of bytes that are no batch, behind batches up to offset `expected`, if no offset is missing."""
     next_base = segment.next_base
     if next_base is None or missing_from(segment, expected, next_base) < next_base:
         return None
@@ -238,7 +237,7 @@ def surplus(segment: Segment, expected: int, damage: Break) -> Fault | None:
 
 
 def gap_behind(segment: Segment, size: int, expected: int) -> Fault | None:
-    """What is wrong where a log of `size` bytes ends before offset `expected`, if the next segment begins elsewhere."""
+    """Return the fault of a log of `size` bytes that ends before `expected`, if the next segment begins elsewhere."""
     next_base = segment.next_base
     if next_base is None:
         return None

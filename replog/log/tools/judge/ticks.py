@@ -1,4 +1,4 @@
-"""The entries of a segment's indexes, ticked off as its batches go by."""
+"""Ticks off the entries of a segment's indexes as its batches go by."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator
@@ -19,7 +19,7 @@ _second = itemgetter(2)
 
 
 class Ticks:
-    """What is wrong with each of them, as soon as it is known."""
+    """Finds the faults of index entries, each as soon as it is certain."""
 
     def __init__(self, indexes: Indexes, segment: Segment) -> None:
         self._indexes = indexes
@@ -27,23 +27,23 @@ class Ticks:
         self._exact_to = indexes.exact_to
         self._offsets, self._times, self._digests = (entries.rows for entries in indexes)
         self._next = [0, 0, 0]
-        self._met = 0  # entries of the offset index before this have been looked at, if not skipped
-        self._own_from = [-1, -1, -1]  # slots: what is said of entries before these, somebody else says
+        self._met = 0  # earlier entries of the offset index have been looked at, if not skipped
+        self._own_from = [-1, -1, -1]  # slots: another judge reports the entries before these
         self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
         self._max_timestamp = -1
-        self._indexed = False  # the batch that was seen last has an entry in the offset index, by our hand
-        self._latest: int | None = NO_TIMESTAMP  # of the time entry before; None: nothing is known
+        self._indexed = False  # replog has indexed the last batch by offset
+        self._latest: int | None = NO_TIMESTAMP  # the time of the last time entry; None: unknown
         self.newest: tuple[int, BatchHeader] | None = None  # the batch with that timestamp
         self.interval = 0  # position of the first batch since the last digest entry
-        self._time_known = True  # that timestamp is the greatest so far, whatever there was before the walk began
-        self._digest: int | None = 0  # what an entry should say here, if the entry before it is right
-        self._other: int | None = None  # what it should say if that entry is not
-        self._digest_known = True  # the two do not depend on what there was before the walk began
+        self._time_known = True  # that timestamp is the greatest so far, wherever the walk began
+        self._digest: int | None = 0  # the right value of an entry here, if the entry before it is right
+        self._other: int | None = None  # the right value if that entry is wrong
+        self._digest_known = True  # the two do not depend on batches before the walk began
         self._digest_from = segment.base
         self._reached = -1  # offset of the last digest entry that was seen
-        self._doubtful: set[int] = set()  # digest entries that lie, or next to which nothing is known
+        self._doubtful: set[int] = set()  # slots of digest entries that are wrong, or near unknown batches
         self._alone: list[tuple[int, int, int]] = []  # offset entries that have no digest beside them
-        self._lies: dict[str, set[int]] = {suffix: set() for suffix in SUFFIXES}  # that others are out of order behind
+        self._lies: dict[str, set[int]] = {suffix: set() for suffix in SUFFIXES}  # wrong slots that disorder others
         self._disordered = {suffix: entries.disordered for suffix, entries in zip(SUFFIXES, indexes, strict=True)}
 
     def begin(self, slot: int, offset: int) -> None:
@@ -56,18 +56,18 @@ class Ticks:
 
     @property
     def known(self) -> bool:
-        """Whether nothing that is said from here on depends on what there was before the walk began."""
+        """True if no later fault depends on batches before the walk began."""
         times, digests = (self._next[1] < len(self._times), self._next[2] < len(self._digests))
         if self._alone and digests and self._reached < self._alone[-1][1]:
-            return False  # the digest behind it has yet to be judged
+            return False  # the digest behind it has yet to be checked
         return self._open is None and (self._time_known or not times) and (self._digest_known or not digests)
 
     def lost(self, last: int, end: int = 0) -> None:
-        """Batches up to offset `last` could not be read, or are gone: nothing can be said of entries for them.
+        """Skip the entries for batches up to offset `last`, which could not be read, or are gone.
 
-        Those of the offset index are known by the position `end` of what follows, if it is given: that of an append
-        that begins there has the offset of a later batch (SG-2), and `last` may be a lie. Where the offset goes back,
-        so do the time and digest index: who begins there knows of no more."""
+        Entries of the offset index are found by the position `end` of the next batch, if it is given: an entry for an
+        append that begins there has the offset of a later batch (SG-2), and `last` may be wrong. Where the offset
+        falls, the time and digest index go back, too: a walk that begins there must find the same."""
         self._open = self._latest = None
         self._digest = self._other = None
         self._digest_known = False
@@ -96,8 +96,7 @@ class Ticks:
         self._met = self._next[0]
 
     def see_time_beside(self, header: BatchHeader) -> Iterator[Fault]:
-        """If the batch that was seen last is in the offset index, and by our hand, the time index has the greatest
-        timestamp so far."""
+        """Require an entry for the greatest timestamp so far, if replog has indexed the last batch by offset."""
         latest = self._latest if self._indexed and self._indexes.times.present else None
         if latest is not None and latest < self._max_timestamp:
             position, last = self._next[1] * LAYOUTS[TIME_INDEX_SUFFIX].size, header.last_offset
@@ -106,7 +105,7 @@ class Ticks:
             self._latest = None
 
     def finish(self) -> Iterator[Fault]:
-        """Entries that no batch has met, no more of them than are listed, and those that are out of order."""
+        """Yield faults for entries that no batch has met, as many as are listed, and for those out of order."""
         offsets, times, digests = (
             rows[first : first + MAX_FAULTS]
             for rows, first in zip((self._offsets, self._times, self._digests), self._next, strict=True)
@@ -124,7 +123,7 @@ class Ticks:
         yield from self.leave([len(entries.rows) for entries in self._indexes])
 
     def leave(self, following: list[int]) -> Iterator[Fault]:
-        """Those out of order behind the entries that were ours, up to those that are `following`."""
+        """Yield faults for entries out of order behind ours, up to those that are `following`."""
         ends = self._slots(following)
         for lies, entries, first, end in zip(self._lies.values(), self._indexes, self._own_from, ends, strict=True):
             yield from entries.out_of_order(lies, first, end)
@@ -132,7 +131,7 @@ class Ticks:
         yield from self._indexes.alone(ours, self._doubtful)
 
     def own(self, following: list[int]) -> None:
-        """What is said of entries before `following`, somebody else says."""
+        """Leave entries before `following` to another judge."""
         self._own_from = self._slots(following)
 
     def _slots(self, following: list[int]) -> list[int]:
@@ -147,7 +146,7 @@ class Ticks:
         return lie(suffix, slot, offset, detail, kind)
 
     def come_to(self, position: int) -> Iterator[Fault]:
-        """Whatever begins at `position`, nothing begins between it and the batch before."""
+        """Yield faults for offset entries before `position`: no batch begins between the last one and that."""
         rows = self._offsets
         while self._next[0] < len(rows) and rows[self._next[0]][2] < position:
             slot, offset, indexed = rows[self._next[0]]
@@ -155,7 +154,7 @@ class Ticks:
             yield self._lie(INDEX_SUFFIX, slot, offset, f"{offset} → {indexed}: no batch begins there")
 
     def _see_offset(self, position: int, header: BatchHeader) -> Generator[Fault, None, tuple[int, int, int] | None]:
-        """Returns the entry that this batch ends, if it is right."""
+        """Check the offset index, and return the entry that this batch ends, if it is right."""
         rows = self._offsets
         if self._next[0] < len(rows) and rows[self._next[0]][2] == position:
             slot, offset, indexed = entry = rows[self._next[0]]
@@ -165,7 +164,7 @@ class Ticks:
                 detail = f"{said} → {start}: that would run into the batch at {indexed}"
                 yield self._lie(INDEX_SUFFIX, before, said, detail)
             self._open = entry
-        # One of ours is for the batch that it points at, one of Kafka's for an append of several (SG-2).
+        # An entry of ours is for the batch that it points at, one of Kafka's for an append of several (SG-2).
         if self._open is not None and (self._open[1] <= self._exact_to or header.last_offset >= self._open[1]):
             slot, offset, indexed = entry = self._open
             self._open = None
@@ -194,16 +193,16 @@ class Ticks:
                     f"{timestamp} → {offset}: the batch's greatest timestamp is {header.max_timestamp}, "
                     f"the greatest so far {self._max_timestamp}"
                 )
-                self._max_timestamp = min(self._max_timestamp, timestamp)  # say it once
+                self._max_timestamp = min(self._max_timestamp, timestamp)  # otherwise later entries repeat the fault
                 yield self._lie(TIME_INDEX_SUFFIX, slot, offset, detail)
             else:
                 self._latest = timestamp
 
     def _see_digest(self, header: BatchHeader) -> Iterator[Fault]:
-        """A digest that is off once may be off for good (a changed batch) or once (a changed entry): allow for both.
+        """Check the digests. One that is wrong may stay so (a changed batch) or not (a changed entry): allow for both.
 
-        Entries are compared with the entries before them, so that what is said of a part of a segment depends on
-        little of what there is before it."""
+        Entries are compared with the entries before them, so that the faults of a part of a segment depend on little of
+        what there is before it."""
         digest = batch_digest(header)
         self._digest = None if self._digest is None else add_digests(self._digest, digest)
         self._other = None if self._other is None else add_digests(self._other, digest)

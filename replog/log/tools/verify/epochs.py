@@ -1,4 +1,4 @@
-"""What is said of the leader epoch checkpoint of one partition: by the file itself, and by the batches."""
+"""Checks the leader epoch checkpoint of one partition: by itself, and against the batches."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from replog.log.tools.judge.findings import Finding, Kind
 
 
 def read_epochs(path: Path) -> tuple[Sequence[EpochEntry] | None, list[Finding]]:
-    """The entries, None if they cannot be read, and what is wrong with the file itself. Raises LogStorageError."""
+    """Return the entries, None if they cannot be read, and the faults of the file itself. Raises LogStorageError."""
     try:
         return LeaderEpochCache.load(path).entries, []
     except DamagedCheckpoint as damage:
@@ -20,7 +20,7 @@ def read_epochs(path: Path) -> tuple[Sequence[EpochEntry] | None, list[Finding]]
 
 
 class EpochsVerified:
-    """Goes by the batches of all segments. A run of batches that disagree is one finding."""
+    """Checks the batches of all segments in order. A run of batches that disagree is one finding."""
 
     def __init__(
         self,
@@ -31,7 +31,6 @@ class EpochsVerified:
         unclean: bool,
         flushed: int | None,
     ) -> None:
-        """As `EpochJudge` has them."""
         self._path = directory / LEADER_EPOCH_CHECKPOINT
         self._entries = entries
         self._log_start = log_start
@@ -40,7 +39,7 @@ class EpochsVerified:
         self._first_seen: int | None = None  # the first batch with an epoch
 
     def see(self, position: int, header: BatchHeader) -> Iterator[Finding]:
-        """A batch whose header can be trusted."""
+        """Check a batch whose header can be trusted."""
         if self._first_seen is None and header.leader_epoch != NO_EPOCH and header.last_offset >= self._log_start:
             self._first_seen = header.base_offset
         return map(self._finding, self._judge.see(position, header))
@@ -51,11 +50,11 @@ class EpochsVerified:
         return kind.at(self._path, message, offset=run.first)
 
     def settle(self) -> Iterator[Finding]:
-        """What is left to be said of the batches so far."""
+        """Yield the last finding for the batches so far."""
         return map(self._finding, self._judge.finish())
 
     def finish(self, end_offset: int) -> Iterator[Finding]:
-        """The log ends before `end_offset`: at it a leader's newest epoch may begin (EP-3), beyond it none."""
+        """Check that epochs begin at most at `end_offset`, where a leader's newest epoch may begin (EP-3)."""
         yield from self.settle()
         if self._entries is None:
             return

@@ -1,4 +1,4 @@
-"""A log directory: its checkpoints, its identity, whether a broker holds it, and every partition in it."""
+"""Checks a log directory: its checkpoints, its identity, its lock, and every partition in it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,13 +26,13 @@ from replog.topic import TopicPartition, parse_directory_name
 
 
 class Checkpoints(NamedTuple):
-    """What a log directory's own files say, as far as they can be read."""
+    """The content of a log directory's own files, as far as they can be read."""
 
-    offsets: dict[str, dict[TopicPartition, int]]  # by file name
+    offsets: dict[str, dict[TopicPartition, int]]  # the keys are file names
     unclean: bool
 
     def surroundings(self, partition: TopicPartition | None) -> Surroundings:
-        """What they say of one partition."""
+        """Return their entries for one partition."""
         if partition is None:
             return Surroundings(unclean=self.unclean)
         return Surroundings(
@@ -45,7 +45,7 @@ class Checkpoints(NamedTuple):
 
 
 def read_checkpoints(directory: Path) -> tuple[Checkpoints, list[Finding]]:
-    """The checkpoints, and what is wrong with them. Raises OSError, LogStorageError."""
+    """Read the checkpoints, and find their faults. Raises OSError, LogStorageError."""
     offsets: dict[str, dict[TopicPartition, int]] = {}
     findings: list[Finding] = []
     for name in OFFSET_CHECKPOINTS:
@@ -65,7 +65,7 @@ def read_checkpoints(directory: Path) -> tuple[Checkpoints, list[Finding]]:
 
 
 def verify_log_directory(directory: Path, options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
-    """Everything about one log directory. Raises OSError where it cannot be listed."""
+    """Check everything in one log directory. Raises OSError if it cannot be listed."""
     checkpoints, findings = read_checkpoints(directory)
     yield from findings
     yield from check_meta_properties(directory)
@@ -84,7 +84,7 @@ def verify_log_directory(directory: Path, options: Options, totals: VerifiedTota
 
 
 def check_meta_properties(directory: Path) -> Iterator[Finding]:
-    """`meta.properties` names a cluster and a node (1.4)."""
+    """Check that `meta.properties` names a cluster and a node (1.4)."""
     path = directory / META_PROPERTIES
     if not path.exists():
         return
@@ -101,7 +101,7 @@ def check_meta_properties(directory: Path) -> Iterator[Finding]:
 
 
 def readable(path: Path, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """An error of the disk, or of permissions, ends the verification of `path`, as a finding."""
+    """Turn an error of the disk, or of permissions, into a finding that ends the verification of `path`."""
     try:
         yield from findings
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The names of files: which belong where (FN-1, 1.1, 1.2), leftovers, and strays."""
+"""Checks the names of files: their places (FN-1, 1.1, 1.2), leftovers, and strays."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -21,23 +21,23 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"  # a directory of Kafka's tiered s
 PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state"})
 SEGMENT_FILE = re.compile(r"(?P<base>[0-9]{20})(?P<suffix>\.(log|index|timeindex|txnindex|digest|snapshot))")
 _LEFTOVER = re.compile(r".+\.(deleted|cleaned|swap|tmp)")
-_METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")  # of Kafka's __cluster_metadata
+_METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")  # Kafka's __cluster_metadata has these
 
 
 def segment_bases(directory: Path) -> list[int]:
-    """The base offsets of the segments, ascending. Raises OSError."""
+    """Return the base offsets of the segments, ascending. Raises OSError."""
     names = [SEGMENT_FILE.fullmatch(path.name) for path in directory.iterdir()]
     return sorted(int(name["base"]) for name in names if name is not None and name["suffix"] == LOG_SUFFIX)
 
 
 def snapshot_files(directory: Path) -> list[tuple[int, Path]]:
-    """Offset and path of each producer snapshot, ascending. Raises OSError."""
+    """Return offset and path of each producer snapshot, ascending. Raises OSError."""
     names = [(SEGMENT_FILE.fullmatch(path.name), path) for path in directory.iterdir()]
     return sorted((int(name["base"]), path) for name, path in names if name and name["suffix"] == SNAPSHOT_SUFFIX)
 
 
 def check_partition_names(paths: Iterable[Path], bases: list[int]) -> Iterator[Finding]:
-    """The files of a partition directory that has segments at `bases`."""
+    """Check the files of a partition directory that has segments at `bases`."""
     for path in sorted(paths):
         name = SEGMENT_FILE.fullmatch(path.name)
         if name is not None:
@@ -50,7 +50,7 @@ def check_partition_names(paths: Iterable[Path], bases: list[int]) -> Iterator[F
 
 
 def check_log_directory_names(paths: Iterable[Path]) -> Iterator[Finding]:
-    """What is in a log directory beside partitions."""
+    """Check the entries of a log directory that are not partitions."""
     for path in sorted(paths):
         if SET_ASIDE.fullmatch(path.name) and path.is_dir():
             yield Kind.SET_ASIDE.at(path, f"a -{path.name.rpartition('-')[2]} directory")
@@ -64,7 +64,7 @@ def check_log_directory_names(paths: Iterable[Path]) -> Iterator[Finding]:
 
 
 def replica_name(name: str) -> str:
-    """The name that a directory of a copy in the making will get; others as they are."""
+    """Return the name that an unfinished copy's directory will get; others as they are."""
     set_aside = SET_ASIDE.fullmatch(name)
     return set_aside["replica"] if set_aside is not None and set_aside["suffix"] == FUTURE_SUFFIX else name
 

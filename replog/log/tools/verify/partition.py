@@ -1,4 +1,4 @@
-"""One partition directory: its files' names, its segments in order, and what is said of them as a whole."""
+"""Checks one partition directory: its files' names, its segments in order, and its state as a whole."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -21,33 +21,33 @@ from replog.log.tools.verify.transactions import Producers
 
 @dataclass(frozen=True)
 class Options:
-    """How to verify."""
+    """Options of a verification."""
 
     deep: bool = False  # decode every record
-    compacted: bool = False  # take every log for one that the cleaner was at
-    on_bytes: Callable[[int], None] = lambda _: None  # told how many bytes of `.log` files were done
+    compacted: bool = False  # take every log for a cleaned one
+    on_bytes: Callable[[int], None] = lambda _: None  # gets the number of bytes of `.log` files that were done
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the log directory says of a partition; None where it says nothing."""
+    """The log directory's knowledge of a partition; None where it has none."""
 
     log_start: int | None = None
     recovery_point: int | None = None
     high_watermark: int | None = None
-    compacted: bool = False  # the topic is: the cleaner was at this partition, or at another one
+    compacted: bool = False  # its topic is: the cleaner has been at this partition, or at another one
     unclean: bool = True  # a broker runs on it, or did not stop in order
 
     @property
     def flushed(self) -> int | None:
-        """Up to where the log's files are known to be durable; None: all of it."""
+        """The offset below which the log's files are known to be durable; None: all of it."""
         return (self.recovery_point or 0) if self.unclean else None
 
 
 def verify_partition(
     directory: Path, surroundings: Surroundings, options: Options, totals: VerifiedTotals
 ) -> Iterator[Finding]:
-    """Everything about one partition directory and what the checkpoints beside it say. Raises OSError."""
+    """Check everything in one partition directory, and the checkpoints beside it. Raises OSError."""
     bases = segment_bases(directory)
     yield from check_partition_names(directory.iterdir(), bases)
     yield from check_topic_id(directory)
@@ -89,18 +89,18 @@ def verify_partition(
 def epochs_verified(
     directory: Path, bases: Sequence[int], said: Surroundings
 ) -> tuple[int, EpochsVerified, list[Finding]]:
-    """Where the log starts; its epochs, and what is wrong with their file.
+    """Return the log start, the partition's epochs, and the faults of their file.
 
     The checkpoint of log starts lags behind; the epochs follow at once (EP-5), which shows after a crash."""
     entries, malformed = read_epochs(directory / LEADER_EPOCH_CHECKPOINT)
     log_start = max(said.log_start or 0, bases[0] if bases else 0)
-    flushed = said.flushed if any(directory.glob(f"*{DIGEST_SUFFIX}")) else None  # Kafka's, without, does not lag
+    flushed = said.flushed if any(directory.glob(f"*{DIGEST_SUFFIX}")) else None  # Kafka's has no digests and no lag
     epochs = EpochsVerified(directory, entries, log_start, unclean=said.unclean, flushed=flushed)
     return max(log_start, entries[0][1] if said.unclean and entries else 0), epochs, malformed
 
 
 def check_topic_id(directory: Path) -> Iterator[Finding]:
-    """`partition.metadata`, which old Kafka partitions do not have (1.4)."""
+    """Check `partition.metadata`, which old Kafka partitions do not have (1.4)."""
     path = directory / PARTITION_METADATA
     try:
         if read_topic_id(directory) is None:
@@ -111,7 +111,7 @@ def check_topic_id(directory: Path) -> Iterator[Finding]:
 
 
 def check_snapshot_file(path: Path) -> Iterator[Finding]:
-    """A producer snapshot by itself (7.5)."""
+    """Check a producer snapshot by itself (7.5)."""
     try:
         read_snapshot(path)
     except CorruptSnapshot as damage:
@@ -119,7 +119,7 @@ def check_snapshot_file(path: Path) -> Iterator[Finding]:
 
 
 def _check_bounds(directory: Path, said: Surroundings, log_start: int, end_offset: int) -> Iterator[Finding]:
-    """Recovery point, log start and high watermark lie in the log (13.1)."""
+    """Check that recovery point, log start and high watermark lie in the log (13.1)."""
     if said.log_start is not None and said.log_start > end_offset:
         message = f"log start {said.log_start} is beyond the log end {end_offset}"
         yield Kind.CHECKPOINT.at(directory, message, offset=said.log_start)

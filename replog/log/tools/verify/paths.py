@@ -1,4 +1,4 @@
-"""What a path is, a log directory, a partition directory or a single file, and its verification."""
+"""Finds out if a path is a log directory, a partition directory or a single file, and verifies it."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -37,9 +37,9 @@ from replog.topic import parse_directory_name
 
 
 def verify(paths: Sequence[Path], options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
-    """All that is found in `paths`: log directories, partition directories and single files, ours or Kafka's.
+    """Yield everything found in `paths`: log directories, partition directories and single files, ours or Kafka's.
 
-    Nothing is written. What cannot be read is a finding. Raises INVALID_REQUEST, before anything is read, for a path
+    Nothing is written. An unreadable file is a finding. Raises INVALID_REQUEST, before anything is read, for a path
     that is none of these."""
     for path in paths:
         path_kind(path)
@@ -48,7 +48,7 @@ def verify(paths: Sequence[Path], options: Options, totals: VerifiedTotals) -> I
 
 
 def log_bytes(path: Path) -> int:
-    """The bytes of `.log` files that `verify` will go through: a measure of its progress."""
+    """Return the bytes of `.log` files that `verify` will read: a measure of its progress."""
     files = [path] if path.is_file() else [*path.glob(f"*{LOG_SUFFIX}"), *path.glob(f"*/*{LOG_SUFFIX}")]
     try:
         return sum(file.stat().st_size for file in files if file.suffix == LOG_SUFFIX)
@@ -57,7 +57,7 @@ def log_bytes(path: Path) -> int:
 
 
 def is_partition_directory(path: Path) -> bool:
-    """Whether it has the files of a partition, or nothing but the name of one."""
+    """Return True if it has the files of a partition, or nothing but the name of one."""
     names = {file.name for file in path.iterdir()}
     return _are_of_a_partition(names) or (is_partition_name(path.resolve().name) and not names & LOG_DIRECTORY_FILES)
 
@@ -67,7 +67,7 @@ def _are_of_a_partition(names: set[str]) -> bool:
 
 
 def is_log_directory(path: Path) -> bool:
-    """Whether it has the files of a log directory, or partitions that have files."""
+    """Return True if it has the files of a log directory, or partitions that have files."""
     files = list(path.iterdir())
     partitions = (file for file in files if is_partition_name(file.name) and file.is_dir())
     return any(file.name in LOG_DIRECTORY_FILES for file in files) or any(
@@ -76,7 +76,7 @@ def is_log_directory(path: Path) -> bool:
 
 
 def path_kind(path: Path) -> str:
-    """`log directory`, `partition` or `file`. Raises INVALID_REQUEST for a path that is none of them."""
+    """Return `log directory`, `partition` or `file`. Raises INVALID_REQUEST for a path that is none of them."""
     known = {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, META_PROPERTIES, *OFFSET_CHECKPOINTS}
     try:
         if path.is_dir():
@@ -108,7 +108,7 @@ def _verify(path: Path, options: Options, totals: VerifiedTotals) -> Iterator[Fi
 
 
 def surroundings_of(partition: Path) -> tuple[Surroundings, list[Finding]]:
-    """What the log directory around a partition directory says of it, and what is wrong with that one's files."""
+    """Return the knowledge of the log directory around a partition directory, and the faults of its files."""
     directory = partition.resolve()
     checkpoints, findings = read_checkpoints(directory.parent)
     known = parse_directory_name(directory.name) if is_partition_name(directory.name) else None
@@ -116,7 +116,7 @@ def surroundings_of(partition: Path) -> tuple[Surroundings, list[Finding]]:
 
 
 def _verify_file(path: Path, options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
-    """One file by itself; a segment's `.log` or index stands for the segment, without those before it."""
+    """Check one file by itself; a segment's `.log` or index stands for the segment, without those before it."""
     segment = SEGMENT_FILE.fullmatch(path.name)
     if segment is not None and segment["suffix"] == SNAPSHOT_SUFFIX:
         yield from check_snapshot_file(path)

@@ -1,4 +1,4 @@
-"""What a batch says in its header, and its records, one by one (`--deep`)."""
+"""Checks a batch's header, and its records, one by one (`--deep`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELE
 
 
 def check_header(path: Path, position: int, header: BatchHeader, base: int, *, compacted: bool) -> Iterator[Finding]:
-    """Of a sound batch in the segment of offset `base`."""
+    """Check a sound batch in the segment of offset `base`."""
     wrong = []
     if header.last_offset - base > MAX_RELATIVE_OFFSET:
         message = f"offset {header.last_offset} is more than {MAX_RELATIVE_OFFSET} above the segment's {base} (IX-4)"
@@ -38,7 +38,7 @@ def check_header(path: Path, position: int, header: BatchHeader, base: int, *, c
 def check_records(
     path: Path, position: int, header: BatchHeader, data: memoryview, *, compacted: bool
 ) -> Iterator[Finding]:
-    """They must decompress, decode (RB-3), have rising offsets inside of the batch, and the timestamps that it says.
+    """Check that records decompress, decode (RB-3), and have rising offsets inside of the batch, and its timestamps.
 
     With LogAppendTime all have the batch's (RB-4); else the greatest of them is the batch's."""
     offset, greatest = header.base_offset - 1, NO_TIMESTAMP

@@ -1,4 +1,4 @@
-"""One segment: what the judge says of it, and what else is said of its batches in a partition's directory."""
+"""Checks one segment with the judge, and its batches against other files of the partition's directory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -23,7 +23,7 @@ from replog.properties import MAX_LONG
 
 @dataclass
 class VerifiedTotals:
-    """How much was verified: sound batches and their records."""
+    """The amount that was verified: sound batches and their records."""
 
     segments: int = 0
     batches: int = 0
@@ -42,12 +42,12 @@ class PartitionProgress:
     deep: bool
     unclean: bool  # the broker runs, or did not stop in order: the newest segment's end may be torn
     compacted: bool  # holes are legal, between batches and inside (CL-8)
-    snapshots: list[tuple[int, Path]] = field(default_factory=list)  # to come, by offset; the next one last
+    snapshots: list[tuple[int, Path]] = field(default_factory=list)  # not yet checked, by offset; the next one last
     end_offset: int = 0  # behind the last batch, or segment, seen
-    epoch: int = -1  # of the last batch
+    epoch: int = -1  # the last batch's
 
     def check_snapshots(self, offset: int) -> Iterator[Finding]:
-        """Those of the state before `offset`, which is now."""
+        """Check the snapshots up to `offset`, which the batches have reached."""
         while self.snapshots and self.snapshots[-1][0] <= offset:
             at, path = self.snapshots.pop()
             try:
@@ -55,7 +55,7 @@ class PartitionProgress:
             except CorruptSnapshot as damage:
                 yield Kind.SNAPSHOT.at(path, damage.message)
             except FileNotFoundError:
-                pass  # removed by a running broker, which keeps few
+                pass  # a running broker keeps few
             else:
                 faults = self.producers.check_snapshot(entries, at)
                 yield from (fault.kind.at(path, fault.detail, offset=fault.first) for fault in faults)
@@ -82,7 +82,7 @@ class LocalSegment:
 
 
 def check_segment(directory: Path, base: int, next_base: int | None, progress: PartitionProgress) -> Iterator[Finding]:
-    """Everything about one segment; `next_base` is None for the active one. Raises OSError."""
+    """Check everything in one segment; `next_base` is None for the active one. Raises OSError."""
     with ExitStack() as opened:
         segment = LocalSegment(directory, base, next_base, MAX_LONG if progress.compacted else 0)
         yield from _SegmentCheck(segment, progress, opened).run()
@@ -90,7 +90,7 @@ def check_segment(directory: Path, base: int, next_base: int | None, progress: P
 
 class _SegmentCheck:
     def __init__(self, segment: LocalSegment, progress: PartitionProgress, opened: ExitStack) -> None:
-        """Indexes are read before the log is opened, which a running broker writes first."""
+        """Read the indexes before the log is opened, which a running broker writes first."""
         self._segment, self._progress = segment, progress
         self._indexes = read_indexes(segment)
         self._transactions = TransactionIndexCheck(segment, progress.producers, exact=not progress.compacted)
@@ -98,7 +98,7 @@ class _SegmentCheck:
         self._log = LogFile(opened.enter_context(segment.open(LOG_SUFFIX)))
         # Epochs are judged over all segments of the partition.
         self._judge = SegmentJudge(segment, self._indexes, EpochJudge((), 0), crc=True)
-        self._unknown = False  # what lies before the next batch
+        self._unknown = False  # True if batches before the next one are unknown
 
     def run(self) -> Iterator[Finding]:
         log, progress, segment = self._log, self._progress, self._segment
@@ -126,7 +126,7 @@ class _SegmentCheck:
             yield from map(self._finding, self._transactions.beyond())
 
     def _finding(self, fault: Fault) -> Finding:
-        """What the judge says, in the light of how the broker stopped."""
+        """Turn a fault of the judge into a finding, which depends on how the broker stopped."""
         kind, active, unclean = fault.kind, self._segment.next_base is None, self._progress.unclean
         if kind is Kind.BATCH_HEADER and self._log.only_zeros(fault.position):
             kind = Kind.TORN_SEGMENT

@@ -1,4 +1,4 @@
-"""Control batches, transactions and producers: the transaction indexes and the snapshots against the batches.
+"""Checks control batches, transactions and producers: transaction indexes and snapshots against the batches.
 
 The batches are replayed as a follower would (PS-2: the state follows the data). Audits use it for one segment after the
 other, from the snapshot with which each begins."""
@@ -21,32 +21,32 @@ from replog.log.tools.judge.indexes import Segment, lie, open_index, shape_fault
 
 
 class Producers:
-    """What the batches so far say of producers; kept over all segments of a partition."""
+    """The producers' state by the batches so far; kept over all segments of a partition."""
 
     def __init__(
         self, log_start: int, *, compacted: bool, begin: int = 0, entries: list[ProducerSnapshotEntry] | None = None
     ) -> None:
-        """With `entries`, those of a snapshot at offset `begin`, where the batches begin."""
+        """`entries` are those of a snapshot at offset `begin`, where the batches begin."""
         self.known_from = log_start  # a broker that rebuilds the state begins at the log start
         self._begin = begin
-        self.complete = True  # nothing was lost on the way since the first batch
+        self.complete = True  # no batch was lost since the first one
         self._compacted = compacted
         self._state = ProducerStateManager()
         self._state.load(entries or [])
 
     def see(self, header: BatchHeader, marker: EndTransactionMarker | None) -> AbortedTxn | None:
-        """A sound batch; returns what the transaction index must remember of it."""
+        """Follow a sound batch, and return the entry that the transaction index must have for it."""
         if header.producer_id < 0:
             return None
         aborted = self._state.update(header, marker)
         if marker is not None:
-            self._state.replicated_to(header.next_offset)  # so that decided transactions cost no memory
+            self._state.replicated_to(header.next_offset)  # decided transactions would take memory
         return aborted
 
     def check_snapshot(self, entries: list[ProducerSnapshotEntry], offset: int) -> Iterator[Fault]:
-        """A snapshot of the state at `offset`, which is now: what it says must follow from the batches.
+        """Check that a snapshot at `offset`, which the batches have reached, follows from them.
 
-        It may say less, producers expire (PS-11), and only its own batch is known of each (PS-7)."""
+        It may have less, since producers expire (PS-11), and has only the last batch of each (PS-7)."""
         known = {entry.producer_id: entry for entry in self._state.snapshot_entries()} if self.complete else {}
         name = segment_file_name(offset, SNAPSHOT_SUFFIX)
         for slot, entry in enumerate(entries if self.complete else ()):
@@ -60,7 +60,7 @@ class Producers:
 
     def _contradiction(self, entry: ProducerSnapshotEntry, batches: ProducerSnapshotEntry | None) -> str | None:
         if self._compacted:
-            # Only a producer's very last batch stays (CL-7), which may have come later than the snapshot.
+            # A producer's very last batch alone stays (CL-7), which may have come later than the snapshot.
             if batches is None or batches.last_offset != entry.last_offset:
                 return None
             compared = ["last_sequence"]
@@ -83,7 +83,7 @@ class Producers:
 def check_control(
     path: Path, position: int, header: BatchHeader, data: memoryview
 ) -> tuple[EndTransactionMarker | None, list[Finding]]:
-    """What a sound control batch says of a transaction, and what is wrong with it (2.3)."""
+    """Return the marker in a sound control batch, and the batch's faults (2.3)."""
     wrong, marker = None, None
     try:
         marker = end_transaction_marker(data, header)
@@ -99,14 +99,14 @@ def check_control(
 
 
 class TransactionIndexCheck:
-    """One segment's entries against its abort markers (IX-19)."""
+    """Checks one segment's entries against its abort markers (IX-19)."""
 
     def __init__(self, segment: Segment, producers: Producers, *, exact: bool) -> None:
-        """Reads the file, if there is one; `exact` if the cleaner was not here."""
+        """Read the file, if there is one; `exact` if the cleaner has not been here."""
         self._producers = producers
         self._exact = exact
         self._coming: deque[tuple[int, AbortedTxn]] = deque()  # slots and entries, by last offset
-        self.faults: list[Fault] = []  # of the file by itself
+        self.faults: list[Fault] = []  # the file's own
         with suppress(FileNotFoundError), open_index(segment, TRANSACTION_INDEX_SUFFIX) as file:
             index = IndexFile(file, TRANSACTION_INDEX_SUFFIX)
             self.faults = shape_faults(index, file.size, TRANSACTION_INDEX_SUFFIX, segment.base)
@@ -130,7 +130,7 @@ class TransactionIndexCheck:
         self.faults.append(lie(TRANSACTION_INDEX_SUFFIX, slot, last, f"{tuple(entry)} {detail}", kind))
 
     def see(self, header: BatchHeader, marker: EndTransactionMarker | None, due: AbortedTxn | None) -> Iterator[Fault]:
-        """A sound batch, what it says of a transaction, and the entry that follows from it."""
+        """Check entries against a sound batch, its marker, and the entry that follows from it."""
         while self._coming and self._coming[0][1].last_offset <= header.last_offset:
             slot, entry = self._coming.popleft()
             aborts = marker is not None and not marker.committed and entry.last_offset == header.last_offset
@@ -154,9 +154,9 @@ class TransactionIndexCheck:
             return None
         if entry.first_offset != due.first_offset:
             return f"the transaction begins at offset {due.first_offset}"
-        bounded = known_from <= due.last_stable_offset <= due.last_offset  # by a transaction whose begin can be read
+        bounded = known_from <= due.last_stable_offset <= due.last_offset  # the bounding transaction's begin is known
         later = entry.last_stable_offset > due.last_stable_offset and not bounded
-        earlier = entry.last_stable_offset < known_from  # by a transaction that began before the log does
+        earlier = entry.last_stable_offset < known_from  # the bounding transaction began before the log
         if entry.last_stable_offset != due.last_stable_offset and not later and not earlier:
             return f"transactions were decided up to offset {due.last_stable_offset} then"
         return None
@@ -166,12 +166,12 @@ class TransactionIndexCheck:
         return lie(TRANSACTION_INDEX_SUFFIX, slot, entry.last_offset, detail, Kind.TRANSACTION_INDEX)
 
     def skip_to(self, header: BatchHeader) -> None:
-        """Nothing is known of what lies before this batch."""
+        """Skip entries before this batch: nothing is known of the batches there."""
         while self._coming and self._coming[0][1].last_offset < header.base_offset:
             self._coming.popleft()
 
     def beyond(self) -> list[Fault]:
-        """The batches are over."""
+        """Return faults for the entries behind the last batch."""
         self.faults = []
         for slot, entry in self._coming:
             self._add_fault(Kind.INDEX_BEYOND, slot, entry, "is beyond the last batch")
