@@ -1,4 +1,4 @@
-"""Who may call which method, and what ACLs must allow for it (Kafka's operations, as its requests need them).
+"""The access to each method: who may call it, and what ACLs must allow (Kafka's operations, as its requests need them).
 
 The role comes from the peer's certificate, never from what a request claims."""
 
@@ -12,7 +12,7 @@ from replog.rpc.peer import Peer, Role
 
 
 class Imposture(ReplogError):
-    """A certificate is not that of who may ask this. `resource` and `rule` are for the audit log."""
+    """A peer's certificate does not fit its call. `resource` and `rule` are for the audit log."""
 
     def __init__(self, message: str, resource: str, rule: str) -> None:
         super().__init__(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message)
@@ -21,7 +21,7 @@ class Imposture(ReplogError):
 
 
 class On(Enum):
-    """What the operation is done to."""
+    """The resource of an operation."""
 
     CLUSTER = "the cluster"
     TOPIC = "the topic that the request names"
@@ -32,15 +32,15 @@ class On(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Of one method."""
+    """The rules of one method."""
 
-    role: Role = Role.ANY  # that it asks for
-    claim: str = ""  # the field of its request with the id of the broker that asks, which must be the certificate's
-    operation: Operation | None = None  # that an ACL must allow, if there is an authorizer; None: nothing
+    role: Role = Role.ANY  # the role that may call it
+    claim: str = ""  # the request's field with the id of the broker that asks; the certificate must have it, too
+    operation: Operation | None = None  # an ACL must allow it, if there is an authorizer; None: nothing
     on: On = On.CLUSTER
 
     def check_role(self, path: str, asks: Peer) -> None:
-        """Raises `Imposture`."""
+        """Raise `Imposture` if the peer has another role."""
         if self.role is not Role.ANY and asks.role is not Role.ANY and asks.role is not self.role:
             raise Imposture(
                 f"{path} is for a {self.role}'s certificate; {asks.principal} at {asks.host} is a {asks.role}",
@@ -49,7 +49,7 @@ class Access:
             )
 
     def check_claim(self, path: str, asks: Peer, request: Any) -> None:
-        """Raises `Imposture`."""
+        """Raise `Imposture` if the request claims to be another broker's."""
         if self.claim and asks.role is Role.BROKER and str(getattr(request, self.claim)) != asks.name:
             claimed = getattr(request, self.claim)
             raise Imposture(
@@ -60,8 +60,8 @@ class Access:
             )
 
 
-ANYBODY = Access()  # it tells nothing of anybody's data
-ACTION = Operation.CLUSTER_ACTION  # a certificate of the role is as good as an ACL for it
+ANYBODY = Access()  # it shows nothing of anybody's data
+ACTION = Operation.CLUSTER_ACTION  # a certificate of the role is enough for it, without an ACL
 ACCESS = {
     "Controller/RegisterBroker": Access(Role.BROKER, "broker_id", ACTION),
     "Controller/Heartbeat": Access(Role.BROKER, "broker_id", ACTION),

@@ -6,11 +6,10 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8
 
 
 def tune_allocator() -> bool:
-    """Keep freed megabytes in the process instead of handing them back at every message; glibc only.
+    """Keep freed megabytes in the process instead of returning them at every message; glibc only.
 
-    They are kept in two arenas; else each thread that ever had some megabytes keeps as many of its own.
-
-    Returns whether the C library took the settings."""
+    They are kept in two arenas: otherwise each thread that ever had some megabytes keeps as many of its own. Return
+    True if the C library took the settings."""
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):

@@ -38,13 +38,13 @@ def encode(message: Message) -> bytes:
 
 
 def encode_with_records(message: "WithRecords[Message]") -> bytes:
-    """One join of head, tag, length and payload; grpc accepts only `bytes`."""
+    """Join head, tag, length and payload once; grpc accepts only `bytes`."""
     pieces = _pieces(message)
     return b"".join(pieces) if len(pieces) > 1 else bytes(pieces[0])
 
 
 def pieces_of(encode: Callable[[Any], bytes], message: Any) -> Sequence[Buffer]:
-    """What `encode` makes of a message, not joined if that can be: the payload is copied nowhere."""
+    """Encode a message, in pieces if possible: the payload is copied nowhere."""
     return _pieces(message) if encode is encode_with_records else (encode(message),)
 
 
@@ -58,7 +58,7 @@ class RecordsDecoder(Generic[M]):
     """Parses the head and slices the payload off; falls back to protobuf when `records` is not the last field."""
 
     def __init__(self, message_type: type[M], max_head: int = NO_LIMIT, most: int = NO_LIMIT) -> None:
-        """Refuses a head of more than `max_head` bytes, or with more than `most` entries in its one list, before it is
+        """Refuse a head of more than `max_head` bytes, or with more than `most` entries in its one list, before it is
         parsed."""
         self._message_type = message_type
         self._max_head = max_head
@@ -80,7 +80,7 @@ class RecordsDecoder(Generic[M]):
         return WithRecords(head, (memoryview(data)[payload:],) if payload < len(data) else ())
 
     def _split(self, data: bytes) -> tuple[int, int] | None:
-        """Where the records field and its payload start: (len, len) if there is none, None if it is not the last.
+        """Find the start of the records field and of its payload: (len, len) without one, None if it is not the last.
 
         Raises IndexError if `data` ends inside of a number. Most numbers have one byte, and are read without a call."""
         position, end, fields, records = 0, len(data), 0, 0
@@ -126,13 +126,13 @@ class RecordsDecoder(Generic[M]):
 
 
 class LimitedDecoder(Generic[M]):
-    """Parses a message of at most `max_bytes`, in whose `lists` there is not too much."""
+    """Parses a message of at most `max_bytes`, unless its `lists` have too many entries."""
 
     def __init__(self, message_type: type[M], max_bytes: int, lists: Lists) -> None:
         self._message_type = message_type
         self._max_bytes = max_bytes
         self._lists = lists
-        self._uncounted = lists.most if lists else NO_LIMIT  # bytes, of which each could be an entry
+        self._uncounted = lists.most if lists else NO_LIMIT  # so many bytes cannot hold too many entries
 
     def __call__(self, data: bytes) -> M:
         if len(data) > self._max_bytes:

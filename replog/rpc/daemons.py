@@ -1,4 +1,4 @@
-"""Blocking work that nobody has to wait for: what a name server or a silent host may hold for long."""
+"""Blocking work that nobody has to wait for: a name server or a silent host may hold it for long."""
 
 import asyncio
 import os
@@ -20,12 +20,12 @@ class Daemons:
         os.register_at_fork(after_in_child=self._begin)
 
     def _begin(self) -> None:
-        """Also in a child, where the threads are not."""
+        """Start without threads, also in a child process, which has none."""
         self._started = 0
         self._waiting = SimpleQueue[tuple[Future[Any], Callable[[], Any]]]()
 
     async def do(self, work: Callable[[], T]) -> T:
-        """The result of `work`, or its error. It waits for its turn while all threads are busy."""
+        """Return the result of `work`, or raise its error. It waits for its turn while all threads are busy."""
         done: Future[T] = Future()
         self._waiting.put((done, work))
         if self._started < self._count:

@@ -1,4 +1,4 @@
-"""What a process holds must not be used by its children: they have the same sockets, and nothing runs there."""
+"""Keeps a process's objects from being used by its children: they have the same sockets, and nothing runs there."""
 
 import os
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""The calls of one method that are under way on one server. Nobody takes all places from others."""
+"""Bounds the calls of one method that run on one server. Nobody takes all places from others."""
 
 import asyncio
 from types import TracebackType
@@ -9,26 +9,26 @@ from replog.rpc.peer import ANONYMOUS, Peer
 
 
 def asker(asks: Peer) -> str:
-    """Whose calls are counted together: a principal's, of those who proved nothing a host's."""
+    """Return the name under which calls are counted: the principal's, or the host's of a peer that proved nothing."""
     return asks.host if asks.principal == ANONYMOUS else asks.principal
 
 
 class Gate:
-    """Each call does its work inside of `with gate.place(asks)`."""
+    """Bounds calls, each of which does its work inside of `with gate.place(asks)`."""
 
     def __init__(self, path: str, limit: Limit) -> None:
         self._path = path
         self._limit = limit
         self._under_way = 0
-        self._of: dict[str, dict[Place, None]] = {}  # by who asks, oldest first
+        self._of: dict[str, dict[Place, None]] = {}  # the keys are `asker`s; oldest first
 
     def place(self, asks: Peer) -> "Place":
         return Place(self, asker(asks))
 
     def take(self, place: "Place") -> None:
-        """When all places are taken, who has most gives its newest one to who has at least two less.
+        """Take a place. When all are taken, the peer that has most gives its newest to one that has at least two less.
 
-        Raises THROTTLING_QUOTA_EXCEEDED when nobody does."""
+        Raises THROTTLING_QUOTA_EXCEEDED if none has."""
         if self._under_way >= self._limit.calls:
             most = max(self._of.values(), key=len, default={})
             if len(most) <= len(self._of.get(place.who, ())) + 1:
@@ -52,7 +52,7 @@ class Gate:
 
 
 class Place:
-    """Of one call. One that has to give way ends with THROTTLING_QUOTA_EXCEEDED."""
+    """The place of one call. One that has to give way ends with THROTTLING_QUOTA_EXCEEDED."""
 
     def __init__(self, gate: Gate, who: str) -> None:
         self.who = who

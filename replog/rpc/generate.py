@@ -1,6 +1,6 @@
-"""Generate `replog/rpc/v1` from `proto`; with `--check`, say instead whether it has drifted.
+"""Generate `replog/rpc/v1` from `proto`; `--check` fails instead if it has drifted.
 
-`--check` also refuses contracts that are not what `proto/published.txt` says; `--publish` adds to it what is new.
+`--check` also refuses contracts that break `proto/published.txt`; `--publish` adds what is new to that.
 
 The wire packages are `replog.v1` and `replog.etcd.v1`; the Python modules live in `replog.rpc.v1`, so their imports are
 rewritten."""
@@ -23,18 +23,18 @@ PUBLISHED = PROTO / "published.txt"
 
 
 def generate() -> dict[str, str]:
-    """File name to content of every generated module."""
+    """Return the content of every generated module by file name."""
     with tempfile.TemporaryDirectory() as directory:
         _protoc(PROTO, f"--python_out={directory}", f"--pyi_out={directory}")
         files = {"__init__.py": '"""Generated from proto/ by replog.rpc.generate; do not edit."""\n'}
         for path in sorted(path for path in Path(directory).rglob("*_pb2*")):
             text = re.sub(r"^from replog\.v1 import", "from replog.rpc.v1 import", path.read_text(), flags=re.M)
-            files[path.name] = re.sub(r"^ *\w+_FIELD_NUMBER: .*\n", "", text, flags=re.M)  # nobody names a field by it
+            files[path.name] = re.sub(r"^ *\w+_FIELD_NUMBER: .*\n", "", text, flags=re.M)  # nobody uses these names
         return files
 
 
 def contracts(root: Path) -> FileDescriptorSet:
-    """What the `.proto` files below `root` say, comments too."""
+    """Compile the `.proto` files below `root`, with their comments."""
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory, "contracts")
         _protoc(root, "--include_source_info", f"--descriptor_set_out={target}")
@@ -60,7 +60,7 @@ def main() -> None:
     now = contracts(PROTO)
     if "--publish" in sys.argv[1:]:
         _check_published(now)
-        ours = FileDescriptorSet(file=[file for file in now.file if file.package == "replog.v1"])  # etcd's is etcd's
+        ours = FileDescriptorSet(file=[file for file in now.file if file.package == "replog.v1"])  # etcd's is not ours
         PUBLISHED.write_text("\n".join([*lines(ours), ""]))
         return
     wanted = generate()

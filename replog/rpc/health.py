@@ -1,4 +1,4 @@
-"""grpc.health.v1: whether a server serves. The handlers of an ordinary service, over any transport."""
+"""Answers grpc.health.v1: the handlers of an ordinary service, over any transport."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -10,7 +10,7 @@ from replog.rpc.serving import CallEnded
 from replog.rpc.status import CallStatus
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
-READY = "ready"  # of a broker: it serves, and each of its replicas is in sync, so that another broker may be restarted
+READY = "ready"  # a broker serves, and each of its replicas is in sync, so that another broker may be restarted
 _Answer = health_pb2.HealthCheckResponse
 
 
@@ -20,7 +20,7 @@ class Health:
         self._changed = asyncio.Event()
 
     def set_serving(self, names: Iterable[str], serving: bool) -> None:
-        """Of these services; "" is the server as a whole."""
+        """Set the status of these services; "" is the server as a whole."""
         before = self._statuses
         self._statuses = before | dict.fromkeys(names, _Answer.SERVING if serving else _Answer.NOT_SERVING)
         if self._statuses == before:
@@ -40,7 +40,7 @@ class Health:
         return health_pb2.HealthListResponse(statuses=statuses)
 
     async def watch(self, request: health_pb2.HealthCheckRequest) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        """The status now, and each one after it; those that were passed quickly may be left out."""
+        """Yield the status now, and each one after it, except those that are replaced at once."""
         said = None
         while True:
             changed, status = self._changed, self._statuses.get(request.service, _Answer.SERVICE_UNKNOWN)

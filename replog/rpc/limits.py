@@ -17,37 +17,37 @@ from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 M = TypeVar("M", bound=Message)
 
 KIB, MIB = 1 << 10, 1 << 20
-MAX_REQUEST_BYTES = MAX_BATCH_BYTES + 2 * MIB  # of one message: gRPC holds it until it ends, and it may never end
-MAX_ANSWER_BYTES = 64 * MIB  # what a server sends, and a client takes, as one message
-DEFAULT_ANSWER_BYTES = 4 * MIB  # what a client of gRPC takes that is not made to take more
-MAX_UNREAD_BYTES = 256 * MIB  # of messages that are incomplete or wait for their handlers, on one server
-MAX_CONNECTIONS = 5000  # to one server; a further one is closed
-MAX_HANDSHAKES = 1000  # of TLS that have not ended, on one server; with one more, the oldest is closed
-HANDSHAKE_S = 10.0  # for one of them
+MAX_REQUEST_BYTES = MAX_BATCH_BYTES + 2 * MIB  # one message; gRPC holds it until it ends, and it may never end
+MAX_ANSWER_BYTES = 64 * MIB  # one message of a server
+DEFAULT_ANSWER_BYTES = 4 * MIB  # gRPC's own default for clients
+MAX_UNREAD_BYTES = 256 * MIB  # all messages of a server that are incomplete or wait for their handlers
+MAX_CONNECTIONS = 5000  # one server's; a further one is closed
+MAX_HANDSHAKES = 1000  # unfinished ones of TLS on one server; with one more, the oldest is closed
+HANDSHAKE_S = 10.0  # for one handshake
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
-MAX_PARTITIONS_PER_REQUEST = 10_000  # to a broker, and topics: as many partitions as a topic may have
-MAX_BATCHES_PER_REQUEST = 250  # of a produce: they are appended in one step, at 30 to 110 us each
-MAX_PARTITIONS_OF_BROKERS = 2000  # in a request of a broker, to its controller or to a leader: it names 500 at most
-MAX_REPLICAS_PER_REQUEST = 100_000  # to the controller: of all partitions that are named
-MAX_OFFLINE_PER_REQUEST = 1000  # replicas, of a heartbeat, and log ends
-MAX_ACLS_PER_REQUEST = 1000  # and filters
+MAX_PARTITIONS_PER_REQUEST = 10_000  # a broker takes so many in a request, or topics: the most partitions of a topic
+MAX_BATCHES_PER_REQUEST = 250  # one produce; they are appended in one step, at 30 to 110 us each
+MAX_PARTITIONS_OF_BROKERS = 2000  # a broker's own request, to the controller or a leader; it names 500 at most
+MAX_REPLICAS_PER_REQUEST = 100_000  # one request to the controller, over all partitions that it names
+MAX_OFFLINE_PER_REQUEST = 1000  # one heartbeat: replicas, and log ends
+MAX_ACLS_PER_REQUEST = 1000  # also filters
 MAX_VERIFIED = 1000  # partitions that an audit reports
-MAX_CONFIGS_PER_REQUEST = 100  # to set, and to delete: more than there are
+MAX_CONFIGS_PER_REQUEST = 100  # one request, to set and to delete: more than there are
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Of one method, on one server."""
+    """The limits of one method on one server."""
 
-    calls: int  # and streams, at once
-    request_bytes: int  # of one message, without the record batches behind it
+    calls: int  # calls and streams at once
+    request_bytes: int  # one message, without the record batches behind it
     listed: int = 0  # entries of each of its lists
-    replicas: int = 0  # of all entries together, where an entry lists some
+    replicas: int = 0  # over all entries together, where an entry lists some
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Of one server, besides `MAX_CONNECTIONS`."""
+    """The limits of one server, besides `MAX_CONNECTIONS`."""
 
     per_host: int = MAX_CONNECTIONS  # max.connections.per.ip
     idle_ms: int = 600_000  # connections.max.idle.ms: without a call for so long it is closed
@@ -57,7 +57,7 @@ UNSAID = ConnectionLimits()
 
 LIMITS = {
     # the controller's, for brokers: a cluster has at most 1,000
-    "Controller/RegisterBroker": Limit(1000, MIB, MAX_CLUSTER_PARTITIONS, MAX_CLUSTER_PARTITIONS),  # replicas it lacks
+    "Controller/RegisterBroker": Limit(1000, MIB, MAX_CLUSTER_PARTITIONS, MAX_CLUSTER_PARTITIONS),  # those it lacks
     "Controller/Heartbeat": Limit(2000, 512 * KIB, MAX_OFFLINE_PER_REQUEST),
     "Controller/AlterPartition": Limit(1000, 8 * MIB, MAX_PARTITIONS_OF_BROKERS, MAX_REPLICAS_PER_REQUEST),
     "Controller/AllocateProducerIds": Limit(1000, 64 * KIB),
@@ -83,7 +83,7 @@ LIMITS = {
     "Controller/DescribeAudit": Limit(100, 64 * KIB),
     # a broker's, for the controller and for other brokers
     "Presence/AreYou": Limit(100, 64 * KIB),
-    "Replica/Fetch": Limit(1000, 8 * MIB, MAX_CLUSTER_PARTITIONS),  # to forget: all; it names fewer
+    "Replica/Fetch": Limit(1000, 8 * MIB, MAX_CLUSTER_PARTITIONS),  # it may forget all, and names fewer
     # a broker's, for clients
     "Log/Produce": Limit(2000, 2 * MIB, MAX_BATCHES_PER_REQUEST),
     "Log/ProduceOnce": Limit(500, 2 * MIB, MAX_BATCHES_PER_REQUEST),
@@ -100,24 +100,24 @@ LIMITS = {
     "Inspection/DescribeReplicas": Limit(16, 64 * KIB),
     "Inspection/ReadFile": Limit(64, 64 * KIB),
     "Inspection/ReadBatchHeaders": Limit(64, 64 * KIB, MAX_HEADERS),
-    # of both, for tools
+    # both servers', for tools
     "Health/Check": Limit(1000, 64 * KIB),
     "Health/List": Limit(100, 64 * KIB),
     "Health/Watch": Limit(1000, 64 * KIB),
     "ServerReflection/ServerReflectionInfo": Limit(100, 64 * KIB),
 }
 
-ETCD_LIMIT = Limit(1000, 2 * MIB, 128)  # of the simulator's etcd; a real one takes 1.5 MiB and as many operations
+ETCD_LIMIT = Limit(1000, 2 * MIB, 128)  # the simulator's etcd; a real one takes 1.5 MiB and as many operations
 
 
 def fitting(answer: M, max_bytes: int) -> M:
-    """The answer, if it fits. Raises as `check_fits`."""
+    """Return the answer, if it fits. Raises as `check_fits`."""
     check_fits(answer.ByteSize(), max_bytes)
     return answer
 
 
 def check_fits(size: int, max_bytes: int) -> None:
-    """Raises INVALID_REQUEST if an answer of `size` bytes is more than its client takes: `max_bytes`, 0 for gRPC's
+    """Raise INVALID_REQUEST if an answer of `size` bytes is more than its client takes: `max_bytes`, 0 for gRPC's
     default."""
     if size > (max_bytes or DEFAULT_ANSWER_BYTES):
         default = "" if max_bytes else ", which is what a client takes that does not say max_bytes"

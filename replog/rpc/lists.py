@@ -1,4 +1,4 @@
-"""How many entries the lists of a request have, counted on the wire before it is parsed.
+"""Counts the entries of a request's lists on the wire, before it is parsed.
 
 Two bytes are enough for an entry. Parsed it takes fifty times as much memory, and more with what is built from it."""
 
@@ -9,21 +9,21 @@ from google.protobuf.message import DecodeError
 
 from replog.errors import ErrorCode, ReplogError
 
-OTHER_FIELDS = 16  # of one message, besides the entries of its lists: each takes time to pass over
-_LOOK = 64 << 10  # bytes at a time: the first ones say enough of a message that is full of entries
+OTHER_FIELDS = 16  # one message's, besides the entries of its lists: each takes time to skip
+_LOOK = 64 << 10  # so many bytes at a time: the first ones reveal a message that is full of entries
 _UNPACKED = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
-_NOT_LAST = bytes(range(0x80, 0x100))  # of the bytes of a number
+_NOT_LAST = bytes(range(0x80, 0x100))  # bytes of a number that are not its last
 
 
 class _List(NamedTuple):
     name: str
     most: int
-    first: int  # the first byte of its tag, if no other byte of the tag follows
+    first: int  # the first byte of its tag
     packed: bool  # one field may have many numbers, which are varints
 
     def may_exceed(self, data: bytes) -> bool:
-        """Whether so many bytes are like the first of an entry, wherever they are: seen in a hundredth of the time that
-        it takes to count."""
+        """Return True if so many bytes look like the start of an entry. It takes a hundredth of the time that counting
+        does."""
         if self.packed:
             return len(data) > self.most
         left = self.most
@@ -36,16 +36,16 @@ class _List(NamedTuple):
 
 
 class _Field(NamedTuple):
-    """A list, or a message in which there are some."""
+    """A list, or a message that contains some."""
 
-    place: int  # of a list; -1: it is none
+    place: int  # a list's; -1: it is none
     inside: "dict[int, _Field]"
-    simple: int  # entries of fewer bytes need not be looked into; 0: there are none
+    simple: int  # shorter entries have nothing inside to check; 0: there are none
 
 
 def _row(data: bytes, position: int, end: int, tag: int, simple: int, most: int) -> tuple[int, int]:
-    """How many simple entries with this tag of one byte follow each other from here, up to `most`, and where they end:
-    in a third of the time that they take one by one."""
+    """Count the simple entries with this tag of one byte that follow each other, up to `most`, and return their end, in
+    a third of the time that they take one by one."""
     count = 0
     while count < most and position < end - 1 and data[position] == tag and (size := data[position + 1]) < simple:
         position += 2 + size
@@ -80,8 +80,8 @@ class Lists:
         return fields
 
     def check(self, data: bytes) -> None:
-        """Raises INVALID_REQUEST at the first entry that is one too many, and looks no further. Raises DecodeError if
-        `data` is no message and it comes to that."""
+        """Raise INVALID_REQUEST at the first entry that is one too many. Raises DecodeError if `data` is no message and
+        that is noticed."""
         if any(one.may_exceed(data) for one in self._lists):
             try:
                 self._count(data, 0, len(data), self._fields, [one.most for one in self._lists])
@@ -115,7 +115,7 @@ class Lists:
 
 
 class NamesTooMuch(ReplogError):
-    """Who asks so gets it wrong again at once: the answer may wait."""
+    """A request that names too much. Its sender may repeat it at once, so the answer may be delayed."""
 
     def __init__(self, message: str, data: bytes, most: str) -> None:
         super().__init__(
@@ -126,7 +126,7 @@ class NamesTooMuch(ReplogError):
 
 
 def _value(data: bytes, position: int, wire_type: int) -> tuple[int, int]:
-    """Where the value of a field begins, whose tag ends at `position`, and where it ends, maybe behind `data`.
+    """Return begin and end of the value of a field, whose tag ends at `position`; the end may lie behind `data`.
 
     Raises IndexError if a number is cut short."""
     if wire_type == 2:
@@ -144,7 +144,7 @@ def _value(data: bytes, position: int, wire_type: int) -> tuple[int, int]:
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Raises IndexError if it is cut short."""
+    """Read a number, and return its end. Raises IndexError if it is cut short."""
     value = 0
     for shift in range(0, 70, 7):
         byte = data[position]

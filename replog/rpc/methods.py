@@ -68,7 +68,7 @@ def _request_decoder(message_type: Any, limit: Limit) -> Callable[[bytes], Any]:
 
 
 def methods_of(service: ServiceDescriptor) -> dict[str, Method]:
-    """The service's methods by the name of their handler."""
+    """Return the service's methods by the name of their handler."""
     return {method.handler_name: method for method in map(_method, service.methods)}
 
 

@@ -1,8 +1,7 @@
-"""Where a host's name leads.
+"""Looks up hosts' names.
 
-Threads of their own ask: those of the event loop wait for disks, and one that hangs may take them all. Even then a
-broker must reach its controller.
-"""
+It has its own threads: those of the event loop wait for disks, and one disk that hangs may take them all. Even then a
+broker must reach its controller."""
 
 import asyncio
 import logging
@@ -18,28 +17,27 @@ from replog.rpc.daemons import Daemons
 
 logger = logging.getLogger(__name__)
 
-AT_ONCE = 4  # a further one waits
+AT_ONCE = 4  # further look-ups wait
 ANSWER_S = 10.0
 
 _asking = Daemons(AT_ONCE)
 
 
 async def look_up(host: str, port: int, flags: int = 0) -> list[tuple[Any, ...]]:
-    """As `getaddrinfo`. Raises OSError, UnicodeError."""
+    """Look a host up as `getaddrinfo` does. Raises OSError, UnicodeError."""
     host = host.strip("[]")
     ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, flags=flags)
     try:
         ip_address(host)
     except ValueError:
         return await _asking.do(ask)
-    return ask()  # which leads to itself
+    return ask()  # an address leads to itself, without a wait
 
 
 async def warn_of_unknown(listeners: Iterable[Listener]) -> None:
-    """A line for each advertised name that this host does not resolve. It may be right all the same: others resolve it.
+    """Log a line for each advertised name that this host does not resolve. It may be right: others may resolve it.
 
-    They are asked one after the other, so no more than one thread waits for who does not answer.
-    """
+    Names are asked one after the other, so no more than one thread waits for a silent name server."""
     for address in (listener.advertised for listener in listeners if listener.advertised):
         try:
             async with asyncio.timeout(ANSWER_S):

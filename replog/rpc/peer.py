@@ -1,19 +1,19 @@
-"""Who asks: what the connection of a call proves of its other end. Nothing that a request claims is in here."""
+"""The peer of a call, as its connection proves it. No claim of a request is in here."""
 
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 
-ANONYMOUS = "User:ANONYMOUS"  # Kafka's name for who proved nothing
+ANONYMOUS = "User:ANONYMOUS"  # Kafka's name for a peer that proved nothing
 
 
 class Role(StrEnum):
-    """What a peer may do in the cluster's own work."""
+    """The part of the cluster's own work that a peer may do."""
 
     BROKER = "broker"
     CONTROLLER = "controller"
     CLIENT = "client"
-    ANY = "any"  # without TLS the network is trusted: a peer may be each of them
+    ANY = "any"  # a network without TLS is trusted: a peer may be each of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,22 @@ _PEER: ContextVar[Peer] = ContextVar("peer")
 
 
 def anonymous(host: str) -> Peer:
-    """Who proved nothing."""
-    return Peer(ANONYMOUS, Role.ANY, host.partition("%")[0])  # without the interface of an IPv6 link
+    """Return a peer that proved nothing."""
+    return Peer(ANONYMOUS, Role.ANY, host.partition("%")[0])  # an IPv6 link has its interface after %
 
 
 def unproved(host: str) -> Peer:
-    """Who came over TLS and showed no certificate, where none is required."""
+    """Return a peer that came over TLS and showed no certificate, where none is required."""
     return Peer(ANONYMOUS, Role.CLIENT, host.partition("%")[0])
 
 
 def peer() -> Peer:
-    """Of the call whose handler runs: in its task, in what that starts, and in what `each` calls. Raises LookupError
-    elsewhere."""
+    """Return the peer of the call whose handler runs: in its task, in its subtasks, and in callbacks of `each`. Raises
+    LookupError elsewhere."""
     return _PEER.get()
 
 
 def handling(asks: Peer) -> None:
-    """A transport says before it handles something, or starts the task that does: this peer asks."""
+    """Set the peer. A transport calls this before it handles a message, or starts the task that does."""
     if _PEER.get(None) is not asks:
         _PEER.set(asks)

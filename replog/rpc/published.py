@@ -1,6 +1,6 @@
-"""Whether the contracts still mean what the published ones meant, to clients that were built from those.
+"""Checks that the contracts still mean what the published ones meant to clients built from those.
 
-`proto/published.txt` has a line for each method, field and enum value. They may become more. A field or value may go if
+`proto/published.txt` has a line for each method, field and enum value. Lines may be added. A field or value may go if
 its number and its name are `reserved`; anything else changes what is sent, or its name in somebody's code."""
 
 from collections.abc import Iterable, Iterator
@@ -15,25 +15,25 @@ from google.protobuf.descriptor_pb2 import (
 
 
 def lines(contracts: FileDescriptorSet) -> list[str]:
-    """What there is, in the order of the files, one line each."""
+    """Return a line for each part of the contracts, in the order of the files."""
     return [line for line, _ in _entries(contracts)]
 
 
 def broken(published: Iterable[str], contracts: FileDescriptorSet) -> list[str]:
-    """The published lines that are true no more."""
+    """Return the published lines that are no longer true."""
     now = set(lines(contracts))
     given_up = {line for _, reserved in _entries(contracts) for line in reserved}
     return [line for line in published if line not in now and _place(line) not in given_up]
 
 
 def _place(line: str) -> str:
-    """Kind, owner, number and name of a field or value; of anything else nothing that could be reserved."""
+    """Return kind, owner, number and name of a field or value; empty for others, which cannot be reserved."""
     kind, *rest = line.split()
     return " ".join([kind, *rest[:3]]) if kind in ("field", "value") else ""
 
 
 def _entries(contracts: FileDescriptorSet) -> Iterator[tuple[str, list[str]]]:
-    """Each line, and the places that are reserved beside it."""
+    """Yield each line, and the places that are reserved beside it."""
     for file in contracts.file:
         for service in file.service:
             for method in service.method:

@@ -1,4 +1,4 @@
-"""`post` and `each` of `replog.rpc.transport` by tasks, over the `send` and `receive` of a stream."""
+"""Implements `post` and `each` of `replog.rpc.transport` by tasks, over the `send` and `receive` of a stream."""
 
 import asyncio
 from collections import deque
@@ -8,11 +8,11 @@ from typing import Any
 from replog.errors import ReplogError
 from replog.rpc.transport import always
 
-MAX_UNSENT = 2  # messages that were posted and wait; with so many a server reads no more
+MAX_UNSENT = 2  # posted messages that wait; with so many a server reads no more
 
 
 class Pump:
-    """What a stream inherits. A server sets `waits_for_peer`."""
+    """The base of a stream. A server sets `waits_for_peer`."""
 
     waits_for_peer = False
 
@@ -35,7 +35,7 @@ class Pump:
         raise NotImplementedError
 
     async def sent(self) -> None:
-        """Until all that was posted has gone out, or cannot any more."""
+        """Wait until all that was posted is sent, or cannot be sent any more."""
         if self._sender is not None:
             await asyncio.wait((self._sender,))
 
@@ -43,7 +43,7 @@ class Pump:
         self._may_go_on.set()
 
     async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
-        """One message is received before `ready` is asked."""
+        """Receive one message before `ready` is asked."""
         task = asyncio.current_task()
         assert task is not None
         reader = self._reader = asyncio.create_task(self._read(handle, ready), name=task.get_name())
@@ -58,7 +58,7 @@ class Pump:
                 reader.cancel()
                 await asyncio.wait((reader,))
             if not reader.cancelled():
-                reader.exception()  # which nobody asks for if this task was cancelled in the same turn
+                reader.exception()  # otherwise nobody takes the error if this task was cancelled in the same turn
 
     async def _read(self, handle: Callable[[Any], None], ready: Callable[[], bool]) -> None:
         while (message := await self.receive()) is not None:
@@ -66,7 +66,7 @@ class Pump:
                 self._may_go_on.clear()
                 await self._may_go_on.wait()
             handle(message)
-            del message  # else it stays here for as long as the next one does not come
+            del message  # otherwise it stays in memory until the next one arrives
 
     async def _send_all(self) -> None:
         try:
@@ -75,7 +75,7 @@ class Pump:
                 self._unsent.popleft()
                 self._may_go_on.set()
         except (ReplogError, asyncio.InvalidStateError):
-            pass  # the stream is over, which its reader hears, after what has come
+            pass  # the stream is over; its reader gets that after all messages
         except Exception as error:  # noqa: BLE001 (the reader ends with it)
             self._defect = error
             if self._reader is not None:

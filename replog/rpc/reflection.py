@@ -28,7 +28,7 @@ class Reflection:
     """The handlers of each of `SERVICES`."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """`names`: of the services that are there."""
+        """`names` are those of the services here."""
         self._servicer = reflection.aio.ReflectionServicer(names)
 
     async def server_reflection_info(self, stream: ServerStream) -> None:

@@ -1,4 +1,4 @@
-"""Does a process listen at an address? Asked of the host itself, because gRPC has one code for all failures."""
+"""Asks a host itself if a process listens at an address, because gRPC has one code for all failures."""
 
 import asyncio
 import socket
@@ -8,7 +8,7 @@ from replog.rpc.names import look_up
 
 
 async def is_refused(address: str, timeout_s: float) -> bool:
-    """Whether the host says that nobody listens there. No answer, no such host, no way there: False, as of a listener.
+    """Return True if the host says that nobody listens there. Without an answer, such a host or a way there: False.
 
     A name with several addresses is refused when each of them is."""
     host, port = parse_address(address)

@@ -1,4 +1,4 @@
-"""What a server does with one call, over HTTP/2 of either kind: gate, request, handler, and the error that ends it."""
+"""Serves one call, over HTTP/2 of either kind: gate, request, handler, and the error that ends it."""
 
 import asyncio
 import logging
@@ -16,20 +16,20 @@ from replog.rpc.transport import Denied, ServerStream, send_answers
 
 logger = logging.getLogger(__name__)
 
-REQUEST_TIMEOUT_S = 30.0  # for the one request of a call to arrive
-REFUSED_S = 0.1  # until who names too much hears so, as Kafka's connection.failed.authentication.delay.ms
+REQUEST_TIMEOUT_S = 30.0  # the request of a call must arrive so soon
+REFUSED_S = 0.1  # delays the refusal of a list that is too long, as Kafka's connection.failed.authentication.delay.ms
 
 
 class TimedStream(ServerStream, Protocol):
     async def receive(self, timeout_s: float | None = None) -> Any | None:
-        """Raises TimeoutError, too."""
+        """Receive as a stream does. Raises TimeoutError, too."""
 
 
 async def serve(
     method: Method, handler: Callable[..., Any], gate: Gate, stream: TimedStream, asks: Peer, denied: Denied
 ) -> None:
-    """Every method is served as a stream both ways, which is the same on the wire. So a call passes the gate before its
-    request is received, and the handler knows when a single answer was taken, too."""
+    """Serve a call as a stream both ways, which is the same on the wire for every method. So it passes the gate before
+    its request is received, and the handler knows when a single answer was taken, too."""
     try:
         method.access.check_role(method.path, asks)
         with gate.place(asks):
@@ -48,7 +48,7 @@ async def serve(
 
 
 async def _only_request(stream: TimedStream) -> Any:
-    """Raises REQUEST_TIMED_OUT when it does not come, or does not end: meanwhile it takes a place that others want."""
+    """Receive the request. Raises REQUEST_TIMED_OUT if it does not arrive in full: others want the call's place."""
     try:
         request = await stream.receive(REQUEST_TIMEOUT_S)
     except TimeoutError:
@@ -66,7 +66,7 @@ def cannot_listen(address: str) -> ReplogError:
 
 
 def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
-    """The request, or the `ReplogError` that says what is wrong with it. Does not raise: the error would keep `data`
+    """Return the request, or the `ReplogError` that says what is wrong with it. Raised, the error would keep `data`
     until the next whole collection of garbage."""
     try:
         return decode(data)
@@ -77,7 +77,7 @@ def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
 
 
 class CallEnded(Exception):
-    """A handler ends its call with a status of gRPC's own, which is no error of replog's."""
+    """A handler's end of its call with a status of gRPC's own, which is no error of replog's."""
 
     def __init__(self, status: CallStatus) -> None:
         super().__init__(status.message)
@@ -85,7 +85,7 @@ class CallEnded(Exception):
 
 
 def status_of(error: Exception) -> CallStatus:
-    """What the caller gets of what a handler raised; a defect is logged, too."""
+    """Return the caller's status for a handler's error; a defect is logged, too."""
     if isinstance(error, CallEnded):
         return error.status
     if not isinstance(error, ReplogError):

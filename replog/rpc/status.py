@@ -15,7 +15,7 @@ DOMAIN = "replog"
 GRPC_CODES = {
     code: grpc_code
     for grpc_code, names in {
-        # whatever the state of the cluster
+        # the request is wrong in every state of the cluster
         code_pb2.INVALID_ARGUMENT: (
             "CORRUPT_MESSAGE MESSAGE_TOO_LARGE INVALID_TOPIC_EXCEPTION RECORD_LIST_TOO_LARGE INVALID_REQUIRED_ACKS "
             "INVALID_TIMESTAMP INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT "
@@ -25,7 +25,7 @@ GRPC_CODES = {
         code_pb2.OUT_OF_RANGE: "OFFSET_OUT_OF_RANGE",
         code_pb2.NOT_FOUND: "UNKNOWN_TOPIC_OR_PARTITION LOG_DIR_NOT_FOUND UNKNOWN_TOPIC_ID BROKER_ID_NOT_REGISTERED",
         code_pb2.ALREADY_EXISTS: "TOPIC_ALREADY_EXISTS DUPLICATE_BROKER_REGISTRATION",
-        # again only when something has been done about it
+        # retry only after something was done about it
         code_pb2.FAILED_PRECONDITION: (
             "OUT_OF_ORDER_SEQUENCE_NUMBER INVALID_PRODUCER_EPOCH INVALID_TXN_STATE TRANSACTION_COORDINATOR_FENCED "
             "REASSIGNMENT_IN_PROGRESS REPLICA_NOT_AVAILABLE PREFERRED_LEADER_NOT_AVAILABLE "
@@ -49,23 +49,23 @@ GRPC_CODES = {
     }.items()
     for code in codes(names)
 }
-"""How a call ends with each error, for clients that know gRPC's codes only; NONE ends none."""
+"""The gRPC code of each error, for clients that know only those; NONE has none."""
 
 
 def wire_code(code: ErrorCode) -> common_pb2.ErrorCode:
-    """The same error in a message's `error_code` field."""
+    """Return the same error for a message's `error_code` field."""
     return cast(common_pb2.ErrorCode, int(code))
 
 
 class CallStatus(NamedTuple):
-    """How a call ended, as it travels."""
+    """The end of a call, as it travels."""
 
-    code: int  # of google.rpc.Code
+    code: int  # google.rpc.Code's
     message: str
     details: bytes  # a google.rpc.Status, the value of `grpc-status-details-bin`; empty if the server sent none
 
 
-MAX_MESSAGE = 3000  # bytes of an error's text, which travels twice: some clients take 8 KiB of trailers in all
+MAX_MESSAGE = 3000  # an error's text travels twice, and some clients take 8 KiB of trailers in all; in bytes
 INSTEAD_KEY = "instead"
 DETAILS_KEY = "grpc-status-details-bin"
 
@@ -83,7 +83,7 @@ def to_status(error: ReplogError) -> CallStatus:
 
 
 def from_status(status: CallStatus, address: str) -> ReplogError:
-    """What a failed call means: the server's own error where it gave one, else a timeout or a lost connection."""
+    """Return the error of a failed call: the server's own if it gave one, else a timeout or a lost connection."""
     message = status.message or "no details"
     for detail in _details(status.details):
         info = error_details_pb2.ErrorInfo()

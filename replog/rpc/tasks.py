@@ -1,4 +1,4 @@
-"""Work that nobody may wait for any more, or for as long as a process lives."""
+"""Tasks that nobody needs to wait for."""
 
 import asyncio
 import logging
@@ -11,14 +11,14 @@ logger = logging.getLogger(__name__)
 
 
 def may_fail_unheard(work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
-    """A task. Who waits for it hears of its failure; nobody has to, and asyncio does not complain then."""
+    """Start a task whose failure may be ignored: its waiter gets it, if any, and asyncio does not complain."""
     task = asyncio.create_task(work, name=name)
     task.add_done_callback(lambda task: task.cancelled() or task.exception())
     return task
 
 
 def for_good(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """A task that goes on until it is cancelled, and that nobody waits for: a defect that ends it is logged at once."""
+    """Start a task that runs until it is cancelled, without a waiter. A defect that ends it is logged at once."""
     task = asyncio.create_task(work, name=name)
     task.add_done_callback(_tell)
     return task

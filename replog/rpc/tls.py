@@ -1,8 +1,8 @@
-"""What a process shows and trusts on TLS connections, and what a peer's certificate says of it.
+"""The keys, certificates and trust of a process's TLS connections, and the identity in a peer's certificate.
 
 Files are PEM, as Kafka's with `ssl.keystore.type=PEM`: the keystore holds a private key and its chain of certificates,
-the truststore those of authorities. They are looked at again while the process runs: connections that are made later
-use what they hold then. A file that cannot be used leaves all as it was, with a warning."""
+the truststore those of authorities. They are read again when they change: later connections use the new ones. A file
+that cannot be used changes nothing, and is logged."""
 
 import asyncio
 import logging
@@ -23,18 +23,18 @@ logger = logging.getLogger(__name__)
 
 
 SCHEME = "replog"
-LOOK_S = 1.0  # between looks at the files
-SOON = timedelta(days=30)  # before a certificate ends: every start, every exchange, and servers each day, warn
+LOOK_S = 1.0  # the least time between looks at the files
+SOON = timedelta(days=30)  # so long before a certificate ends, every start, every exchange, and servers each day, warn
 MAX_PEM_BYTES = 1 << 20
-NAME_LENGTH = 250  # characters: with its kind before it, what an ACL may name
-CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all sane
+NAME_LENGTH = 250  # characters: an ACL may name it with its kind before it
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"  # TLS 1.2's; those of 1.3 are all sane
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _PRINCIPALS = {Role.BROKER: "Broker", Role.CONTROLLER: "Controller", Role.CLIENT: "User"}
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a certificate says: the URI `replog://<cluster-id>/<role>/<name>` among its alternative names."""
+    """An identity in a certificate: the URI `replog://<cluster-id>/<role>/<name>` among its alternative names."""
 
     cluster_id: str
     role: Role
@@ -46,7 +46,7 @@ class Identity:
 
 
 def identity_of(uris: Iterable[str]) -> Identity:
-    """Raises ValueError saying what is wrong with them."""
+    """Return the identity. Raises ValueError saying what is wrong with the names."""
     ours = [uri for uri in uris if uri.startswith(f"{SCHEME}://")]
     if len(ours) != 1:
         raise ValueError(
@@ -67,31 +67,31 @@ def identity_of(uris: Iterable[str]) -> Identity:
 class TlsFiles:
     """`ssl.keystore.location`, `ssl.truststore.location` and `ssl.client.auth`."""
 
-    keystore: Path | None  # of a client that shows no certificate: None
+    keystore: Path | None  # None for a client that shows no certificate
     truststore: Path
     client_auth: str = "required"  # or requested, or none
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What the files held when they were read."""
+    """The content of the files when they were read."""
 
     stamps: tuple[object, ...]
-    identity: Identity | None  # of the keystore
-    ends: datetime | None  # when the first of its certificates does
+    identity: Identity | None  # the keystore's
+    ends: datetime | None  # the first end of its certificates
     server: ssl.SSLContext | None
     client: ssl.SSLContext
-    key: bytes | None  # PEM, of the keystore
+    key: bytes | None  # PEM, the keystore's
     chain: bytes | None
     roots: bytes
-    authorities: frozenset[bytes]  # those in `roots`, one by one
+    authorities: frozenset[bytes]  # the certificates in `roots`, one by one
 
 
 class Tls:
-    """Of one process."""
+    """The TLS of one process, which follows its files."""
 
     def __init__(self, files: TlsFiles) -> None:
-        """Raises INVALID_CONFIG naming the setting, the file and what to do."""
+        """Read the files. Raises INVALID_CONFIG naming the setting, the file and what to do."""
         self.files = files
         self.material = _read(files)
         self.warn_of_end()
@@ -100,13 +100,13 @@ class Tls:
 
     @property
     def server(self) -> ssl.SSLContext:
-        """For a connection that somebody makes to us; a server has a keystore."""
+        """The context of accepted connections; a server has a keystore."""
         context = self.material.server
         assert context is not None
         return context
 
     def check_cluster(self, cluster_id: str) -> None:
-        """Raises INCONSISTENT_CLUSTER_ID if our own certificate is of another one."""
+        """Raise INCONSISTENT_CLUSTER_ID if our own certificate is of another cluster."""
         own = self.material.identity
         if own is not None and own.cluster_id != cluster_id:
             raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
@@ -115,7 +115,7 @@ class Tls:
             )
 
     def accepted(self, uris: Iterable[str], host: str) -> Peer:
-        """Who a peer is that showed a certificate of a trusted authority. Raises ValueError: it is none of ours."""
+        """Return the peer of a certificate of a trusted authority. Raises ValueError if the certificate is not ours."""
         identity = identity_of(uris)
         own = self.material.identity
         if own is not None and identity.cluster_id != own.cluster_id:
@@ -139,22 +139,22 @@ class Tls:
             logger.warning("TLS: the certificates from before stay in use: %s", error.message)
 
     def warn_of_end(self) -> None:
-        """If the certificate ends soon, or has ended."""
+        """Log a warning if the certificate ends soon, or has ended."""
         ends = self.material.ends
         if ends is not None and (left := ends - datetime.now(UTC)) < SOON:
             when = f"ends in {left.days} days" if left >= timedelta(0) else f"ended on {ends:%Y-%m-%d %H:%M} UTC"
             logger.warning("TLS: the certificate of %s %s; issue another", self.files.keystore, when)
 
     def look_soon(self) -> None:
-        """`look` in a thread, if the last time is a while ago; called for each connection."""
+        """Look in a thread, if the last look is a while ago; called for each connection."""
         if time.monotonic() - self._looked >= LOOK_S and (self._looking is None or self._looking.done()):
             self._looked = time.monotonic()
             self._looking = asyncio.get_running_loop().run_in_executor(None, self.look)
 
 
 def _check_same(before: Identity | None, now: Identity | None) -> None:
-    """Raises INVALID_CONFIG for a file of another cluster or role, or another broker's or controller's: a mistake, of
-    which nobody would hear before a connection is made."""
+    """Raise INVALID_CONFIG for a file of another cluster or role, or another broker's or controller's. Nobody would
+    notice such a mistake before a connection is made."""
     if before is None or now is None:
         return
     renamed = replace(before, name=now.name) if before.role is Role.CLIENT else before
@@ -163,7 +163,7 @@ def _check_same(before: Identity | None, now: Identity | None) -> None:
 
 
 def stamps_of(*files: Path | None) -> tuple[object, ...]:
-    """Others once a file is another one, or holds something else."""
+    """Return values that change when a file is replaced or rewritten."""
 
     def stamp(path: Path) -> object:
         try:
@@ -198,7 +198,7 @@ def _read(files: TlsFiles) -> Material:
 
 
 def _keystore(path: Path) -> tuple[Identity, datetime, bytes, bytes]:
-    from cryptography import x509  # when there is something to read: it takes its time
+    from cryptography import x509  # imported only when there is something to read: it is slow
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
     data = _pem("ssl.keystore.location", path)

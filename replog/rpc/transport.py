@@ -1,4 +1,4 @@
-"""How processes reach each other: a unary call, a stream of answers, a stream both ways, each with a deadline.
+"""Transports between processes: a unary call, a stream of answers, a stream both ways, each with a deadline.
 
 `replog.rpc.grpcio` and `replog.rpc.http2` implement this, and so does the simulator's network. Every failure of the
 wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCEPTION."""
@@ -19,7 +19,7 @@ def always() -> bool:
 
 
 Denied = Callable[[Peer, str, str, str, str], None]
-"""Hears who may not do what: the peer, the operation, the resource, the method's path, and why."""
+"""Gets each refusal: the peer, the operation, the resource, the method's path, and the reason."""
 
 
 def unheard(*_: object) -> None:
@@ -27,20 +27,20 @@ def unheard(*_: object) -> None:
 
 
 class BothWays(Protocol):
-    """What both sides of a stream can do. One task reads: by `receive`, or by `each`."""
+    """Both sides of a stream. One task reads: by `receive`, or by `each`."""
 
     async def send(self, message: Any) -> None:
-        """Hand one message over; waits while the peer reads too slowly."""
+        """Send one message; wait while the peer reads too slowly."""
 
     def post(self, message: Any) -> None:
-        """Hand one message over, without waiting: what the peer does not take waits in memory. What is posted before
-        the stream is open goes out then; once it has ended, `post` does nothing. Who posts does not `send`, too."""
+        """Send one message, without waiting: it stays in memory until the peer takes it. Messages posted before the
+        stream is open are sent then; after its end, `post` does nothing. Use either `post` or `send`."""
 
     async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
-        """Have `handle` called with each message, where that is possible from the socket's own callback.
+        """Have `handle` called with each message, if possible from the socket's own callback.
 
-        Returns when the peer has finished and all is handled; raises what `receive` raises, and what `handle` does.
-        A message waits while `ready` is false: after a change call `go_on`."""
+        Returns when the peer has finished and all is handled; raises what `receive` raises, and what `handle` does. A
+        message waits while `ready` is false: after a change call `go_on`."""
 
     def go_on(self) -> None:
         """Ask `ready` again soon. The messages that waited are handled in a later callback of the loop, never in this
@@ -48,13 +48,13 @@ class BothWays(Protocol):
 
 
 class Stream(BothWays, Protocol):
-    """One bidirectional stream. After any error, or once the peer has finished, it is of no more use."""
+    """One bidirectional stream. It cannot be used after any error, or once the peer has finished."""
 
     async def receive(self, timeout_s: float | None = None) -> Any | None:
-        """The next message; None when the peer has finished. With a timeout, REQUEST_TIMED_OUT once it has passed."""
+        """Return the next message; None when the peer has finished. Raises REQUEST_TIMED_OUT after a timeout."""
 
     async def finish(self) -> None:
-        """Send nothing more. What was sent still arrives, and the peer may still answer."""
+        """Send nothing more. Earlier messages still arrive, and the peer may still answer."""
 
     def cancel(self) -> None:
         """Give the stream up at once, on both sides."""
@@ -68,7 +68,7 @@ class Channel(Protocol):
     async def call(self, method: Method, request: Any, timeout_s: float) -> Any: ...
 
     def watch(self, method: Method, request: Any) -> AsyncIterator[Any]:
-        """A stream of answers to one request, without a deadline of its own."""
+        """Yield the answers to one request, without a deadline of its own."""
 
     def open(self, method: Method) -> Stream: ...
 
@@ -77,10 +77,10 @@ class Channel(Protocol):
 
 class ServerStream(BothWays, Protocol):
     """The server's side of one bidirectional stream. Its `each` waits, too, while the client does not take what was
-    posted: who does not read is not read from."""
+    posted: a client that does not read is not read from."""
 
     async def receive(self) -> Any | None:
-        """The next message; None when the client has finished or is gone."""
+        """Return the next message; None when the client has finished or is gone."""
 
 
 class Server(Protocol):
@@ -92,20 +92,20 @@ class Server(Protocol):
     -> None`. A `ReplogError` it raises ends the call with that error."""
 
     def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
-        """Serve every rpc of `service` with the methods of `handlers`. `denied` hears whose certificate is of another
-        role or of another broker than a call is for; the caller hears it, too."""
+        """Serve every rpc of `service` with the methods of `handlers`. `denied` gets each call for which the
+        certificate has the wrong role or broker; the caller gets an error, too."""
 
     async def start(self) -> str:
-        """Bind and serve, not yet healthy; returns the address bound, which tells the port when 0 was asked for.
+        """Bind and serve, not yet healthy; return the address bound, which has the port when 0 was asked for.
 
         Raises INVALID_CONFIG when the address cannot be bound."""
 
     async def set_serving(self, serving: bool, *services: str) -> None:
-        """What a health check answers, for these services; else for the whole server and each one."""
+        """Set the answer of health checks for these services; without names, for the whole server and each service."""
 
     @property
     def connections(self) -> int | None:
-        """How many are open; None if the transport does not tell."""
+        """The number of open connections; None if the transport does not tell."""
 
     async def stop(self, grace_s: float) -> None:
         """Accept nothing more, and end what still runs after `grace_s`."""
@@ -114,7 +114,7 @@ class Server(Protocol):
 async def send_answers(
     handled: Awaitable[Any] | AsyncGenerator[Any, None], send: Callable[[Any], Awaitable[None]]
 ) -> None:
-    """Send what a handler of one request answers: one message, or those that it yields."""
+    """Send the answers of a handler of one request: one message, or those that it yields."""
     if isinstance(handled, AsyncGenerator):
         async with contextlib.aclosing(handled) as messages:
             async for message in messages:
@@ -124,15 +124,15 @@ async def send_answers(
 
 
 class Transport(Protocol):
-    """Makes channels and servers, and knows whether a process listens."""
+    """Makes channels and servers, and finds out if a process listens."""
 
     @property
     def tls(self) -> Tls | None:
-        """What they show and believe; None in plaintext."""
+        """Their certificates and trust; None in plaintext."""
 
     def connect(self, address: str) -> Channel: ...
 
     def listen(self, address: str) -> Server: ...
 
     async def is_refused(self, address: str, timeout_s: float) -> bool:
-        """Whether the host there says that nobody listens. Not without an answer: who is silent may be alive."""
+        """Return True if the host there says that nobody listens. Not without an answer: a silent process may live."""

@@ -1,7 +1,7 @@
-"""Which transport carries the calls of a process, and whether with TLS.
+"""Chooses the transport of a process's calls, and its TLS.
 
-The setting `rpc.transport`, or the environment. Both speak gRPC, so each talks to the other, and to any client.
-"""
+The setting `rpc.transport`, or the environment, names it. Both speak gRPC, so each talks to the other, and to any
+client."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +28,10 @@ TRANSPORTS: dict[str, Callable[..., Transport]] = {"grpcio": GrpcTransport, "h2"
 
 
 def transport_named(name: str = "", tls: Tls | None = None, connections: ConnectionConfig | None = None) -> Transport:
-    """`grpcio`, `h2`, or if nothing is said what the variable names. `connections`: of others to its servers.
+    """Return `grpcio` or `h2`; without a name, the one that the variable names. `connections` bounds those to its
+    servers.
 
-    Raises INVALID_CONFIG for another name there.
-    """
+    Raises INVALID_CONFIG for another name there."""
     name = name or os.environ.get(VARIABLE, "") or DEFAULT
     if name not in TRANSPORTS:
         raise ErrorCode.INVALID_CONFIG.error(f"{VARIABLE}={name!r}: choose {' or '.join(TRANSPORTS)}")
@@ -42,10 +42,9 @@ def transport_named(name: str = "", tls: Tls | None = None, connections: Connect
 
 
 def client_transport(ssl_truststore_location: PathLike = None, ssl_keystore_location: PathLike = None) -> Transport:
-    """With TLS as these say; if nothing is said, as the file does that `REPLOG_CLIENT_CONFIG` names.
+    """Return a transport with these files for TLS; without any, as the file in `REPLOG_CLIENT_CONFIG` says.
 
-    Raises INVALID_CONFIG.
-    """
+    Raises INVALID_CONFIG."""
     if ssl_truststore_location is ssl_keystore_location is None:
         return transport_named(tls=client_tls())
     files = {"ssl_truststore_location": ssl_truststore_location, "ssl_keystore_location": ssl_keystore_location}
@@ -53,13 +52,13 @@ def client_transport(ssl_truststore_location: PathLike = None, ssl_keystore_loca
 
 
 def client_tls(path: str = "") -> Tls | None:
-    """As a file of `ClientSecurity` says: that of the variable, if none is named. Raises INVALID_CONFIG."""
+    """Return the TLS of a file of `ClientSecurity`: by default the variable's. Raises INVALID_CONFIG."""
     path = path or os.environ.get(CLIENT_CONFIG, "")
     return _client_tls(path) if path else None
 
 
 def tls_of(settings: Mapping[str, str], source: str) -> Tls | None:
-    """For a client that shows the certificate of a process with these settings. Raises INVALID_CONFIG."""
+    """Return the TLS of a client that shows the certificate of a process with these settings. Raises INVALID_CONFIG."""
     own = {field.alias for field in ClientSecurity.model_fields.values()}
     config = ClientSecurity.parse({name: value for name, value in settings.items() if name in own}, source)
     return None if config.security_protocol == "PLAINTEXT" else _tls(config, None)
@@ -71,7 +70,7 @@ def _client_tls(path: str) -> Tls | None:
 
 
 def client_tls_of(properties: Mapping[str, str], source: str) -> Tls | None:
-    """As settings of `ClientSecurity` say, which `source` has. Raises INVALID_CONFIG."""
+    """Return the TLS of settings of `ClientSecurity`, which `source` has. Raises INVALID_CONFIG."""
     config = ClientSecurity.parse(properties, source)
     if config.security_protocol == "PLAINTEXT" and (config.ssl_keystore_location or config.ssl_truststore_location):
         raise ErrorCode.INVALID_CONFIG.error(
@@ -82,11 +81,10 @@ def client_tls_of(properties: Mapping[str, str], source: str) -> Tls | None:
 
 
 def server_tls(config: ServerSecurity, listeners: Sequence[Listener], role: Role, own_name: str = "") -> Tls | None:
-    """For a process that listens there, if it speaks TLS at all: it has a certificate of its role, and its name if one
-    is given.
+    """Return the TLS of a process that listens there, None in plaintext. Its certificate must have the role, and the
+    name if one is given.
 
-    Raises INVALID_CONFIG, also for a listener without TLS that others than this machine may reach.
-    """
+    Raises INVALID_CONFIG, also for a listener without TLS that other machines may reach."""
     protocols = {listener.protocol for listener in listeners}
     for listener in listeners:
         host, _ = parse_address(listener.bind)

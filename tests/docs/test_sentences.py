@@ -24,7 +24,6 @@ ALLOWED = {
     "replog/client": (83, 38),
     "replog/demo": (5, 2),
     "replog/local_cluster": (20, 16),
-    "replog/rpc": (104, 83),
     "replog/server": (125, 78),
     "spark_jobs": (6, 2),
     "spark_jobs/audit": (27, 18),

@@ -32,7 +32,7 @@ LINES = {
     "replog/log": 10_883,
     "replog/metadata": 866,
     "replog/purgatory": 220,
-    "replog/rpc": 6_851,
+    "replog/rpc": 6_845,
     "replog/server": 10_334,
     "replog/simulator": 9_370,
     "spark_jobs": 1_268,

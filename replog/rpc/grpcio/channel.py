@@ -1,4 +1,4 @@
-"""`replog.rpc.transport` over grpc.aio: the client side of every call."""
+"""The client side of every call: `replog.rpc.transport` over grpc.aio."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ class GrpcChannel:
         self._tls = tls
         self._material = None if tls is None else tls.material
         self._channel = self._new_channel()
-        self._before: list[Any] = []  # with certificates that were exchanged since: their calls go on
+        self._before: list[Any] = []  # channels with older certificates, whose calls go on
 
     def _new_channel(self) -> Any:
         if self._material is None:
@@ -105,7 +105,7 @@ class GrpcTransport:
     """`replog.rpc.transport.Transport`."""
 
     def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
-        """`limits`: of the servers; gRPC does not count by host."""
+        """`limits` are the servers'; gRPC does not count by host."""
         self.tls = tls
         self._limits = limits
 
@@ -125,7 +125,7 @@ def _mapped_errors(address: str) -> Any:
         yield
     except grpc.RpcError as error:
         raise from_rpc_error(error, address) from None
-    except asyncio.InvalidStateError as error:  # a stream that has already ended
+    except asyncio.InvalidStateError as error:  # the stream has already ended
         raise ErrorCode.NETWORK_EXCEPTION.error(f"{address}: the stream has ended: {error}") from None
     except asyncio.CancelledError:
         task = asyncio.current_task()

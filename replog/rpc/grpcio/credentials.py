@@ -14,14 +14,14 @@ def channel_credentials(material: Material) -> Any:
 
 
 def server_credentials(tls: Tls) -> Any:
-    """Those that are in the files at each handshake. Raises INVALID_CONFIG."""
+    """Return credentials that follow the files at each handshake. Raises INVALID_CONFIG."""
     if tls.files.client_auth == "requested":
         raise ErrorCode.INVALID_CONFIG.error(
             "ssl.client.auth=requested: rpc.transport=grpcio has required and none; choose one, or rpc.transport=h2"
         )
     known = tls.material
 
-    def changed() -> Any | None:  # called by gRPC's threads
+    def changed() -> Any | None:  # gRPC's threads call it
         nonlocal known
         tls.look()
         if tls.material is known:

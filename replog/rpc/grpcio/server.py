@@ -1,4 +1,4 @@
-"""`replog.rpc.transport.Server` over grpc.aio: plain handler objects, with health and reflection."""
+"""The server side of every call: `replog.rpc.transport` over grpc.aio, with health and reflection."""
 
 import asyncio
 import logging
@@ -50,7 +50,7 @@ class GrpcServerStream(Pump):
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         async with asyncio.timeout(timeout_s):
             message = await self._context.read()
-        if isinstance(message, ReplogError):  # of `decoded`
+        if isinstance(message, ReplogError):  # `decoded` returns it
             raise message
         if message is grpc.aio.EOF:
             return None
@@ -100,7 +100,7 @@ class GrpcServer:
         return f"{host}:{bound}"
 
     async def set_serving(self, serving: bool, *services: str) -> None:
-        """What health.v1 answers, for these services; else for the whole server and each one."""
+        """Set the answer of health.v1 for these services; without names, for the whole server and each service."""
         self._health.set_serving(services or ("", *self._names), serving)
 
     async def stop(self, grace_s: float) -> None:
@@ -111,7 +111,7 @@ class GrpcServer:
 def _rpc_handler(method: Method, handler: Callable[..., Any], tls: Tls | None, denied: Denied) -> Any:
     return grpc.stream_stream_rpc_method_handler(
         _served(method, handler, Gate(method.path, method.limit), tls, denied),
-        request_deserializer=partial(decoded, method.decode_request),  # gRPC would answer what raises with INTERNAL
+        request_deserializer=partial(decoded, method.decode_request),  # gRPC would answer errors with INTERNAL
         response_serializer=method.encode_response,
     )
 
@@ -128,7 +128,7 @@ def _served(
             await serve(method, handler, gate, stream, asks, denied)
             await stream.sent()
         except (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError):
-            return  # the client has gone; there is nobody to tell
+            return  # the client has gone, so nobody gets the status
         except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
             status = status_of(error)
             details = ((DETAILS_KEY, status.details),) if status.details else ()  # grpc-go reads empty ones as a status
@@ -138,8 +138,8 @@ def _served(
 
 
 def _peer(context: Any, tls: Tls | None) -> Peer:
-    """Raises CLUSTER_AUTHORIZATION_FAILED for a certificate that is none of ours."""
-    _, _, place = unquote(context.peer()).partition(":")  # as in ipv4:127.0.0.1:9092 and ipv6:[::1]:9092
+    """Return the peer. Raises CLUSTER_AUTHORIZATION_FAILED for a certificate of another cluster or kind."""
+    _, _, place = unquote(context.peer()).partition(":")  # examples: ipv4:127.0.0.1:9092 and ipv6:[::1]:9092
     host = place.rpartition(":")[0].strip("[]")
     if tls is None:
         return anonymous(host)

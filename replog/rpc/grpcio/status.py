@@ -1,4 +1,4 @@
-"""Errors of whole calls between grpcio's objects and `replog.rpc.status`."""
+"""Turns errors of whole calls from grpcio's objects into `replog.rpc.status`."""
 
 import grpc
 
@@ -8,7 +8,7 @@ from replog.rpc.status import DETAILS_KEY, CallStatus, from_status
 STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
-_HINTS = {  # what gRPC says of a connection that TLS is the trouble with
+_HINTS = {  # gRPC's words for a connection that fails because of TLS
     "Socket closed": "if it asks for TLS there, or a certificate, set security.protocol=SSL and ssl.keystore.location",
     "WRONG_VERSION_NUMBER": "no TLS is spoken there; set security.protocol=PLAINTEXT, or choose its port for TLS",
     "CERTIFICATE_VERIFY_FAILED": "its certificate is refused; look at ssl.truststore.location, its hosts and dates",
@@ -16,7 +16,7 @@ _HINTS = {  # what gRPC says of a connection that TLS is the trouble with
     "Unwrap failed": "it refuses our certificate, or asks for one; look at ssl.keystore.location",
 }
 
-_LOST = "Internal error from Core"  # in place of the status, if it arrives while grpc.aio still writes a message
+_LOST = "Internal error from Core"  # replaces the status if that arrives while grpc.aio still writes a message
 ENDED_EARLY = "the call ended before all was sent; ask again"
 
 

@@ -1,4 +1,4 @@
-"""How gRPC's thread wakes the event loop, so that a burst of events costs one wake-up.
+"""Lets gRPC's thread wake the event loop once for a burst of events.
 
 For each event that thread writes a byte into a socket. The loop reads one byte and takes all events, and is then woken
 again for every other byte, with nothing left to do. When some 280 bytes are unread, the thread waits at each write
@@ -18,7 +18,7 @@ _COUNT = struct.Struct("i")
 
 
 def take_together() -> None:
-    """In the running loop, before it uses gRPC, and when no other loop of this process does.
+    """Call it in the running loop, before it uses gRPC, and when no other loop of this process does.
 
     A later gRPC writes once only, not into a socket, and is left alone."""
     loop = asyncio.get_running_loop()
@@ -30,7 +30,7 @@ def take_together() -> None:
         else:
             add_reader(reading, handle)
 
-    loop.add_reader = add  # type: ignore[method-assign, assignment]  # gRPC says nowhere else which socket it is
+    loop.add_reader = add  # type: ignore[method-assign, assignment]  # gRPC names its socket nowhere else
     try:
         grpc.aio.init_grpc_aio()
     finally:
@@ -38,14 +38,14 @@ def take_together() -> None:
 
 
 def _take(reading: socket.socket, handle: Callable[[], object]) -> None:
-    """Every byte comes after its event: `handle` finds those of all the bytes that are read here. It reads one itself,
-    and fails without."""
+    """Read all bytes but one, then call `handle`, which reads one itself, and fails without. Every byte comes after its
+    event, so `handle` finds the events of all bytes read here."""
     if (waiting := unread(reading)) > 1:
         reading.recv(waiting - 1)
     handle()
 
 
 def unread(reading: socket.socket) -> int:
-    """Bytes that wait there."""
+    """Return the number of bytes that wait there."""
     (count,) = _COUNT.unpack(fcntl.ioctl(reading, termios.FIONREAD, bytes(_COUNT.size)))
     return int(count)

@@ -1,8 +1,8 @@
-"""New connections of one server. They are begun at a rate, so that a storm of them does not hold up the calls of those
-that are there (as by Kafka's `max.connection.creation.rate`, KIP-612).
+"""Begins new connections of one server at a rate, so that a storm of them does not hold up the calls of the others (as
+Kafka's `max.connection.creation.rate` does, KIP-612).
 
-Those that have to wait do it here: hosts take turns, and of one host the newest goes first. A client gives up after
-some seconds, so if the oldest went first, in a long storm all would be begun in vain."""
+Connections that have to wait do it here: hosts take turns, and of one host the newest goes first. A client gives up
+after some seconds, so if the oldest went first, in a long storm all would be begun in vain."""
 
 import asyncio
 import logging
@@ -13,22 +13,22 @@ from replog.rpc.http2.turns import Turns
 
 logger = logging.getLogger(__name__)
 
-BACKLOG = 1024  # connections that the kernel keeps until they are taken
-MAX_WAITING = 1024  # connections that were taken; the host that has most of them loses its oldest for one more
+BACKLOG = 1024  # connections that the kernel keeps until they are accepted
+MAX_WAITING = 1024  # accepted ones; beyond, the host that has most of them loses its oldest
 TAKEN_AT_ONCE = 16  # each costs some 20 us
-REST_S = 0.002  # after one was begun, which costs a server 0.1 ms, and 0.3 with its first call
-RETRY_S = 1.0  # after the machine could give none
+REST_S = 0.002  # the pause after each beginning, which costs a server 0.1 ms, and 0.3 with its first call
+RETRY_S = 1.0  # the pause after the machine could give none
 
 
 class Acceptor:
     def __init__(self, listeners: Sequence[socket.socket], new_protocol: Callable[[], asyncio.BaseProtocol]) -> None:
-        """It takes connections from now on."""
+        """Accept connections from now on."""
         self._listeners = listeners
         self._new_protocol = new_protocol
         self._loop = asyncio.get_running_loop()
         self._waiting = Turns[socket.socket]()
         self._beginning: set[asyncio.Task[object]] = set()
-        self._again_s = 0.0  # the loop's time, when one can be taken
+        self._again_s = 0.0  # the loop's time when the next can be accepted
         self._resting: asyncio.TimerHandle | None = None
         for listener in listeners:
             listener.setblocking(False)
@@ -36,7 +36,7 @@ class Acceptor:
         self._listen()
 
     def close(self) -> None:
-        """Those that wait are closed, too."""
+        """Close all connections that wait, too."""
         if self._resting is None:
             self._hear_nobody()
         else:
@@ -59,7 +59,7 @@ class Acceptor:
             self._loop.remove_reader(listener)
 
     def _look(self) -> None:
-        """Who has come, and whose turn it is."""
+        """Accept connections, and begin the next one."""
         if self._resting is None:
             self._hear_nobody()
         now, are_more = self._loop.time(), False
@@ -79,7 +79,7 @@ class Acceptor:
             self._resting = self._loop.call_later(max(REST_S, self._again_s - now), self._listen)
 
     def _take(self, listener: socket.socket) -> bool:
-        """Whether there may be more. Raises OSError when the machine can give none."""
+        """Accept some. Return True if there may be more. Raises OSError when the machine can give none."""
         for _ in range(TAKEN_AT_ONCE):
             try:
                 taken, place = listener.accept()
@@ -90,7 +90,7 @@ class Acceptor:
         return True
 
     def _begin_one(self) -> None:
-        """Whose client is still there; others are passed over, some at a time."""
+        """Begin the next connection whose client is still there; close some others."""
         for _ in range(min(TAKEN_AT_ONCE, len(self._waiting))):
             newest = self._waiting.newest()
             if _is_there(newest):
@@ -101,7 +101,7 @@ class Acceptor:
     def _begin(self, taken: socket.socket) -> None:
         def begun(task: asyncio.Task[object]) -> None:
             self._beginning.discard(task)
-            if task.cancelled() or task.exception() is not None:  # before the loop knew of it
+            if task.cancelled() or task.exception() is not None:  # the loop does not know the socket yet
                 taken.close()
 
         beginning = self._loop.create_task(self._loop.connect_accepted_socket(self._new_protocol, taken))
@@ -110,7 +110,7 @@ class Acceptor:
 
 
 def _is_there(taken: socket.socket) -> bool:
-    """Its client, which may have said nothing yet."""
+    """Return True if its client is there, even if it has sent nothing yet."""
     try:
         return bool(taken.recv(1, socket.MSG_PEEK))
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""What one HTTP/2 connection may use, and how often its peer may send what brings nothing."""
+"""The memory of one HTTP/2 connection, and the rates of frames that cost its peer little."""
 
 from dataclasses import dataclass
 
@@ -15,21 +15,21 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one side of a connection. Bytes, except where said.
+    """The bounds of one side of a connection, in bytes except where said.
 
     The peer may have sent `memory` bytes in messages that are incomplete or untaken: that is the window of the
     connection, and credit goes back as messages are taken. It holds the largest message and a stream's window."""
 
-    max_message: int  # of one gRPC message, without its prefix
+    max_message: int  # one gRPC message, without its prefix
     memory: int = 0  # 0: twice the largest message, at least 64 MiB
-    window: int = 256 * KIB  # of a stream, before anybody reads; at least 65,535
-    max_frame: int = 256 * KIB  # of a frame that the peer sends; at least 16,384
-    max_streams: int = 1000  # that the peer may have open
+    window: int = 256 * KIB  # a stream's, before anybody reads; at least 65,535
+    max_frame: int = 256 * KIB  # a frame of the peer; at least 16,384
+    max_streams: int = 1000  # the peer may have so many open
     untaken: int = 100_000  # messages that wait for their readers
-    header_list: int = 16 * KIB  # of one header list, as RFC 9113 6.5.2 counts; more costs the stream
-    header_block: int = 64 * KIB  # of one header list, compressed or not; more costs the connection
+    header_list: int = 16 * KIB  # one header list, as RFC 9113 6.5.2 counts; more costs the stream
+    header_block: int = 64 * KIB  # one header list, compressed or not; more costs the connection
     continuations: int = 32  # frames of one header block
-    # what brings nothing
+    # the rates
     resets: Rate = Rate(2000, 500)  # streams that the peer opened and reset, or made us reset
     refusals: Rate = Rate(10_000, 1000)  # streams over max_streams
     pings: Rate = Rate(2000, 1000)
@@ -39,7 +39,7 @@ class Bounds:
     ignored: Rate = Rate(10_000, 1000)  # PRIORITY, unknown frames, frames of closed streams
 
     def __post_init__(self) -> None:
-        """Raises ValueError."""
+        """Raise ValueError for bounds that contradict each other."""
         least = self.max_message + self.window + 5
         if not least <= self.connection_memory < 1 << 31:
             raise ValueError(f"memory is {self.memory}; it has to be from {least} to {(1 << 31) - 1}")

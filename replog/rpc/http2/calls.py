@@ -33,7 +33,7 @@ _OF_HTTP = {
 
 @lru_cache(1000)
 def request_fields(path: str, authority: str, timeout_ms: int | None, scheme: str = "http") -> FieldList:
-    """Of a call with a deadline in `timeout_ms` from now, if any; at most 99,999,999 are said."""
+    """Return the headers of a call with a deadline in `timeout_ms` from now, if any; at most 99,999,999 are sent."""
     fields = [
         (b":method", b"POST"),
         (b":scheme", scheme.encode()),
@@ -49,12 +49,12 @@ def request_fields(path: str, authority: str, timeout_ms: int | None, scheme: st
 
 
 def timeout_ms(seconds: float) -> int:
-    """Rounded up: the server may wait as long as the client."""
+    """Round up: the server may wait as long as the client."""
     return math.ceil(seconds * 1000)
 
 
 class Asked(NamedTuple):
-    """What a server needs of a request's headers."""
+    """The part of a request's headers that a server needs."""
 
     path: str
     timeout_s: float | None
@@ -69,7 +69,7 @@ class Refused(Exception):
 
 
 def parse_request(headers: FieldList) -> Asked:
-    """Raises Refused."""
+    """Read a request's headers. Raises Refused."""
     values = dict(headers)
     if values[b":method"] != b"POST":
         raise Refused(((b":status", b"405"), (b"allow", b"POST")))
@@ -93,7 +93,7 @@ def _path(values: dict[bytes, bytes]) -> str:
 
 
 def whole_answer(status: CallStatus, http: bytes = b"200") -> FieldList:
-    """An answer that is only a status."""
+    """Return an answer that is only a status."""
     return ((b":status", http), CONTENT_TYPE, *trailers(status))
 
 
@@ -108,7 +108,7 @@ def trailers(status: CallStatus) -> FieldList:
 
 
 def parse_trailers(fields: FieldList) -> CallStatus | None:
-    """How a call ended; None if it went well."""
+    """Return the end of a call; None if it went well."""
     values = dict(fields)
     said = values.get(b"grpc-status", b"")
     if said == b"0":
@@ -127,7 +127,7 @@ def _binary(value: bytes) -> bytes:
 
 
 def parse_answer(headers: FieldList) -> CallStatus | None:
-    """What is wrong with the headers of an answer, if they are not those of gRPC."""
+    """Return the fault of an answer's headers, if they are not those of gRPC."""
     values = dict(headers)
     status, kind = values[b":status"], values.get(b"content-type", b"")
     if status != b"200":

@@ -21,10 +21,10 @@ from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.tls import Tls
 from replog.rpc.transport import always
 
-CONNECT_S = 3.0  # for one attempt: to connect, and to hear the server's first word
-MIN_BACKOFF_S, MAX_BACKOFF_S = 0.05, 1.0  # between attempts that fail; calls in between fail at once
-CONNECTIONS = 3  # in turn, for a call: a server that stops may take a connection, and no call
-ACKNOWLEDGED_MS = 5000  # in which the peer's TCP has to acknowledge what was sent
+CONNECT_S = 3.0  # one attempt: to connect, and to receive the server's first bytes
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.05, 1.0  # the pause between failed attempts; calls in it fail at once
+CONNECTIONS = 3  # tried in turn for a call: a stopping server may accept a connection, and no call
+ACKNOWLEDGED_MS = 5000  # the peer's TCP must acknowledge what was sent within this time
 
 
 class H2Stream:
@@ -36,8 +36,8 @@ class H2Stream:
         self._wire: ClientWire
         self._exchange: Exchange | None = None
         self._opening: asyncio.Task[tuple[ClientWire, Exchange]] | None = None
-        self._ended: ReplogError | None = None  # by this side
-        self._waits = False  # waited when the last message was sent: look again
+        self._ended: ReplogError | None = None  # this side has ended it
+        self._waits = False  # the last message had to wait: look again
         self._early: list[Any] = []  # posted before the stream is open
 
     async def _opened(self) -> Exchange:
@@ -133,11 +133,11 @@ class H2Channel:
         self.address = address
         self._tls = tls
         self._wire: ClientWire | None = None
-        self._wires: set[ClientWire] = set()  # that one, and those that only end their calls
+        self._wires: set[ClientWire] = set()  # the current one, and those that only end their calls
         self._connecting: asyncio.Task[ClientWire] | None = None
         self._closed = False
-        self._failures = 0  # to connect, in a row
-        self._refused = ""  # why, the last time: an error that is kept keeps what its traceback knows
+        self._failures = 0  # failed attempts to connect, in a row
+        self._refused = ""  # the last failure: as text, because a kept error keeps what its traceback knows
         self._again_at = 0.0
 
     # -- calls
@@ -151,7 +151,7 @@ class H2Channel:
             raise ErrorCode.REQUEST_TIMED_OUT.error(f"{self.address} did not answer in time") from None
 
     async def _answer(self, method: Method, pieces: Sequence[Buffer], deadline: float, again: bool) -> Any:
-        """Raises TimeoutError too."""
+        """Call, and return the answer. Raises TimeoutError too."""
         loop = asyncio.get_running_loop()
         wire, exchange = await self.opened(method, deadline)
         try:
@@ -182,7 +182,7 @@ class H2Channel:
         return H2Stream(self, method)
 
     async def opened(self, method: Method, deadline: float | None = None) -> tuple[ClientWire, Exchange]:
-        """A call on a connection that takes it. Raises TimeoutError at the deadline."""
+        """Open a call on a connection that takes it. Raises TimeoutError at the deadline."""
         wire = self._wire
         if wire is None or not wire.usable or not wire.connection.can_open:
             async with asyncio.timeout_at(deadline):
@@ -238,7 +238,7 @@ class H2Channel:
             self._connecting = None
 
     async def _attempt(self) -> ClientWire:
-        """The host's addresses in turn, asked for each time: a host may have moved. Raises the last one's failure."""
+        """Try the host's addresses in turn, looked up each time: it may have moved. Raises the last failure."""
         host, port = parse_address(self.address)
         loop = asyncio.get_running_loop()
         until = loop.time() + CONNECT_S

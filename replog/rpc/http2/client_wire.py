@@ -25,7 +25,7 @@ from replog.rpc.peer import Role
 from replog.rpc.status import CallStatus, from_status
 from replog.rpc.tls import Tls
 
-SILENCE_S = 5.0  # until a ping: who vanished is noticed without a request
+SILENCE_S = 5.0  # the silence before a ping, which finds a vanished peer without a request
 _NO_WORD = f"{CLOSED} before the server spoke; if it asks for TLS there, set security.protocol=SSL"
 _NO_TLS = (
     f"{CLOSED} in the TLS handshake; look at ssl.keystore.location, or if no TLS is spoken there, set "
@@ -45,12 +45,12 @@ class ClientWire(Wire):
         self._tls = tls
         self._host = parse_address(address)[0].strip("[]")
         self._sealed = tls is not None
-        self.why = _NO_WORD if tls is None else _NO_TLS  # until the server has spoken
-        self.ready: asyncio.Future[None] = self._loop.create_future()  # once the server has spoken
+        self.why = _NO_WORD if tls is None else _NO_TLS  # replaced once the server has sent something
+        self.ready: asyncio.Future[None] = self._loop.create_future()  # set once the server has sent something
         self.untouched = ErrorCode.NETWORK_EXCEPTION.error(
             f"{address} cannot be reached: it takes no more calls on this connection"
         )
-        self._waiting: deque[asyncio.Future[None]] = deque()  # for a place among the open streams
+        self._waiting: deque[asyncio.Future[None]] = deque()  # they wait for a place among the open streams
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -62,7 +62,7 @@ class ClientWire(Wire):
         assert not self.connection.can_open, "`Opened` says when"
 
     def forked(self) -> None:
-        """Whatever the child does, or closes when it ends, the parent's connection must not hear of it."""
+        """Keep the parent's connection from anything that the child does, or closes when it ends."""
         if not self.lost:
             nowhere = os.open(os.devnull, os.O_RDWR)
             os.dup2(nowhere, self._descriptor, inheritable=False)
@@ -82,7 +82,7 @@ class ClientWire(Wire):
 
     @property
     def usable(self) -> bool:
-        """Whether new calls may go here, now or when others have ended."""
+        """True if new calls may go here, now or when others have ended."""
         return not self.lost and self.connection.usable
 
     async def place(self) -> bool:
@@ -98,7 +98,7 @@ class ClientWire(Wire):
         return self.usable
 
     def open(self, headers: FieldList) -> Exchange:
-        """A call, while there is a place."""
+        """Open a call, while there is a place."""
         stream = self.connection.open(headers)
         exchange = self.exchanges[stream] = Exchange(self.connection, stream, self.write_soon, self.deadlines)
         if self._waiting:
@@ -114,7 +114,7 @@ class ClientWire(Wire):
                     return
 
     def give_up(self, exchange: Exchange, failure: ReplogError | None = None) -> None:
-        """Its caller wants no more of it."""
+        """Reset a call that its caller has given up."""
         if self.exchanges.pop(exchange.stream, None) is not None:
             exchange.give_up(failure)
             self.write()

@@ -1,7 +1,7 @@
 """One HTTP/2 connection that carries gRPC, either side: bytes in, events out; calls in, bytes out (RFC 9113).
 
-No socket, clock or loop. A shell does, for whatever it reads: `receive`, handle the events, write `to_send`, handle
-`events`; and after calls: write `to_send`, handle `events`."""
+No socket, clock or loop. A shell does, for each read: `receive`, handle the events, write `to_send`, handle `events`;
+and after calls: write `to_send`, handle `events`."""
 
 from collections.abc import Collection, Sequence
 from typing import Literal
@@ -23,12 +23,12 @@ class Connection:
     def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
         """`to_send` begins with the preface and SETTINGS."""
         self._streams = Streams(side, bounds)
-        self.unheard: Sequence[Event] = self._streams.events  # that `events` would give
+        self.unheard: Sequence[Event] = self._streams.events  # the events that `events` would return
         self._open = self._streams.open
         self._outgoing = self._streams.outgoing
         self._incoming = self._streams.incoming
         self._write = self._streams.write
-        # what is called for each message goes straight to the part that does it, and says there what it promises
+        # calls for each message go straight to the part that does them, and says there what it promises
         self.to_send = self._outgoing.to_send
         self.send_message, self.waiting = self._outgoing.send_message, self._outgoing.waiting
         self.took, self.holdings = self._incoming.took, self._incoming.holdings
@@ -36,14 +36,14 @@ class Connection:
         self._feed = self._receiver.frames.feed
         self.only_message, self.place = self._receiver.only_message, self._receiver.place
         self.places: Collection[int] = self._incoming.places  # streams whose message may have a `place`
-        self._preface = PREFACE if side == "server" else b""  # what is still to come of it
-        self._table = NO_TABLE  # goes before the first header block
+        self._preface = PREFACE if side == "server" else b""  # the rest of it that has yet to arrive
+        self._table = NO_TABLE  # sent before the first header block
         self._failed = False
 
     # -- the wire
 
     def receive(self, data: Buffer, now_ms: int) -> list[Event]:
-        """What `data` means. Never raises for what a peer sends: a wrong connection is a last event, `Failed`.
+        """Handle `data`. Never raises for what a peer sends: a wrong connection is a last event, `Failed`.
 
         Keeps no reference to `data`. `now_ms` is any clock that does not go back; it forgives floods."""
         if not self._failed:
@@ -55,7 +55,7 @@ class Connection:
         return self.events()
 
     def landed(self, size: int, now_ms: int) -> list[Event]:
-        """As `receive` of so many bytes that have been put into `place`."""
+        """Handle `size` bytes that have been put into `place`, as `receive` does."""
         self._streams.now_ms = self._incoming.now_ms = now_ms
         try:
             self._receiver.landed(size)
@@ -77,12 +77,12 @@ class Connection:
 
     @property
     def has_to_send(self) -> bool:
-        """Whether `to_send` gives something now."""
+        """True if `to_send` returns something now."""
         outgoing = self._outgoing
         return bool(outgoing.frames or (outgoing.turns and outgoing.window > 0))
 
     def events(self) -> list[Event]:
-        """What came about outside of `receive`: `Writable` by `to_send`, `Unreadable` by `took`, `Opened` by calls."""
+        """Return events from outside of `receive`: `Writable` by `to_send`, `Unreadable` by `took`, others by calls."""
         came = self._streams.events[:]
         self._streams.events.clear()
         return came
@@ -91,7 +91,7 @@ class Connection:
 
     @property
     def can_open(self) -> bool:
-        """Of a client: whether `open` may be called now. If not, but `usable`, `Opened` will say when.
+        """A client's: True if `open` may be called now. If not, but `usable`, `Opened` follows later.
 
         The server's SETTINGS have to come first."""
         return self._streams.can_open
@@ -103,20 +103,20 @@ class Connection:
 
     @property
     def held(self) -> int:
-        """Bytes of messages that are incomplete or untaken; `holdings` tells their streams."""
+        """Bytes of messages that are incomplete or untaken; `holdings` returns their streams."""
         return self._incoming.held
 
     @property
     def open_streams(self) -> int:
-        """After a GOAWAY, 0 means `Drained`."""
+        """The number of open streams. After a GOAWAY, 0 means `Drained`."""
         return len(self._open)
 
     def ping(self) -> None:
-        """Its answer is `Pong`."""
+        """Send a PING, whose answer is `Pong`."""
         self._write(frame(PING, 0, 0, PING_DATA))
 
     def go_away(self, code: int = 0, text: str = "", *, at_once: bool = False) -> None:
-        """Take no new streams. Those that are open go on.
+        """Take no new streams. Open ones continue.
 
         A server without an error drains: streams that are on the way here are still served, until the peer knows; not
         if it goes `at_once`: the client may ask them again elsewhere."""
@@ -131,7 +131,7 @@ class Connection:
     # -- streams
 
     def open(self, headers: FieldList, end: bool = False) -> int:
-        """Begin a call (client), only while `can_open`; returns the stream's number. With `end`, no message follows.
+        """Begin a call (client), only while `can_open`; return the stream's number. With `end`, no message follows.
 
         Raises ValueError for a field that may not be sent, as every call with headers does."""
         streams = self._streams
@@ -154,7 +154,7 @@ class Connection:
             self._table = b""
 
     def end(self, stream: int) -> None:
-        """Send no more messages (client), after what waits. As `send_message(…, end=True)`, which costs no frame."""
+        """Send no more messages (client), after what waits. `send_message(…, end=True)` saves the frame for this."""
         known = self._open.get(stream)
         if known is not None:
             self._outgoing.end(known)

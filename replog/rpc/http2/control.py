@@ -1,4 +1,4 @@
-"""What a peer says of the connection itself: SETTINGS, PING, GOAWAY (RFC 9113 6.5, 6.7, 6.8)."""
+"""Handles a peer's frames for the connection itself: SETTINGS, PING, GOAWAY (RFC 9113 6.5, 6.7, 6.8)."""
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.events import GoAway, Pong, Reset
@@ -17,18 +17,18 @@ from replog.rpc.http2.outgoing import MAX_SENT_FRAME
 from replog.rpc.http2.settings import INITIAL_WINDOW_SIZE, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE, parse_settings
 from replog.rpc.http2.streams import Streams
 
-PING_DATA, DRAIN_DATA = b"replog-p", b"replog-d"  # of the keepalive, and of the one behind a GOAWAY
+PING_DATA, DRAIN_DATA = b"replog-p", b"replog-d"  # the keepalive's, and that of the one behind a GOAWAY
 
 
 class Control:
-    """Every method may raise ConnectionFailure."""
+    """Handles frames on stream 0. Every method may raise ConnectionFailure."""
 
     def __init__(self, streams: Streams, ignored: Meter) -> None:
         self._streams = streams
         self._ignored = ignored
         self._pings = Meter("PING frames", streams.bounds.pings)
         self._settings = Meter("SETTINGS frames", streams.bounds.settings)
-        self._told = False  # the peer's SETTINGS have come
+        self._told = False  # the peer's SETTINGS have arrived
 
     def on_settings(self, flags: int, number: int, payload: Buffer) -> None:
         if flags & ACK:

@@ -10,10 +10,10 @@ class Deadlines:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._due: dict[Any, tuple[float, Callable[[Any], object]]] = {}
-        self._timer: asyncio.TimerHandle | None = None  # for the earliest deadline, or one before it
+        self._timer: asyncio.TimerHandle | None = None  # rings at the earliest deadline, or before
 
     def set(self, what: Any, seconds: float, expire: Callable[[Any], object]) -> None:
-        """`expire(what)` after so many seconds, unless it is dropped before."""
+        """Call `expire(what)` after so many seconds, unless it is dropped before."""
         at = self._loop.time() + seconds
         self._due[what] = at, expire
         if self._timer is None or at < self._timer.when():
@@ -23,7 +23,7 @@ class Deadlines:
         self._due.pop(what, None)
 
     def stop(self) -> None:
-        """No deadline passes any more."""
+        """Let no deadline pass any more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -37,7 +37,7 @@ class Deadlines:
         now = self._loop.time()
         passed = [(at, what) for what, (at, _) in self._due.items() if at <= now]
         for _, what in sorted(passed, key=itemgetter(0)):
-            if (due := self._due.pop(what, None)) is not None:  # else another's end has dropped it
+            if (due := self._due.pop(what, None)) is not None:  # another's end may have dropped it
                 due[1](what)
         if self._due:
             self._look_at(min(at for at, _ in self._due.values()))

@@ -1,11 +1,11 @@
-"""What a connection reports to its shell. Header lists are in the order of the wire, names in lower case."""
+"""The events that a connection reports to its shell. Header lists are in the order of the wire, names in lower case."""
 
 from typing import NamedTuple, TypeAlias
 
 
 class Headers(NamedTuple):
-    """A call begins (server), or is answered (client). With `end`, nothing follows: a client has no message to send,
-    or a server answers with trailers alone."""
+    """A call begins (server), or is answered (client). With `end`, nothing follows: a client has no message to send, or
+    a server answers with trailers alone."""
 
     stream: int
     headers: list[tuple[bytes, bytes]]
@@ -13,16 +13,16 @@ class Headers(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One whole gRPC message, without its prefix. Every one has to be given back by `Connection.took`.
+    """One whole gRPC message, without its prefix. Every one has to be returned by `Connection.took`.
 
-    Of more than 4 KiB it is a bytearray, which nobody else knows."""
+    Above 4 KiB it is a bytearray, to which nothing else refers."""
 
     stream: int
     payload: bytes | bytearray
 
 
 class Ended(NamedTuple):
-    """The peer sends no more messages: half-closed. Of clients only; a server ends by `Trailers` or `Headers.end`."""
+    """The peer sends no more messages: half-closed. Only clients; a server ends by `Trailers` or `Headers.end`."""
 
     stream: int
 
@@ -39,8 +39,8 @@ class Unreadable(NamedTuple):
     """This peer's messages on this stream cannot be taken any more; the connection goes on.
 
     `status` is a gRPC status: 8 RESOURCE_EXHAUSTED (message or memory over its bound), 12 UNIMPLEMENTED (compressed),
-    13 INTERNAL (not gRPC's framing). A server should answer with trailers of it, a client `reset` and report it.
-    What still comes is dropped, and neither `Message` nor `Ended` follows. `Trailers` and `Reset` may."""
+    13 INTERNAL (not gRPC's framing). A server should answer with trailers of it, a client `reset` and report it. Later
+    messages are dropped, and neither `Message` nor `Ended` follows. `Trailers` and `Reset` may."""
 
     stream: int
     status: int
@@ -76,7 +76,7 @@ class GoAway(NamedTuple):
 
 
 class Drained(NamedTuple):
-    """This connection takes no new streams, and none is open any more: it may be closed. A server may hear it again,
+    """This connection takes no new streams, and none is open any more: it may be closed. A server may get it again,
     after streams that were on the way."""
 
 

@@ -1,5 +1,4 @@
-"""The messages of one stream, both ways: one task reads at a time, or has a function called with what comes, and one
-sends."""
+"""The messages of one stream, both ways. One task reads, or has a function called with each message, and one sends."""
 
 import asyncio
 from collections import deque
@@ -12,9 +11,9 @@ from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.deadlines import Deadlines
 from replog.rpc.http2.frames import CANCEL
 
-MAX_WAITING = 64 << 10  # bytes of what was posted; with more of them a stream is not read from
-STEP_S = 0.005  # after it, what has come besides waits for the next turn of the loop
-TAKEN_AT_ONCE = 50  # messages, before a reader that never has to wait lets others have their turn
+MAX_WAITING = 64 << 10  # posted bytes that wait; beyond them a stream is not read from
+STEP_S = 0.005  # after so long, other messages wait for the next turn of the loop
+TAKEN_AT_ONCE = 50  # a reader that never has to wait lets others run after so many messages
 
 
 class Exchange:
@@ -24,26 +23,26 @@ class Exchange:
         """`write_soon` is called when the connection may have something to send that can wait for the end of the turn
         of the loop."""
         self.stream = stream
-        self.over = False  # nothing more comes; what has come can still be read
-        self.failure: ReplogError | None = None  # why it is over, if that is wrong
+        self.over = False  # nothing more comes; received messages can still be read
+        self.failure: ReplogError | None = None  # the reason why it is over, if that is wrong
         self._connection = connection
         self._write_soon = write_soon
         self._deadlines = deadlines
         self._came: deque[bytes] = deque()
-        self._taken = 0  # since others had their turn
+        self._taken = 0  # so many since others had their turn
         self._reading: asyncio.Future[None] | None = None
-        self._handle: Callable[[bytes], None] | None = None  # of `each`
+        self._handle: Callable[[bytes], None] | None = None  # the function of `each`
         self._ready: Callable[[], bool]
-        self._handling = False  # something that came
+        self._handling = False  # a received message
         self._sending: asyncio.Future[None] | None = None
 
     def on_message(self, payload: bytes, *, late: bool = False) -> None:
-        """`late`: others that came with it have taken all the time of this turn of the loop."""
+        """`late`: other messages have taken all the time of this turn of the loop."""
         self._came.append(payload)
         if self._handle is not None:
             if late:
                 self.go_on()
-            elif len(self._came) == 1:  # else those before it wait for their turn
+            elif len(self._came) == 1:  # otherwise earlier ones wait for their turn
                 self._hand_over()
             return
         reading = self._reading
@@ -51,7 +50,7 @@ class Exchange:
             reading.set_result(None)
 
     def on_over(self, failure: ReplogError | None = None) -> None:
-        """Nothing more comes, and why if that is wrong. The first word counts."""
+        """End the messages, with a failure if that is wrong. Only the first call counts."""
         if not self.over:
             self.over, self.failure = True, failure
             if self._handle is None or not self._came:
@@ -63,7 +62,7 @@ class Exchange:
         self.go_on()
 
     async def next(self, timeout_s: float | None = None) -> bytes | None:
-        """The next message; None when no more come. Raises what went wrong, and TimeoutError."""
+        """Return the next message; None when no more come. Raises the failure, and TimeoutError."""
         self._taken += 1
         if self._taken == TAKEN_AT_ONCE:
             self._taken = 0
@@ -87,8 +86,8 @@ class Exchange:
         return payload
 
     async def each(self, handle: Callable[[bytes], None], ready: Callable[[], bool]) -> None:
-        """Call `handle` with what has come, and with what comes, as it comes, while `ready`. Returns when no more
-        come; raises what went wrong, or what `handle` raised."""
+        """Call `handle` with each message, received already or later, while `ready`. Return when no more come; raise
+        the failure, or the error of `handle`."""
         self._handle, self._ready = handle, ready
         reading = self._reading = asyncio.get_running_loop().create_future()
         try:
@@ -96,7 +95,7 @@ class Exchange:
             await reading
         finally:
             self._handle = self._reading = None
-            del reading  # else what it raises would hold itself, and messages, by the frames of its traceback
+            del reading  # otherwise its error holds itself, and messages, by the frames of its traceback
         self._raise_failure()
 
     def go_on(self) -> None:
@@ -104,7 +103,7 @@ class Exchange:
             asyncio.get_running_loop().call_soon(self._hand_over)  # its caller is in the middle of something
 
     def _hand_over(self) -> None:
-        if self._handling:  # a handler's own doing: the loop below goes on
+        if self._handling:  # a handler has called this, and the loop below goes on
             return
         self._handling, begun_s = True, monotonic()
         try:
@@ -127,11 +126,11 @@ class Exchange:
 
     def _raise_failure(self) -> None:
         if (failure := self.failure) is not None:
-            # a new one, which keeps no frames of others
+            # a new error keeps no frames of others
             raise ReplogError(failure.code, failure.message, failure.instead)
 
     def send(self, pieces: Sequence[Buffer], end: bool = False) -> bool:
-        """Returns whether some of it waits: a sender writes what can be written, and calls `all_gone`."""
+        """Send. Return True if some of it waits: a sender writes what can be written, and calls `all_gone`."""
         return self._connection.send_message(self.stream, pieces, end) > 0
 
     @property
@@ -139,7 +138,7 @@ class Exchange:
         return self._connection.waiting(self.stream) > MAX_WAITING
 
     async def all_gone(self) -> None:
-        """Until all that was sent has gone out, or cannot any more: the last byte keeps the whole answer in memory."""
+        """Wait until all that was sent has gone out, or cannot: the last byte keeps the whole answer in memory."""
         while self._connection.waiting(self.stream):
             self._sending = asyncio.get_running_loop().create_future()
             try:
@@ -148,7 +147,7 @@ class Exchange:
                 self._sending = None
 
     def drop(self) -> None:
-        """Nobody reads here any more."""
+        """Drop the messages that nobody reads any more."""
         while self._came:
             if self._connection.took(self.stream, len(self._came.popleft())):
                 self._write_soon()

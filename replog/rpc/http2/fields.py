@@ -1,4 +1,4 @@
-"""Whether a header list is one that HTTP/2 allows (RFC 9113 8.2 and 8.3), and what a connection needs of it."""
+"""Checks that HTTP/2 allows a header list (RFC 9113 8.2 and 8.3), and reads what a connection needs of it."""
 
 import re
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ _STATUS = re.compile(rb"[1-9][0-9][0-9]")
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 
 
-REQUEST, RESPONSE, TRAILERS = range(3)  # what a header list is for
+REQUEST, RESPONSE, TRAILERS = range(3)  # the use of a header list
 _PSEUDO = (frozenset((b":method", b":scheme", b":path", b":authority")), frozenset((b":status",)), frozenset[bytes]())
 
 
 class Malformed(Exception):
-    """Costs the stream, not the connection (RFC 9113 8.1.1)."""
+    """A header list that costs the stream, not the connection (RFC 9113 8.1.1)."""
 
 
 class Wanted(NamedTuple):
-    """Of a header list: what the connection itself goes by."""
+    """The part of a header list that the connection itself needs."""
 
     content_length: int | None
     informational: bool  # a status 1xx: the answer follows
@@ -30,7 +30,7 @@ class Wanted(NamedTuple):
 
 
 def check_field(name: bytes, value: bytes) -> None:
-    """Raises Malformed. Holds for pseudo-headers too."""
+    """Check a header, also a pseudo-header. Raises Malformed."""
     if not _NAME.fullmatch(name, 1 if name[:1] == b":" else 0):
         raise Malformed(f"a header's name is {name[:40]!r}; it has to be a token in lower case")
     if _WRONG_VALUE.search(value):
@@ -38,7 +38,7 @@ def check_field(name: bytes, value: bytes) -> None:
 
 
 def check_fields(fields: FieldList, kind: int) -> Wanted:
-    """Raises Malformed."""
+    """Check a header list, and read it. Raises Malformed."""
     pseudo: dict[bytes, bytes] = {}
     lengths: set[bytes] = set()
     regular = False

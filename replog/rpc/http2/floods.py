@@ -1,4 +1,4 @@
-"""Bounds on what costs a peer little and brings nothing: rapid resets, floods of PING, SETTINGS, empty DATA."""
+"""Bounds what costs a peer little and brings nothing: rapid resets, floods of PING, SETTINGS, empty DATA."""
 
 from replog.rpc.http2.bounds import Rate
 from replog.rpc.http2.frames import ENHANCE_YOUR_CALM, ConnectionFailure
@@ -14,7 +14,7 @@ class Meter:
         self._since_ms: int | None = None
 
     def count(self, now_ms: int) -> None:
-        """Raises ConnectionFailure(ENHANCE_YOUR_CALM) when there are too many."""
+        """Count one event. Raises ConnectionFailure(ENHANCE_YOUR_CALM) when there are too many."""
         self._count += 1
         if self._since_ms is None:
             self._since_ms = now_ms

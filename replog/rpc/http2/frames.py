@@ -1,4 +1,4 @@
-"""Frames of HTTP/2: their bytes, and the cutting of what arrives into them (RFC 9113 4 and 6)."""
+"""Frames of HTTP/2: their bytes, and the cutting of received bytes into them (RFC 9113 4 and 6)."""
 
 import struct
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 from replog.log.offsets import Buffer
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HEADER_BYTES, PREFIX_BYTES = 9, 5  # of a frame; of a gRPC message
+HEADER_BYTES, PREFIX_BYTES = 9, 5  # a frame's header; a gRPC message's prefix
 MIN_MAX_FRAME, MAX_MAX_FRAME = 1 << 14, (1 << 24) - 1
 MAX_WINDOW = MAX_STREAM = (1 << 31) - 1
 DEFAULT_WINDOW = 65_535
@@ -18,16 +18,16 @@ END_HEADERS, PADDED, WITH_PRIORITY = 0x4, 0x8, 0x20
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR, SETTINGS_TIMEOUT, STREAM_CLOSED = range(6)
 FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, CONNECT_ERROR, ENHANCE_YOUR_CALM = range(6, 12)
 
-_SMALL = 4096  # slices of so few bytes are cheaper copied
+_SMALL = 4096  # smaller slices are cheaper copied
 
 HEADER = struct.Struct(">BHBBL")
-PREFIX = struct.Struct(">BL")  # of a gRPC message: whether it is compressed, and its size
+PREFIX = struct.Struct(">BL")  # a gRPC message's: 1 if it is compressed, and its size
 WHOLE_MESSAGE = struct.Struct(">BHBBLBL")  # the header of a DATA frame that is one whole message, and its prefix
 _WINDOW_UPDATE = struct.Struct(">BHBBLL")
 
 
 class ConnectionFailure(Exception):
-    """What the peer sent ends the connection, with this code of RFC 9113 7."""
+    """A peer's fault that ends the connection, with this code of RFC 9113 7."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -52,7 +52,7 @@ def reset_frame(stream: int, code: int) -> bytes:
 
 
 def header_frames(stream: int, block: bytes, end: bool, max_frame: int) -> bytes:
-    """HEADERS, and CONTINUATION for what is larger than a frame may be."""
+    """Return HEADERS, and CONTINUATION for the part that is larger than a frame may be."""
     flags = END_STREAM if end else 0
     if len(block) <= max_frame:
         return frame_header(len(block), HEADERS, flags | END_HEADERS, stream) + block
@@ -64,7 +64,7 @@ def header_frames(stream: int, block: bytes, end: bool, max_frame: int) -> bytes
 
 
 def unpadded(flags: int, payload: Buffer) -> Buffer:
-    """The payload of a DATA or HEADERS frame without its padding (RFC 9113 6.1)."""
+    """Return the payload of a DATA or HEADERS frame without its padding (RFC 9113 6.1)."""
     if not flags & PADDED:
         return payload
     if not payload or payload[0] >= len(payload):
@@ -87,7 +87,7 @@ class FrameHandler(Protocol):
 
 
 class FrameReader:
-    """Cuts bytes into frames. A DATA frame is handed on as it comes; any other is collected, up to `max_frame`."""
+    """Cuts bytes into frames. A DATA frame is passed on as it arrives; any other is collected, up to `max_frame`."""
 
     ANY, FIRST_SETTINGS = 0, -1
 
@@ -96,12 +96,12 @@ class FrameReader:
         self._on_data, self._on_headers, self._on_frame = handler.on_data, handler.on_headers, handler.on_frame
         self._max_frame = max_frame
         self._max_header_block = max_header_block
-        self.begun = bytearray()  # of a frame that is neither complete nor handed on
-        self.data_left = 0  # bytes of a DATA frame that are still to come
+        self.begun = bytearray()  # a frame that is neither complete nor passed on
+        self.data_left = 0  # bytes of a DATA frame that have yet to arrive
         self.expected = self.FIRST_SETTINGS  # or the stream whose header block has to continue
 
     def feed(self, data: Buffer) -> None:
-        """Raises ConnectionFailure, also those of the handler."""
+        """Cut `data`. Raises ConnectionFailure, also the handler's."""
         position, end = 0, len(data)
         data = bytes(data) if end <= _SMALL else memoryview(data)
         while position < end:
@@ -155,7 +155,7 @@ class FrameReader:
             self.begun += header
 
     def _needed(self) -> int:
-        """Bytes that complete the header, or else the frame, that has begun."""
+        """Return the number of bytes that complete the begun header or, after it, the frame."""
         begun = self.begun
         if len(begun) < HEADER_BYTES:
             return HEADER_BYTES - len(begun)

@@ -1,5 +1,5 @@
-"""TLS handshakes of one server that have not ended: how many, for how long, and how much of the event loop's time they
-take; and what its log says of bad ones."""
+"""Bounds the unfinished TLS handshakes of one server: how many, for how long, and their share of the event loop's time.
+Also bounds the log of bad ones."""
 
 import asyncio
 import logging
@@ -14,13 +14,13 @@ from replog.rpc.tls import Tls
 
 logger = logging.getLogger(__name__)
 
-SHARE = 0.25  # of the event loop's time for handshakes: each costs about 1 ms of it
-BURST_S = 0.005  # of time that they may take at once
-LINES_A_SECOND = 10  # of the log; the others are counted
+SHARE = 0.25  # the part of the event loop's time for handshakes: each costs about 1 ms of it
+BURST_S = 0.005  # they may take so much at once
+LINES_A_SECOND = 10  # the log's; others are counted
 
 
 class Refusals:
-    """What a server's log says of connections that it refuses; a flood of them does not fill a disk."""
+    """Logs the connections that a server refuses; a flood of them does not fill a disk."""
 
     def __init__(self) -> None:
         self._second = self._lines = self._unsaid = 0
@@ -44,24 +44,24 @@ class Shaking(Protocol):
     asks: Peer
 
     def go_on_handshake(self) -> None:
-        """With what has come."""
+        """Continue with what has arrived."""
 
     def give_up_handshake(self, why: str) -> None: ...
 
 
 class Handshakes:
-    """When all want more time than handshakes have, hosts take turns, and those of a host go one after the other. So a
-    flood of them holds up neither calls nor, for long, handshakes of other hosts."""
+    """Runs handshakes. When they want more time than they have, hosts take turns, and those of a host go one after the
+    other. So a flood of them holds up neither calls nor, for long, handshakes of other hosts."""
 
     def __init__(self, tls: Tls, cpu_s: Callable[[], float] = time.thread_time) -> None:
         self.tls = tls
         self._under_way: dict[Shaking, asyncio.TimerHandle] = {}  # the oldest first
         self._waiting = Turns[Shaking]()
         self._cpu_s = cpu_s
-        self._left_s, self._as_of = BURST_S, 0.0  # what they may take, at the loop's time
+        self._left_s, self._as_of = BURST_S, 0.0  # the time that they may take now, by the loop's clock
 
     def begin(self, wire: Shaking) -> None:
-        """The one that waits longest gives way: then who comes now has time to end it, however many others never do."""
+        """Begin a handshake. Beyond the limit the oldest gives way, so that many silent ones do not keep others out."""
         self.tls.look_soon()
         loop = asyncio.get_running_loop()
         self._under_way[wire] = loop.call_later(
@@ -71,8 +71,8 @@ class Handshakes:
             next(iter(self._under_way)).give_up_handshake(f"{MAX_HANDSHAKES} younger TLS handshakes are under way")
 
     def go_on(self, wire: Shaking) -> bool:
-        """Its peer has said something: go on now, or later if others wait or have had their share. Whether it was now.
-        Later `go_on_handshake` is called, if its handshake is still under way then."""
+        """Continue a handshake whose peer has sent something, and return True; or False if others wait or have had
+        their share. Then `go_on_handshake` is called later, if the handshake is not over by then."""
         if not self._waiting and self._has_time():
             self._step(wire)
             return True
@@ -104,6 +104,6 @@ class Handshakes:
             self._wait()
 
     def end(self, wire: Shaking) -> None:
-        """It is done, or its connection is gone."""
+        """The handshake is done, or its connection is gone."""
         if (timer := self._under_way.pop(wire, None)) is not None:
             timer.cancel()

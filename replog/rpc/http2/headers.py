@@ -1,8 +1,8 @@
 """Header blocks (HPACK, RFC 7541). Tables and Huffman codes are those of `hpack`; the rest is here, for speed.
 
-What this side sends has no state: fields of the static table, and literals that nobody has to remember. So a field is
-encoded once for all connections. What arrives may use the dynamic table, which is the peer's choice; a block that
-does not change the table means the same next time, and is looked up."""
+This side's blocks have no state: fields of the static table, and literals that nobody has to remember. So a field is
+encoded once for all connections. The peer's may use the dynamic table; a block that does not change the table means the
+same next time, and is looked up."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.fields import FieldList, Malformed, Wanted, check_field, check_fields
 from replog.rpc.http2.frames import COMPRESSION_ERROR, ENHANCE_YOUR_CALM, NO_ERROR, PROTOCOL_ERROR, ConnectionFailure
 
-NO_TABLE = b"\x20"  # at the start of the first block: this encoder has a dynamic table of 0 bytes (RFC 7541 4.2)
+NO_TABLE = b"\x20"  # begins the first block: this encoder has a dynamic table of 0 bytes (RFC 7541 4.2)
 _STATIC = 61
 _FIELD_OVERHEAD = 32  # RFC 9113 6.5.2
 _KNOWN_BLOCKS, _KNOWN_BYTES = 64, 512  # a connection remembers so many blocks of so many bytes
@@ -24,12 +24,12 @@ _MAX_CACHED_FIELD = 256
 
 
 def list_size(fields: FieldList) -> int:
-    """As MAX_HEADER_LIST_SIZE counts."""
+    """Return the size as MAX_HEADER_LIST_SIZE counts it."""
     return sum(len(name) + len(value) + _FIELD_OVERHEAD for name, value in fields)
 
 
 def encode_fields(fields: FieldList) -> bytes:
-    """A header block; that of a tuple is remembered. Raises ValueError for a field that may not be sent."""
+    """Return a header block; that of a tuple is remembered. Raises ValueError for a field that may not be sent."""
     return _encode_tuple(fields) if type(fields) is tuple else _encode_fields(fields)
 
 
@@ -61,18 +61,18 @@ def _literal(text: bytes) -> bytes:
 
 
 def _number(number: int, pattern: int, mask: int) -> bytes:
-    """RFC 7541 5.1."""
+    """Encode by RFC 7541 5.1."""
     if number < mask:
         return bytes((pattern | number,))
     return bytes((pattern | mask,)) + unsigned(number - mask)
 
 
 class HeaderBlock(NamedTuple):
-    """One that was received. The list is shared between equal blocks: do not change it."""
+    """A received block. The list is shared between equal blocks: do not change it."""
 
     fields: list[tuple[bytes, bytes]]
     wanted: Wanted
-    code: int = NO_ERROR  # of the stream's end, if it cannot go on
+    code: int = NO_ERROR  # the code of the stream's end, if it cannot go on
     problem: str = ""
 
 
@@ -80,14 +80,14 @@ class HeaderDecoder:
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
         self._table = HeaderTable()
-        self._changes = 0  # of the table, by the block that is read
-        self._used = False  # the table, by the block that is read
-        # by what a block is for, and its bytes
-        self._known: dict[tuple[int, bytes], HeaderBlock] = {}  # while the table stays as it is
+        self._changes = 0  # changes of the table by the current block
+        self._used = False  # the current block has used the table
+        # the keys are a block's use and its bytes
+        self._known: dict[tuple[int, bytes], HeaderBlock] = {}  # valid while the table stays as it is
         self._stateless: dict[tuple[int, bytes], HeaderBlock] = {}
 
     def decode(self, block: bytes, kind: int) -> HeaderBlock:
-        """Raises ConnectionFailure where the table would be lost."""
+        """Decode a block. Raises ConnectionFailure if the table would be lost."""
         key = (kind, block)
         known = self._stateless.get(key) or self._known.get(key)
         if known is not None:
@@ -130,7 +130,7 @@ class HeaderDecoder:
                     raise HPACKError("the table's size changes after a field")
                 position = self._resize(block, position)
                 continue
-            else:  # a literal, to be remembered or not
+            else:  # a literal, which may be remembered
                 index, position = _read_number(block, position, 0x3F if byte & 0x40 else 0x0F)
                 if index:
                     name = self._entry(index)[0]

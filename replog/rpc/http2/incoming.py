@@ -1,12 +1,12 @@
-"""Messages that come: cut out of DATA, held until they are taken, and the windows that keep this in bounds.
+"""Received messages: cut out of DATA, held until they are taken, and the windows that keep this in bounds.
 
 The window of the connection is its memory: `Bounds.memory` is what the peer may still send plus what is held here, of
 incomplete messages and of those that nobody has taken. A stream's window is smaller. A message larger than that gets
 more credit, all at once, when it has been admitted: when what it lacks fits into the memory beside what others were
 promised and a window for every open stream, or, if no other is admitted, when it just fits. The others wait, and the
 one that lacks least is next. All this is for speed; what keeps the connection going is that, when only incomplete
-messages are left and none of them can go on, one is refused: of those that were not admitted the one that lacks most.
-"""
+messages are left and none of them can go on, one is refused: of those that were not admitted the one that lacks
+most."""
 
 from collections.abc import Callable, Iterator
 
@@ -25,7 +25,7 @@ from replog.rpc.http2.partial import Partial
 from replog.rpc.http2.stream import Stream
 
 _MESSAGE = 64  # bytes that a message costs besides its own
-_LARGE = 4 << 10  # bytes of a message from which on its reader may change it: a log stamps its batches in place
+_LARGE = 4 << 10  # larger messages may be changed by their readers: a log stamps its batches in place
 
 RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 8, 12, 13  # gRPC's numbers
 
@@ -42,21 +42,21 @@ class Incoming:
         self._memory = bounds.connection_memory
         self._window = bounds.window
         self._batch = min(1 << 20, self._memory // 2)  # credit that is worth a frame
-        self._room = self._memory  # that the peer may still send; all of it at once
-        self._credit = 0  # that the peer does not know of yet
+        self._room = self._memory  # the peer may still send so much, even all at once
+        self._credit = 0  # credit that the peer does not know yet
         self._untaken = 0
         self._promised = 0  # bytes that admitted messages lack
         self._reserved = 0  # bytes of memory for messages that have not arrived
         self.places: dict[int, Stream] = {}  # their message has its memory, and may be read into it
         self._waiting: dict[int, Stream] = {}  # their message is larger than the window, and not admitted
-        self.now_ms = 0  # of what comes
+        self.now_ms = 0  # the time of the last read
         self._late: dict[int, tuple[int, int]] = {}  # untaken messages, and bytes, of streams that are closed
         write(window_update(0, self._memory - DEFAULT_WINDOW))
 
-    # -- what comes
+    # -- received data
 
     def arrives(self, stream: Stream | None, size: int) -> bool:
-        """A DATA frame of `size` bytes. Returns whether the stream's window allows it. Raises ConnectionFailure."""
+        """Count a DATA frame of `size` bytes. True if the stream's window allows it. Raises ConnectionFailure."""
         if size > self._room:
             raise ConnectionFailure(
                 FLOW_CONTROL_ERROR, f"{size} bytes of DATA came; the connection's window has {self._room}"
@@ -80,7 +80,7 @@ class Incoming:
             self._relieve()
 
     def padding(self, stream: Stream, size: int) -> None:
-        """So many bytes of what arrived are no part of a message."""
+        """Count `size` bytes of a frame as no part of a message."""
         if not stream.deaf:
             stream.held -= size
             if stream.partial is not None:
@@ -89,8 +89,8 @@ class Incoming:
             self._credit_stream(stream)
 
     def take_whole(self, stream: Stream, data: Buffer) -> bytes | bytearray | None:
-        """The message that a DATA frame is, if it is a whole one and nothing about it is special: most are. Else None,
-        and the frame has not arrived."""
+        """Return the message that a DATA frame is, if it is a whole one without anything special: most are. Otherwise
+        return None, and nothing is counted."""
         size = len(data)
         if (
             stream.special
@@ -116,7 +116,7 @@ class Incoming:
         return bytearray(payload) if size > _LARGE else bytes(payload)
 
     def take_in(self, stream: Stream, data: Buffer) -> None:
-        """Cut messages out of what arrived."""
+        """Cut messages out of the data."""
         position, end = 0, len(data)
         while position < end and not stream.deaf:
             partial = stream.partial
@@ -158,7 +158,7 @@ class Incoming:
         self._got_on(stream, partial, size)
 
     def landed(self, stream: Stream, size: int, behind: int) -> bytes:
-        """So many bytes of a message are where they belong. Returns those behind them."""
+        """`size` bytes of a message are in their place. Return those behind them."""
         partial = stream.partial
         assert partial is not None
         rest = partial.landed(size, behind)
@@ -193,11 +193,11 @@ class Incoming:
 
     @property
     def held(self) -> int:
-        """Bytes of messages that are incomplete or untaken, and of the memory that waits for those to come."""
+        """Bytes of messages that are incomplete or untaken, and of the memory reserved for the missing ones."""
         return self._memory - self._room - self._credit + self._untaken * _MESSAGE + self._reserved
 
     def holdings(self) -> Iterator[tuple[int, int, int]]:
-        """Of each stream that has some of them: its number, how many, and since when it has got no further."""
+        """Yield each stream that holds any, with their number of bytes, and the time when it last advanced."""
         for stream in self._streams.values():
             if stream.held:
                 reserved = 0 if stream.partial is None else stream.partial.reserved
@@ -210,7 +210,7 @@ class Incoming:
             partial.reserved = reserved
 
     def _begin(self, stream: Stream, partial: Partial) -> None:
-        """The first bytes of a message are here: perhaps it needs more credit than the window."""
+        """The first bytes of a message are here: it may need more credit than the window."""
         if partial.size + PREFIX_BYTES > self._window:
             self._waiting[stream.number] = stream
             self._relieve()
@@ -218,7 +218,7 @@ class Incoming:
             self._credit_stream(stream)
 
     def _relieve(self) -> None:
-        """Admit what fits. With nothing left to take, refuse what stands in the way of all."""
+        """Admit what fits. With nothing left to take, refuse the message that holds up all others."""
         while self._waiting:
             stream = min(self._waiting.values(), key=_lacks)
             windows = len(self._streams) * self._window if self._promised else 0
@@ -240,10 +240,10 @@ class Incoming:
             self.refuse(victim, RESOURCE_EXHAUSTED, text)
 
     def took(self, number: int, size: int) -> bool:
-        """The reader has a message of `size` bytes: credit goes back to the peer. Returns whether any may be due now,
-        or an event.
+        """A reader has taken a message of `size` bytes: give the peer credit. True if a frame or an event may be due.
 
-        Once for every `Message`, also of streams that have ended. After a reset, by either side, it does nothing."""
+        Call it once for every `Message`, also of streams that have ended. After a reset, by either side, it does
+        nothing."""
         size += PREFIX_BYTES
         stream = self._streams.get(number)
         if stream is None:
@@ -274,13 +274,13 @@ class Incoming:
         return self._release(size)
 
     def refuse(self, stream: Stream, status: int, text: str) -> None:
-        """No more messages of this stream, except those that are whole."""
+        """Take no more messages of this stream, except those that are whole."""
         stream.deaf = stream.special = True
         self._drop_partial(stream)
         self._emit(Unreadable(stream.number, status, text))
 
     def ended(self, stream: Stream) -> bool:
-        """The peer sends no more. Returns whether the last message is whole."""
+        """The peer sends no more. Return True if the last message is whole."""
         if stream.prefix or stream.partial is not None:
             self.refuse(stream, INTERNAL, "the stream ended inside of a message")
             return False
@@ -318,7 +318,7 @@ class Incoming:
     # -- credit
 
     def _release(self, size: int) -> bool:
-        """Returns whether something may have come of it."""
+        """Give credit back. Return True if a frame or an event may have come of it."""
         self._credit += size
         due = self._credit >= self._batch or (self._credit > 0 and self._room < self._batch)
         if due:

@@ -1,4 +1,4 @@
-"""Messages that go: through the windows that the peer gave, streams taking turns."""
+"""Sends messages through the windows that the peer gave, with streams taking turns."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ from replog.rpc.http2.frames import (
 )
 from replog.rpc.http2.stream import Stream
 
-MAX_SENT_FRAME = 256 << 10  # whatever the peer takes: after a frame others get their turn
-_AHEAD = 1 << 20  # bytes of messages that are framed before anybody asks for them
+MAX_SENT_FRAME = 256 << 10  # smaller than many peers' limit: after a frame others get their turn
+_AHEAD = 1 << 20  # so many bytes of messages are framed before anybody asks for them
 _pack_header = WHOLE_MESSAGE.pack
 
 
@@ -34,18 +34,18 @@ class Outgoing:
         self._emit = emit
         self._ended = ended  # called when END_STREAM has gone out
         self.frames: list[Buffer] = []
-        self._size = 0  # of messages in `frames`
+        self._size = 0  # bytes of messages in `frames`
         self.turns: deque[Stream] = deque()  # streams with something to send, and a window for it
-        self.write = self.frames.append  # a frame without flow control
-        self.window = DEFAULT_WINDOW  # of the connection
-        self.initial_window = DEFAULT_WINDOW  # of a new stream
+        self.write = self.frames.append  # adds a frame without flow control
+        self.window = DEFAULT_WINDOW  # the connection's
+        self.initial_window = DEFAULT_WINDOW  # a new stream's
         self.max_frame = MIN_MAX_FRAME
 
     def to_send(self, most: int = 1 << 20) -> list[Buffer]:
-        """What to write now, in order: headers of frames and pieces of messages, not joined.
+        """Return the buffers to write now, in order: headers of frames and pieces of messages, not joined.
 
-        With a lot to send, little more than `most` bytes, streams taking turns: ask again once they are written.
-        Empty if there is nothing more to write until the peer or a call changes that."""
+        With a lot to send, little more than `most` bytes, streams taking turns: ask again once they are written. Empty
+        if there is nothing more to write until the peer or a call changes that."""
         while self.turns and self.window > 0 and self._size < most:
             self._send_turn(self.turns.popleft())
         frames = self.frames[:]
@@ -88,7 +88,7 @@ class Outgoing:
         return stream.queued
 
     def waiting(self, number: int) -> int:
-        """Bytes of messages that wait for a window or for `to_send`; 0 for a stream that is gone."""
+        """Return the bytes of messages that wait for a window or for `to_send`; 0 for a stream that is gone."""
         stream = self._streams.get(number)
         return 0 if stream is None else stream.queued
 
@@ -107,14 +107,14 @@ class Outgoing:
             self._done(stream)
 
     def drop(self, stream: Stream) -> None:
-        """The stream is gone, and what it still had to send."""
+        """Drop what a stream that is gone still had to send."""
         stream.queue.clear()
         stream.queued = 0
         if stream.turn:
             self.turns.remove(stream)
 
     def window_grows(self, stream: Stream | None, increment: int) -> bool:
-        """By a WINDOW_UPDATE. Returns whether the stream's window is still one. Raises ConnectionFailure."""
+        """Apply a WINDOW_UPDATE. Return False if the stream's window is too large. Raises ConnectionFailure."""
         if stream is None:
             self.window += increment
             if self.window > MAX_WINDOW:
@@ -125,7 +125,7 @@ class Outgoing:
         return stream.send_window <= MAX_WINDOW
 
     def initial_window_becomes(self, size: int) -> None:
-        """The windows of all open streams change with it, and may become negative (RFC 9113 6.9.2)."""
+        """Change the windows of all open streams with it; they may become negative (RFC 9113 6.9.2)."""
         change = size - self.initial_window
         self.initial_window = size
         for stream in self._streams.values():

@@ -1,16 +1,16 @@
-"""A message that comes in pieces, and where they are until it is whole.
+"""A message that arrives in pieces, and their place until it is whole.
 
-Once an eighth of a large message has come, there is memory for all of it. What comes then is read from the socket into
-its place, and copied nowhere. Before, a peer could have memory for messages of which it sends hardly anything."""
+Once an eighth of a large message has arrived, there is memory for all of it. The rest is read from the socket into its
+place, and copied nowhere. Earlier, a peer could have memory for messages of which it sends hardly anything."""
 
 from replog.buffers import unwritten
 from replog.log.offsets import Buffer
 from replog.rpc.http2.frames import HEADER_BYTES
 
-SHARE = 8  # so many times what has come may be kept for a message
-_LARGE = 128 << 10  # bytes of a message from which on that pays
-LITTLE = 64 << 10  # bytes that a read brings together with what is behind them
-_PIECE = 64 << 10  # a shorter piece grows; one that large is not copied until all are joined
+SHARE = 8  # a message's memory is at most so many times what has arrived
+_LARGE = 128 << 10  # bytes of a message for which that pays
+LITTLE = 64 << 10  # so few bytes are read together with what is behind them
+_PIECE = 64 << 10  # a shorter piece grows; a larger one is not copied until all are joined
 
 
 class Partial:
@@ -22,15 +22,15 @@ class Partial:
         self.reserved = 0  # bytes of memory that nothing has arrived for
         self._pieces: list[bytearray] = []
         self._whole: memoryview | None = None  # the memory of all
-        self._lent = b""  # bytes of it that are not there for the moment
+        self._lent = b""  # bytes of it that are replaced for the moment
 
     @property
     def has_memory(self) -> bool:
-        """For all of it."""
+        """True if there is memory for all of it."""
         return self._whole is not None
 
     def should_reserve(self, more: int) -> bool:
-        """When `more` bytes come."""
+        """Return True if memory should be reserved when `more` bytes arrive."""
         return self._whole is None and self.size >= _LARGE and (self.size - self.lacks + more) * SHARE >= self.size
 
     def reserve(self) -> None:
@@ -50,7 +50,7 @@ class Partial:
         self.lacks -= size
 
     def place(self, size: int, *, begins: bool) -> memoryview | None:
-        """Where the next `size` bytes of it belong. With `begins`, the header of their frame comes first, and has room
+        """Return the place of its next `size` bytes. With `begins`, the header of their frame comes first, and has room
         before them until `give_back`. None: they are better read together with others."""
         if self._whole is None or self.lacks < LITTLE:
             return None
@@ -62,7 +62,7 @@ class Partial:
         return place
 
     def give_back(self, size: int) -> bytes:
-        """Of a frame that begins so many bytes were read: returns those of its header."""
+        """Return the header's bytes of a frame that begins, of which `size` bytes were read."""
         assert self._whole is not None
         begin = self.size - self.lacks
         lent = self._whole[begin - HEADER_BYTES : begin]
@@ -71,12 +71,12 @@ class Partial:
         return header
 
     def landed(self, size: int, behind: int) -> bytes:
-        """So many bytes are where they belong. Returns those behind them, which do not."""
+        """`size` bytes are in their place. Return those behind them, which are not part of it."""
         assert self._whole is not None
         end = self.size - self.lacks + size
         self.lacks -= size
         return bytes(self._whole[end : end + behind])
 
     def payload(self) -> bytearray:
-        """Of a message that lacks nothing."""
+        """Return the bytes of a message that lacks nothing."""
         return bytearray().join(self._pieces) if self._whole is None else self._whole.obj  # type: ignore[return-value]

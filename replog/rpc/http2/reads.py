@@ -1,36 +1,36 @@
-"""What the sockets of an event loop are read into, one at a time, and which of them have to wait for their next turn.
+"""The buffer into which an event loop's sockets are read, one at a time, and the queue of sockets that bring much.
 
 The loop reads once from every socket that has something. Of thirty that have a lot, each would wait for megabytes of
-the others, and so would all small messages beside them. So those that bring much stand in line, and in one turn of the
-loop one of them is read. All others are read in every turn."""
+the others, and so would all small messages beside them. So sockets that bring much queue up, and one of them is read in
+each turn of the loop. All others are read in every turn."""
 
 import asyncio
 from collections import deque
 from functools import cached_property
 
-READ_BYTES = 272 << 10  # of one read: a frame of 256 KiB, and what is around it
+READ_BYTES = 272 << 10  # one read: a frame of 256 KiB, and what is around it
 MUCH_BYTES = 64 << 10
-LITTLE_BYTES = 16 << 10  # of one read, once somebody brought much in this turn
+LITTLE_BYTES = 16 << 10  # one read, once a socket brought much in this turn
 
 
 class Reads:
     def __init__(self) -> None:
         self._all = memoryview(bytearray(READ_BYTES))
         self._little = self._all[:LITTLE_BYTES]
-        self.room = self._all  # for the next read
+        self.room = self._all  # the next read goes there
         self.much = MUCH_BYTES
         self._line: deque[asyncio.Transport] = deque()  # not read from meanwhile
-        self.count = 0  # of reads so far: who writes for the second time at one count waits for the end of the turn
+        self.count = 0  # reads so far: a second write at the same count waits for the end of the turn
         self._counting = False
-        self._last: asyncio.Transport | None = None  # that brought much; alone it does not wait
+        self._last: asyncio.Transport | None = None  # the last that brought much; alone it does not wait
 
     @cached_property
     def plain(self) -> memoryview:
-        """For what a read was before it was sealed."""
+        """The buffer for the plain text of a sealed read."""
         return memoryview(bytearray(READ_BYTES))
 
     def brought_much(self, transport: asyncio.Transport) -> None:
-        """The last read had `much` bytes or more."""
+        """The last read had `much` bytes or more: queue its socket."""
         if transport is self._last and not self._line:
             return
         self._last = transport

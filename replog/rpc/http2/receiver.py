@@ -1,4 +1,4 @@
-"""What each frame of the peer means (RFC 9113 5 and 6)."""
+"""Handles each frame of the peer (RFC 9113 5 and 6)."""
 
 from collections.abc import Callable
 
@@ -46,7 +46,7 @@ _OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (PRIORITY, RST_STREAM, CO
 
 
 class Receiver:
-    """Hears the frames of one connection. Every method may raise ConnectionFailure."""
+    """Handles the frames of one connection. Every method may raise ConnectionFailure."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
@@ -57,10 +57,10 @@ class Receiver:
         bounds = self._bounds = streams.bounds
         self.frames = FrameReader(self, bounds.max_frame, bounds.header_block)
         self._decoder = HeaderDecoder(bounds)
-        self._block = bytearray()  # of headers, so far
+        self._block = bytearray()  # a header block so far
         self._block_flags = 0
         self._continuations = 0
-        self._data_number = self._data_flags = self._data_size = 0  # of the last DATA frame, which may come in pieces
+        self._data_number = self._data_flags = self._data_size = 0  # the last DATA frame's, which may come in pieces
         self._resets = Meter("streams that were reset", bounds.resets)
         self._refusals = Meter("streams over the limit", bounds.refusals)
         self._empty = Meter("empty DATA frames", bounds.empty_data)
@@ -90,8 +90,8 @@ class Receiver:
     # -- DATA
 
     def only_message(self, data: memoryview, now_ms: int) -> list[Event]:
-        """What `feed` of `data` would bring about if that is exactly one frame, of a small message of which nothing is
-        special: most reads are. Else nothing, and nothing has come."""
+        """Return the event of `data` if that is exactly one frame, of a small message without anything special: most
+        reads are. Otherwise return nothing, and nothing is counted."""
         frames, size = self.frames, len(data) - HEADER_BYTES
         if size < 0 or size > MIN_MAX_FRAME or frames.data_left or frames.begun or frames.expected:
             return []
@@ -115,7 +115,7 @@ class Receiver:
         stream = self._data_begins(number, len(payload))
         if flags & PADDED:
             whole = len(payload)
-            payload = unpadded(flags, payload)  # of a stream that is gone, too: wrong padding ends the connection
+            payload = unpadded(flags, payload)  # wrong padding ends the connection, even on a stream that is gone
             if stream is not None:
                 self._incoming.padding(stream, whole - len(payload))
         self._data(stream, flags, payload, True)
@@ -131,7 +131,7 @@ class Receiver:
         self._data(stream, self._data_flags, piece, last)
 
     def place(self) -> memoryview | None:
-        """Where the bytes that come next may be put, instead of `feed`: into the message that they should belong to."""
+        """Return the place for the next bytes, instead of `feed`: in the message that they should belong to."""
         stream, frames = self._open.get(self._data_number), self.frames
         if stream is None or stream.partial is None or stream.content_left is not None:
             return None
@@ -142,7 +142,7 @@ class Receiver:
         return stream.partial.place(self._data_size, begins=True)  # most often a frame is as large as the one before
 
     def landed(self, size: int) -> None:
-        """So many bytes have been put into the `place` that there was just now."""
+        """Handle `size` bytes that have been put into the last `place`."""
         frames, stream = self.frames, self._open[self._data_number]
         partial = stream.partial
         assert partial is not None
@@ -152,7 +152,7 @@ class Receiver:
             size -= len(header)
             frames.feed(header)
             if not frames.data_left or self._open.get(self._data_number) is not stream:
-                frames.feed(partial.landed(0, size))  # it is another frame than was thought
+                frames.feed(partial.landed(0, size))  # the frame is not the expected one
                 return
         here = min(size, frames.data_left, partial.lacks)
         frames.data_left -= here
@@ -163,7 +163,7 @@ class Receiver:
             frames.feed(behind)
 
     def _data_begins(self, number: int, size: int) -> Stream | None:
-        """Counts a frame against the windows. Returns its stream, if that wants it."""
+        """Count a frame against the windows. Return its stream, if that takes it."""
         self._data_number, self._data_size = number, size
         stream = self._open.get(number)
         if stream is None or stream.remote_done:
@@ -277,7 +277,7 @@ class Receiver:
         streams = self._streams
         decoded = self._decoder.decode(block, REQUEST)
         streams.last_peer = number
-        if number > streams.last_taken:  # after a GOAWAY: the client knows that it was not handled
+        if number > streams.last_taken:  # the client knows of the GOAWAY, and that it was not handled
             self._ignored.count(self._streams.now_ms)
         elif len(self._open) >= self._bounds.max_streams:
             self._refusals.count(self._streams.now_ms)
@@ -334,7 +334,7 @@ class Receiver:
         else:
             self._ignored.count(self._streams.now_ms)
 
-    # -- what is left
+    # -- other frames
 
     def _on_window_update(self, flags: int, number: int, payload: Buffer) -> None:
         self._updates.count(self._streams.now_ms)

@@ -28,8 +28,8 @@ from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Denied, unheard
 
-SWEEP_S = 10.0  # at most, between two looks for connections that are idle, or whose authority is believed no more
-ENDING_S = 5.0  # for handlers that were cancelled
+SWEEP_S = 10.0  # the pause between looks for connections that are idle, or of an untrusted authority, at most
+ENDING_S = 5.0  # the time for handlers that were cancelled
 
 
 class H2Server:
@@ -48,7 +48,7 @@ class H2Server:
         self._acceptor: Acceptor | None = None
         self._reads = Reads()
         self._unread = Unread(self._wires)
-        self._drained = asyncio.Event()  # a connection was, or was lost
+        self._drained = asyncio.Event()  # set when a connection was drained, or lost
         self._health = Health()
         self.add(HEALTH, self._health)
 
@@ -120,7 +120,7 @@ class H2Server:
                 self._dismiss(wire, "an authority was removed from ssl.truststore.location")
 
     async def set_serving(self, serving: bool, *services: str) -> None:
-        """What health.v1 answers, for these services; else for the whole server and each one."""
+        """Set the answer of health.v1 for these services; without names, for the whole server and each service."""
         self._health.set_serving(services or ("", *self._names), serving)
 
     @property
@@ -152,20 +152,20 @@ class H2Server:
 
 
 async def _listeners(host: str, port: int) -> list[socket.socket]:
-    """A socket for each address of the host, all with one port. Raises OSError."""
+    """Return a socket for each address of the host, all with one port. Raises OSError."""
     places = await look_up(host, port, socket.AI_PASSIVE)
     with contextlib.ExitStack() as opened:
         listeners: list[socket.socket] = []
         for family, kind, protocol, _, place in places:
             listener = opened.enter_context(socket.socket(family, kind, protocol))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # those of a process that ended just now
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # or the port of an ended process stays busy
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             try:
                 listener.bind((place[0], port, *place[2:]))
             except OSError as error:
                 if error.errno == errno.EADDRNOTAVAIL and len(places) > 1:
-                    continue  # this machine has not that one
+                    continue  # this machine does not have that address
                 raise
             port = listener.getsockname()[1]
             listeners.append(listener)

@@ -29,7 +29,7 @@ from replog.rpc.serving import decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import Denied, always
 
-SILENCE_S = 30.0  # until a ping
+SILENCE_S = 30.0  # the silence before a ping
 _TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
 _STOPPING = CallStatus(code_pb2.UNAVAILABLE, "the server is stopping; ask another one, or this one later", b"")
 
@@ -53,7 +53,7 @@ class ServerCall:
         self._wire = wire
         self._route = route
         self._answered = False
-        self._waits = False  # waited when the last message was sent: look again
+        self._waits = False  # the last message had to wait: look again
 
     @property
     def path(self) -> str:
@@ -72,7 +72,7 @@ class ServerCall:
             try:
                 raise message
             finally:
-                del message  # else it would hold itself, and the payload, by the frames of its traceback
+                del message  # otherwise it holds itself, and the payload, by the frames of its traceback
         method.access.check_claim(method.path, self._wire.asks, message)
         return message
 
@@ -99,7 +99,7 @@ class ServerCall:
         waits = self._waits = exchange.send(pieces_of(self._route.method.encode_response, message))
         if waits or self._route.method.server_streaming:
             wire.write()
-        elif not self._route.ends_with_answer:  # whose trailers follow at once
+        elif not self._route.ends_with_answer:  # its trailers follow at once
             wire.write_soon()
 
     async def send(self, message: Any) -> None:
@@ -113,14 +113,14 @@ class ServerCall:
             await serve(route.method, route.handler, route.gate, self, self._wire.asks, route.denied)
         except asyncio.CancelledError:
             if self._wire.is_under_way(self):
-                raise  # by somebody else: the loop ends
+                raise  # the loop ends
         except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
             self._wire.end(self, status_of(error))
         else:
             self._wire.end(self, None)
 
     def ending(self, status: CallStatus | None) -> Any:
-        """Headers of the end."""
+        """Return the headers that end the call."""
         if status is None:
             return OK_TRAILERS if self._answered else (*ANSWER, *OK_TRAILERS)
         return trailers(status) if self._answered else whole_answer(status)
@@ -138,7 +138,7 @@ class ServerWire(Wire):
         refusals: Refusals,
         handshakes: Handshakes | None,
     ) -> None:
-        """`takes` says whether there is a place for one more connection. `on_drained` is called when no call is left
+        """`takes` returns True if there is a place for one more connection. `on_drained` is called when no call is left
         of those before `go_away`, or the connection is lost. With `handshakes` the peer has to speak TLS."""
         bounds = Bounds(MAX_REQUEST_BYTES, max_streams=MAX_STREAMS)
         super().__init__(Connection("server", bounds), "the client", SILENCE_S, reads)
@@ -155,16 +155,16 @@ class ServerWire(Wire):
         self._refusals = refusals
         self._handshakes = handshakes
         self._sealed = handshakes is not None
-        self._flight = b""  # what came of a handshake, until it is its turn
+        self._flight = b""  # the handshake's bytes, until it is its turn
         self._place = ""  # the other end's address and port
-        self._stranger = ""  # why none of its calls is taken
-        self._authorities: frozenset[bytes] = frozenset()  # that were believed when its handshake began
+        self._stranger = ""  # the reason why none of its calls is taken
+        self._authorities: frozenset[bytes] = frozenset()  # those trusted when its handshake began
 
     def __str__(self) -> str:
         return f"{self.peer}, {', '.join(sorted({call.path for call in self.calls.values()}))}"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        host, port, *_ = transport.get_extra_info("peername") or ("", 0)  # none: already gone
+        host, port, *_ = transport.get_extra_info("peername") or ("", 0)  # none if it has already gone
         self.asks = anonymous(host) if self._handshakes is None else unproved(host)
         self._place = f"{host}:{port}"
         self.idle_since = asyncio.get_running_loop().time()
@@ -187,7 +187,7 @@ class ServerWire(Wire):
             self._unread.came(nbytes)
 
     def close(self, why: str | None = None) -> None:
-        """As any wire; and what the client sends meanwhile is read and dropped, so that it hears the last words."""
+        """Close it as any wire; the client's bytes are read and dropped meanwhile, so that it gets the last words."""
         if not self.lost:
             self.connection.go_away(text=why or "", at_once=True)
             self._write()
@@ -208,7 +208,7 @@ class ServerWire(Wire):
         super()._unseal(memoryview(self._flight), int(self._loop.time() * 1000))
         self._flight = b""
         if not self.lost:
-            self._transport.resume_reading()  # if it was paused
+            self._transport.resume_reading()  # it may be paused
             if self.connection.has_to_send:
                 self.write_soon()
 
@@ -232,7 +232,7 @@ class ServerWire(Wire):
 
     @property
     def is_believed(self) -> bool:
-        """Whether every authority that its certificate may be from is believed still."""
+        """True if every authority that may have issued its certificate is still trusted."""
         return self._handshakes is None or self._authorities <= self._handshakes.tls.material.authorities
 
     def on_unsafe(self, error: ssl.SSLError) -> None:
@@ -261,7 +261,7 @@ class ServerWire(Wire):
         return self.calls.get(call.exchange.stream) is call
 
     def end(self, call: ServerCall, status: CallStatus | None) -> None:
-        """Say how the call ended; None: well. The first word counts."""
+        """End the call with a status; None: it went well. Only the first call counts."""
         if self._forget(call.exchange.stream) is not None:
             self.connection.send_trailers(call.exchange.stream, call.ending(status))
             self.write()
@@ -280,7 +280,7 @@ class ServerWire(Wire):
         return not self.calls
 
     def dismiss(self, why: str) -> None:
-        """Close it, and tell the client that what it asks from now on was not done."""
+        """Close it, and tell the client that its later calls were not done."""
         self.cut_short_all()
         self.close(why)
 
@@ -290,26 +290,26 @@ class ServerWire(Wire):
 
     def _too_late(self, call: ServerCall) -> None:
         self._cut_short(call, _TOO_LATE)
-        if self.connection.waiting(call.exchange.stream):  # for a window: the end would be behind what nobody takes
+        if self.connection.waiting(call.exchange.stream):  # otherwise the end waits behind data that nobody takes
             self.connection.reset(call.exchange.stream, CANCEL)
             self.write_soon()
 
     def refuse(self, stream: int, error: ReplogError) -> None:
-        """End its call, and let go of its messages."""
+        """End its call, and drop its messages."""
         if (call := self.calls.get(stream)) is not None:
             self._cut_short(call, to_status(error))
-        self.connection.reset(stream, ENHANCE_YOUR_CALM)  # if the end has to wait for a window
+        self.connection.reset(stream, ENHANCE_YOUR_CALM)  # the end may have to wait for a window
         self.write_soon()
 
     def cut_short_all(self) -> None:
-        """The server stops."""
+        """End all calls, because the server stops."""
         for call in list(self.calls.values()):
             self._cut_short(call, _STOPPING)
 
     # -- what arrives
 
     def on_headers(self, event: events.Headers) -> None:
-        if self.lost:  # by the answer to a message before it in the same read: nobody would end this call
+        if self.lost:  # an earlier message in the same read has closed it: nobody would end this call
             return
         stream = event.stream
         try:
@@ -336,7 +336,7 @@ class ServerWire(Wire):
         call.task = self._loop.create_task(call.run(), name=route.method.path)
 
     def _parsed(self, headers: FieldList) -> Asked:
-        """Raises Refused. Equal headers come as the same list mostly, so the last answer holds."""
+        """Parse a request's headers. Raises Refused. Equal headers are mostly one list, so the last result is kept."""
         if headers is not self._last_headers:
             self._last_asked = parse_request(headers)
             self._last_headers = headers
@@ -356,7 +356,7 @@ class ServerWire(Wire):
             self._cut_short(call, status)
 
     def on_go_away(self, event: events.GoAway) -> None:
-        """The client opens nothing more; what it has open goes on."""
+        """Do nothing: the client opens nothing more, and its open calls go on."""
 
     def on_drained(self, event: events.Drained) -> None:
         self._on_drained()

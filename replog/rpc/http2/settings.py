@@ -1,4 +1,4 @@
-"""SETTINGS of HTTP/2: those that count here, and what each may be (RFC 9113 6.5.2)."""
+"""SETTINGS of HTTP/2: those that count here, and their limits (RFC 9113 6.5.2)."""
 
 import struct
 
@@ -23,7 +23,7 @@ def pack_settings(values: dict[int, int]) -> bytes:
 
 
 def parse_settings(payload: Buffer, from_server: bool) -> list[tuple[int, int]]:
-    """In their order; those that are unknown too. Raises ConnectionFailure."""
+    """Return the settings in their order, also unknown ones. Raises ConnectionFailure."""
     if len(payload) % _SETTING.size:
         raise ConnectionFailure(FRAME_SIZE_ERROR, f"SETTINGS of {len(payload)} bytes, which is no multiple of 6")
     settings: list[tuple[int, int]] = list(_SETTING.iter_unpack(payload))

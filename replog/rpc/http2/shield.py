@@ -1,4 +1,4 @@
-"""TLS of one connection: what its socket carries on one side, HTTP/2 on the other. Memory in, memory out.
+"""TLS of one connection: the bytes of its socket on one side, HTTP/2 on the other. Memory in, memory out.
 
 asyncio's own TLS would have a buffer of 256 KiB for every connection, and one context for the life of a listener."""
 
@@ -10,30 +10,30 @@ from typing import Any, cast
 from replog.log.offsets import Buffer
 
 RECORD = 16 << 10  # bytes of plain text in the largest record of TLS
-PART = 32 << 10  # of what comes or goes, at a time: OpenSSL keeps the largest buffer that it ever needed
-HELLO = 0x16  # what TLS begins with
+PART = 32 << 10  # bytes at a time: OpenSSL keeps the largest buffer that it ever needed
+HELLO = 0x16  # the first byte of TLS
 
 
 class Shield:
     def __init__(self, context: ssl.SSLContext, server: str | None) -> None:
-        """`server`: the host that a client means, whose name the certificate must have; None: we are the server."""
+        """`server` is the host that a client wants, whose name the certificate must have; None: we are the server."""
         self.open = False  # the handshake is done
         self.ended = False  # the peer said that nothing more comes
         self._came, self._leaves = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._rest = memoryview(b"")  # of what came
+        self._rest = memoryview(b"")  # the rest of the received bytes
         self._tls = context.wrap_bio(self._came, self._leaves, server_side=server is None, server_hostname=server)
 
     def begin(self) -> None:
-        """A client speaks first."""
+        """Begin the handshake: a client speaks first."""
         with contextlib.suppress(ssl.SSLWantReadError):
             self._tls.do_handshake()
 
     def came(self, data: memoryview) -> None:
-        """What a socket brought. `shake` and `fill` take it all before there is more."""
+        """Take what a socket has read. `shake` and `fill` use it up before the next call."""
         self._rest = data
 
     def shake(self) -> bool:
-        """Go on with the handshake. Whether it is done. Raises ssl.SSLError."""
+        """Continue with the handshake. Return True if it is done. Raises ssl.SSLError."""
         while not self.open:
             try:
                 self._tls.do_handshake()
@@ -44,12 +44,12 @@ class Shield:
         return self.open
 
     def fill(self, room: memoryview) -> int:
-        """Put plain text of what came into `room`: how many bytes, 0 if there is no more. Raises ssl.SSLError."""
+        """Put plain text into `room`. Return how many bytes, 0 if there is no more. Raises ssl.SSLError."""
         came, tls, filled = self._came, self._tls, 0
         while filled < len(room) and (came.pending or tls.pending() or self._feed()):
             try:
                 size = cast(int, tls.read(RECORD, cast(bytearray, room[filled : filled + RECORD])))
-            except ssl.SSLWantReadError:  # it has a part of a record
+            except ssl.SSLWantReadError:  # only a part of a record is there
                 continue
             if not size:
                 self.ended = True
@@ -58,12 +58,12 @@ class Shield:
         return filled
 
     def _feed(self) -> bool:
-        """The next part of what came. Whether there was one."""
+        """Take the next part of the received bytes. Return True if there was one."""
         part, self._rest = self._rest[:PART], self._rest[PART:]
         return self._came.write(part) > 0
 
     def seal(self, pieces: Sequence[Buffer]) -> list[bytes]:
-        """As records of TLS, small pieces together in one. Only while `open`. Raises ssl.SSLError."""
+        """Return the bytes as records of TLS, small pieces together in one. Only while `open`. Raises ssl.SSLError."""
         sealed, small = list[bytes](), list[Buffer]()
         for piece in pieces:
             if len(piece) < RECORD:
@@ -78,21 +78,21 @@ class Shield:
     def _seal(self, plain: Buffer, sealed: list[bytes]) -> None:
         view = memoryview(plain)
         for begin in range(0, len(view), PART):
-            self._tls.write(view[begin : begin + PART])  # all of it: there is always memory
+            self._tls.write(view[begin : begin + PART])  # it takes all: there is always memory
             sealed.append(self._leaves.read())
 
     def outgoing(self) -> bytes:
-        """What TLS itself has to say: a handshake, an alert."""
+        """Return the bytes of TLS itself: a handshake, an alert."""
         return self._leaves.read()
 
     def close(self) -> bytes:
-        """That nothing more comes, said so that nobody else can say it."""
+        """Return the message that nothing more comes, which nobody else can forge."""
         with contextlib.suppress(ssl.SSLError):
             self._tls.unwrap()
         return self._leaves.read()
 
     def uris(self) -> list[str] | None:
-        """Those of the peer's certificate, which an authority that we trust has signed; None if it showed none."""
+        """Return those of the peer's certificate, which a trusted authority has signed; None if it showed none."""
         certificate = self._tls.getpeercert()
         if not certificate:
             return None
@@ -101,7 +101,7 @@ class Shield:
 
 
 def explained(error: ssl.SSLError, server: str | None) -> str:
-    """What is wrong, and what to do. `server` as of `Shield`."""
+    """Say what is wrong, and what to do. `server` as in `Shield`."""
     said = error.reason or str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         whose = "the client's" if server is None else "its"
@@ -114,7 +114,7 @@ def explained(error: ssl.SSLError, server: str | None) -> str:
 
 _UNTRUSTED = "ssl.truststore.location has not the authority that made it"
 _OTHER_HOST = "use a name or an address that it has, or issue it again with --host"
-_REMEDIES = {  # by OpenSSL's X509_V_ERR_…
+_REMEDIES = {  # the keys are OpenSSL's X509_V_ERR_…
     10: "issue another: replog tls issue",
     **dict.fromkeys((18, 19, 20, 21), _UNTRUSTED),
     **dict.fromkeys((62, 64), _OTHER_HOST),

@@ -1,4 +1,4 @@
-"""The streams of a connection: which are open, which were, and how they end (RFC 9113 5.1)."""
+"""The streams of a connection: the open ones, the closed ones, and how they end (RFC 9113 5.1)."""
 
 from typing import Literal
 
@@ -26,7 +26,7 @@ from replog.rpc.http2.settings import (
 )
 from replog.rpc.http2.stream import Stream
 
-_REMEMBERED = 5000  # streams that were reset, at least: frames for them may still be on the way
+_REMEMBERED = 5000  # reset streams, at least: frames for them may still be on the way
 
 
 class Streams:
@@ -41,14 +41,14 @@ class Streams:
         self.write = self.outgoing.write
         self.write((PREFACE if self.client else b"") + frame(SETTINGS, 0, 0, self._settings()))
         self.incoming = Incoming(bounds, self.open, self.emit, self.write)
-        self.next_number = 1  # of a client's next stream
+        self.next_number = 1  # a client's next stream
         self.last_peer = 0  # the client's newest stream, at a server
         self.allowed = 0  # streams that the server takes at once: none until its SETTINGS say so
         self.usable = True
-        self.last_taken = MAX_STREAM  # by the last GOAWAY that this side sent
+        self.last_taken = MAX_STREAM  # the limit of the last GOAWAY that this side sent
         self._asked = False  # `can_open` has been false, and `Opened` is due
         self._reset: dict[int, bool] = {}  # streams that were reset lately; true if the peer did it
-        self._reset_before: dict[int, bool] = {}  # as many, before these
+        self._reset_before: dict[int, bool] = {}  # the older ones
 
     def _settings(self) -> bytes:
         bounds = self.bounds
@@ -69,7 +69,7 @@ class Streams:
         return can
 
     def may_open(self) -> None:
-        """There may be room for another stream."""
+        """Report it if there is room for another stream."""
         if self._asked and self.can_open:
             self.emit(Opened())
 
@@ -78,11 +78,11 @@ class Streams:
         return stream
 
     def is_idle(self, number: int) -> bool:
-        """Whether no such stream ever was."""
+        """Return True if there has never been such a stream."""
         return number % 2 == 0 or (number >= self.next_number if self.client else number > self.last_peer)
 
     def reset_by_peer(self, number: int) -> bool | None:
-        """Of a closed stream: None if it was not reset, at least not lately."""
+        """Return True if the peer has lately reset a closed stream, False if this side has, None if neither has."""
         return False if number > self.last_taken else self._reset.get(number, self._reset_before.get(number))
 
     # -- ends
@@ -91,7 +91,7 @@ class Streams:
         stream.remote_done = stream.special = True
         if stream.local_done:
             self.close(stream, False)
-        elif self.client:  # who answered listens no more
+        elif self.client:  # the server has answered, and reads no more
             self.write_reset(stream.number, NO_ERROR)
             self.close(stream, False)
 
@@ -106,7 +106,7 @@ class Streams:
         self.close(stream, True)
 
     def break_off(self, stream: Stream, code: int, text: str) -> None:
-        """The peer did what ends its stream."""
+        """Reset a stream for a fault of the peer."""
         self.emit(Reset(stream.number, code, text))
         self.reset(stream, code)
 

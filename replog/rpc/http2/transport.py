@@ -11,7 +11,7 @@ class H2Transport:
     """`replog.rpc.transport.Transport`."""
 
     def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
-        """`limits`: of the servers."""
+        """`limits` are the servers'."""
         self.tls = tls
         self._limits = limits
 

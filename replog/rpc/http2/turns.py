@@ -1,4 +1,4 @@
-"""Who waits for what a server does one at a time: hosts take turns, so none waits for all that another one wants."""
+"""A queue in which hosts take turns, so none waits for everything that another one wants."""
 
 from collections import deque
 from typing import Generic, TypeVar
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 class Turns(Generic[T]):
     def __init__(self) -> None:
-        self._of: dict[str, deque[T]] = {}  # by host, the one whose turn it is first; of each the oldest first
+        self._of: dict[str, deque[T]] = {}  # the next host first; each host's, the oldest first
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -20,15 +20,15 @@ class Turns(Generic[T]):
         self._of.setdefault(host, deque()).append(one)
 
     def oldest(self) -> T:
-        """Of the host whose turn it is, which is then behind all others."""
+        """Take the oldest of the host whose turn it is, and put that host behind all others."""
         return self._next().popleft()
 
     def newest(self) -> T:
-        """As `oldest`."""
+        """Take the newest of the host whose turn it is."""
         return self._next().pop()
 
     def _next(self) -> deque[T]:
-        """With at least one, which its caller takes."""
+        """Return the items of the host whose turn it is. The caller takes one."""
         host = next(iter(self._of))
         waiting = self._of.pop(host)
         if len(waiting) > 1:
@@ -36,7 +36,7 @@ class Turns(Generic[T]):
         return waiting
 
     def surplus(self) -> T:
-        """The oldest of the host that has most."""
+        """Take the oldest of the host that has most."""
         host = max(self._of, key=lambda host: len(self._of[host]))
         one = self._of[host].popleft()
         if not self._of[host]:

@@ -1,8 +1,8 @@
-"""What the peers of one server have in its memory: messages that are incomplete, or that no handler has taken.
+"""Bounds what the peers of one server have in its memory: messages that are incomplete, or that no handler has taken.
 
 Each connection bounds its own (`Bounds.memory`). All of them together have `limits.MAX_UNREAD_BYTES`; when that is
 almost full, calls are refused until an eighth is free again, first those that cost most: bytes times time. So a message
-that comes and is taken is safe beside many that stay."""
+that arrives and is taken is safe beside many that stay."""
 
 import asyncio
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from replog.rpc import limits
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.partial import SHARE
 
-PARTS = 8  # of the memory: it is looked at when so much of it may be taken
+PARTS = 8  # parts of the memory: a look is due when one of them may be taken
 
 
 class Served(Protocol):
@@ -22,12 +22,12 @@ class Served(Protocol):
     connection: Connection
 
     def refuse(self, stream: int, error: ReplogError) -> None:
-        """Let go of what the stream holds."""
+        """Drop what the stream holds."""
 
 
 class Unread:
     def __init__(self, wires: Collection[Served]) -> None:
-        """`wires` are those that there are at any time."""
+        """`wires` are those that are open at any time."""
         self._wires = wires
         self._part = limits.MAX_UNREAD_BYTES // PARTS
         self._unseen = 0  # bytes that may be taken since the last look

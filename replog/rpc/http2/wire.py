@@ -1,8 +1,8 @@
-"""One connection on an event loop: what its socket brings and takes, and whether its peer lives.
+"""One connection on an event loop: its socket's reads and writes, and the check that its peer lives.
 
-The first write after a read, of this connection or of another one of the same side, goes out at once, what comes later
-together at the end of that turn of the loop: most often there is no other, so nothing has to be called at the end of a
-turn. While the socket takes no more, everything waits where it is, uncopied."""
+The first write after a read, of this connection or of another one of the same side, goes out at once, later ones
+together at the end of that turn of the loop: most often there is no other, so nothing has to be called then. While the
+socket takes no more, everything waits where it is, uncopied."""
 
 import asyncio
 import contextlib
@@ -21,13 +21,13 @@ from replog.rpc.http2.exchange import STEP_S, Exchange
 from replog.rpc.http2.reads import Reads
 from replog.rpc.http2.shield import Shield
 
-WRITE_BYTES = 1 << 20  # that are taken from the connection at once
-MAX_PIECES = 1024  # of one writev (IOV_MAX)
-ANSWER_S = 30.0  # in which the peer's process answers a ping, or says anything; it may be busy, or paused for a while
-CLOSE_S = 1.0  # for the last bytes to go
+WRITE_BYTES = 1 << 20  # taken from the connection at once
+MAX_PIECES = 1024  # one writev takes no more (IOV_MAX)
+ANSWER_S = 30.0  # the peer's process must answer a ping, or say anything, within it; it may be paused for a while
+CLOSE_S = 1.0  # the time for the last bytes to go
 CLOSED = "the connection was closed"
 FLIGHT = 16 << 10  # bytes of a handshake that are taken at a time: they may have to wait
-LATE_S = 1.0  # a look that comes so late says that this process was held up, not that the peer is silent
+LATE_S = 1.0  # a look that is so late says that this process was held up, not that the peer is silent
 
 _HANDLERS: dict[type[Any], str] = {
     events.Headers: "on_headers",
@@ -44,50 +44,50 @@ _HANDLERS: dict[type[Any], str] = {
 
 
 class Wire(asyncio.BufferedProtocol):
-    """What both sides do. `peer` names the other one."""
+    """The part that both sides share. `peer` names the other one."""
 
     _on: ClassVar[
         dict[type[Any], Callable[[Any, Any], None]]
-    ]  # by the class: a wire that refers to itself lives longer
+    ]  # the class has it: a wire that refers to itself lives longer
 
     def __init_subclass__(cls) -> None:
-        """Each side has a method for every event that may come to it."""
+        """Find the side's method for every event that it may get."""
         cls._on = {kind: getattr(cls, name) for kind, name in _HANDLERS.items() if hasattr(cls, name)}
 
     def __init__(self, connection: Connection, peer: str, silence_s: float, reads: Reads) -> None:
-        """After `silence_s` the peer is asked whether it lives."""
+        """After `silence_s` the peer is asked if it lives."""
         self.connection = connection
         self.peer = peer
         self.exchanges: dict[int, Exchange] = {}
-        self.lost = False  # for good
+        self.lost = False  # never reset
         self.deadlines = Deadlines()
         self._silence_s = silence_s
         self._reads = reads
-        self._shield: Shield | None = None  # with TLS
-        self._sealed = False  # nothing may be said before its handshake
+        self._shield: Shield | None = None  # only with TLS
+        self._sealed = False  # nothing may be sent before its handshake
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._descriptor = -1
         self._landing = False  # the next read goes to the place of a message
         self._full = False  # the socket takes no more
-        self._wrote = -1  # after so many reads
+        self._wrote = -1  # the count of reads at the last write
         self._will_write = False  # at the end of this turn
         self.why = CLOSED
         self._heard = self._look_due = self._loop.time()
         self._read_s = 0.0
         self._closed = asyncio.Event()
-        self._asked: float | None = None  # since when an answer to a ping is due
+        self._asked: float | None = None  # an answer to a ping is due since then
         self._look: asyncio.TimerHandle | None = None
 
     def __str__(self) -> str:
-        """Whose messages it handles, for logs."""
+        """Return whose messages it handles, for logs."""
         return self.peer
 
     def on_lost(self, failure: ReplogError) -> None:
-        """Of each side: no call can go on."""
+        """Fail all calls; each side does."""
         raise NotImplementedError
 
-    # -- of the loop
+    # -- called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
@@ -108,13 +108,13 @@ class Wire(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._heard = now = self._loop.time()
-        self._read_s = monotonic()  # which costs less to ask
+        self._read_s = monotonic()  # cheaper than the loop's time
         self._asked = None
         connection, reads = self.connection, self._reads
         reads.count += 1
         if self._sealed or self._shield is not None:
             self._unseal(reads.room[:nbytes], int(now * 1000))
-            if nbytes >= reads.much and not (self.lost or self._sealed):  # who shakes hands waits elsewhere
+            if nbytes >= reads.much and not (self.lost or self._sealed):  # a wire in its handshake waits elsewhere
                 reads.brought_much(self._transport)
         else:
             now_ms, data = int(now * 1000), reads.room[:nbytes]
@@ -123,7 +123,7 @@ class Wire(asyncio.BufferedProtocol):
                 reads.brought_much(self._transport)
             self._handle(came)
         if connection.has_to_send:  # settings, pings, credit
-            self.write_soon()  # after what the tasks write that wake now
+            self.write_soon()  # after the writes of tasks that wake now
 
     def pause_writing(self) -> None:
         self._full = True
@@ -137,12 +137,12 @@ class Wire(asyncio.BufferedProtocol):
         if self._look is not None:
             self._look.cancel()
         self._closed.set()
-        del self._reads  # a quarter of a MiB, which would stay for as long as some error's traceback knows this wire
+        del self._reads  # an error's traceback that knows this wire would keep a quarter of a MiB
 
     # -- TLS
 
     def _unseal(self, data: memoryview, now_ms: int) -> None:
-        if self.lost:  # it was refused, and says what it has to say all the same
+        if self.lost:  # it was refused, and its last words are written all the same
             return
         shield = self._shield
         if shield is None:
@@ -180,24 +180,24 @@ class Wire(asyncio.BufferedProtocol):
 
     @property
     def _refused(self) -> bool:
-        return self.lost  # by what was handled
+        return self.lost  # an event may have closed it
 
     def new_shield(self, data: memoryview) -> Shield | None:
-        """When the first bytes come."""
+        """Make the TLS when the first bytes arrive."""
         raise NotImplementedError
 
     def on_open(self, shield: Shield) -> None:
         """The handshake is done."""
 
     def on_unsafe(self, error: ssl.SSLError) -> None:
-        """The handshake, or what came after it, was wrong: say why."""
+        """The handshake, or a later record, was wrong: report why."""
 
     def _say(self, data: bytes) -> None:
         if data and not self.lost:
             self._transport.write(data)
 
     def refuse_connection(self, why: str, last_words: bytes) -> None:
-        """The peer gets a second to read them: a socket that is closed with something unread loses what it sent."""
+        """Close after a second for the last words: a socket that is closed with something unread loses what it sent."""
         self.why = why
         self._say(last_words)
         self._end(why)
@@ -232,7 +232,7 @@ class Wire(asyncio.BufferedProtocol):
     # -- what leaves
 
     def write(self) -> None:
-        """What there is to send: at once, or at the end of this turn of the loop if it is the second time."""
+        """Write what there is to send: at once, or at the end of this turn of the loop if it is the second time."""
         if self._wrote == self._reads.count:
             self.write_soon()
         else:
@@ -240,7 +240,7 @@ class Wire(asyncio.BufferedProtocol):
             self._write()
 
     def write_soon(self) -> None:
-        """At the end of this turn."""
+        """Write at the end of this turn."""
         if not self._will_write:
             self._will_write = True
             self._loop.call_soon(self._end_of_turn)
@@ -266,7 +266,7 @@ class Wire(asyncio.BufferedProtocol):
                 self.abort()
                 break
             if sent < size:
-                self._transport.write(_after(sent, pieces))  # which pauses writing until the socket has it
+                self._transport.write(_after(sent, pieces))  # it pauses writing until the socket has taken it
             if plain < WRITE_BYTES:
                 break
         if connection.unheard:
@@ -286,7 +286,7 @@ class Wire(asyncio.BufferedProtocol):
             self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
 
     async def closed(self) -> None:
-        """After `close`: until the socket is closed."""
+        """Wait after `close` until the socket is closed."""
         await self._closed.wait()
 
     def abort(self) -> None:
@@ -302,7 +302,7 @@ class Wire(asyncio.BufferedProtocol):
         self.deadlines.stop()
         self.on_lost(ErrorCode.NETWORK_EXCEPTION.error(f"{self.peer} cannot be reached: {why}"))
 
-    # -- whether the peer lives
+    # -- the peer's life
 
     def _wait(self, seconds: float) -> None:
         self._look_due = self._loop.time() + seconds
@@ -327,7 +327,7 @@ class Wire(asyncio.BufferedProtocol):
 
 
 def _after(size: int, pieces: Sequence[Buffer]) -> bytes:
-    """All except the first `size` bytes."""
+    """Return all except the first `size` bytes."""
     for number, piece in enumerate(pieces):
         if size < len(piece):
             return b"".join((memoryview(piece)[size:], *pieces[number + 1 :]))
