@@ -1,4 +1,4 @@
-"""What READ_COMMITTED skips: batches of aborted transactions (LG-9). Pure."""
+"""Batches of aborted transactions, which READ_COMMITTED skips (LG-9). Pure."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,14 +9,14 @@ from replog.log.offsets import AbortedTransaction, Buffer
 
 
 class AbortedBatches:
-    """The aborted transactions of one fetch answer; ask for each of its batches in order."""
+    """The aborted transactions of a fetch answer. Call `hides` for each of its batches in order."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._to_begin = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
-        self._producers: set[int] = set()  # whose transaction under way will be aborted
+        self._producers: set[int] = set()  # their open transaction will be aborted
 
     def hides(self, buffer: Buffer, position: int, header: BatchHeader) -> bool:
-        """Whether the batch at `position` is data of an aborted transaction."""
+        """Return True if the batch at `position` is data of an aborted transaction."""
         while self._to_begin and self._to_begin[0].first_offset <= header.last_offset:
             self._producers.add(self._to_begin.popleft().producer_id)
         if header.producer_id not in self._producers:

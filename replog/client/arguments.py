@@ -1,4 +1,4 @@
-"""What callers get wrong, in one sentence that names the argument."""
+"""Checks of a caller's arguments. An error names the argument in one sentence."""
 
 from collections.abc import Iterable, Mapping
 from operator import index
@@ -37,31 +37,31 @@ def check_record(topic: Any, value: Any, key: Any, partition: Any, timestamp_ms:
 
 
 def check_settings(least: float, most: float = MAX_LONG, kind: Any = int | float, **settings: Any) -> None:
-    """Raises TypeError, or INVALID_CONFIG, naming the first that is no such number."""
+    """Raises TypeError or INVALID_CONFIG that names the first wrong setting."""
     for name, number in settings.items():
         if isinstance(number, bool) or not isinstance(number, kind):
             raise _wrong(name, number, "a whole number" if kind is int else "a number")
-        if not least <= number <= most:  # nan, too
+        if not least <= number <= most:  # refuses NaN, too
             raise ErrorCode.INVALID_CONFIG.error(f"{name}={_shown(number)}: choose {least} to {most}")
 
 
 def whole(name: str, number: Any, most: int = MAX_INT) -> int:
-    """`number`, as it can be sent. Raises TypeError, or INVALID_REQUEST, naming it: the protocol has no such number."""
+    """Return `number` as an int. Raises TypeError, or INVALID_REQUEST if no field of the protocol holds it."""
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise _wrong(name, number, "a whole number")
-    plain: int = index(number)  # of numpy's whole numbers, too
+    plain: int = index(number)  # takes numpy's integers, too
     if not -most - 1 <= plain <= most:
         raise ErrorCode.INVALID_REQUEST.error(f"{name}={_shown(plain)}: choose {-most - 1} to {most}")
     return plain
 
 
 def wholes(name: str, numbers: Iterable[Any], most: int = MAX_INT) -> list[int]:
-    """As `whole`, each of them."""
+    """Apply `whole` to each number."""
     return [whole(f"each of {name}", number, most) for number in listed(name, numbers, "whole numbers")]
 
 
 def listed(name: str, values: Iterable[T], of: str) -> Iterable[T]:
-    """`values`. Raises TypeError for one thing instead of a list; text is one thing, too."""
+    """Return `values`. Raises TypeError for one thing instead of a list; text is one thing."""
     given: Any = values
     if isinstance(given, str | bytes | TopicPartition) or not isinstance(given, Iterable):
         raise _wrong(name, given, f"a list of {of}")
@@ -69,7 +69,7 @@ def listed(name: str, values: Iterable[T], of: str) -> Iterable[T]:
 
 
 def _shown(number: float) -> str:
-    """Python refuses to write very long ones."""
+    """Format a number. Python raises for very long ones."""
     is_long = isinstance(number, int) and number.bit_length() > 256
     return f"(a number of {int(number).bit_length()} bits)" if is_long else str(number)
 

@@ -1,4 +1,4 @@
-"""What blocking clients share: an async one, on a loop in a thread of its own."""
+"""The base of blocking clients: an async client on an event loop in a thread of its own."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from replog.client.lifetime import Lifetime
 from replog.client.producing.producer import Delivery, Producer, RecordMetadata
 from replog.errors import ErrorCode
 
-END_S = 5.0  # what closing allows a client whose own closing was interrupted
+END_S = 5.0  # how long a second closing may take after an interrupted one
 
 
 class AsyncClient(Protocol):
@@ -25,13 +25,12 @@ T = TypeVar("T")
 
 
 class Blocking(Generic[C]):
-    """Lives from construction to `close`; calls come from one thread at a time.
+    """Works from construction to `close`, for one thread at a time.
 
-    A call that is interrupted, by Ctrl-C or a signal handler that raises, is cancelled: nothing that it had taken is
-    lost, and the client goes on."""
+    A call that Ctrl-C or a signal handler interrupts is cancelled. It loses nothing, and the client goes on."""
 
     def __init_subclass__(cls, of: type, **options: object) -> None:
-        """Its methods say what those of the async class say."""
+        """Copy the docstrings of the async class."""
         super().__init_subclass__(**options)
         for name, member in vars(cls).items():
             if isinstance(member, FunctionType | property) and not member.__doc__:
@@ -43,7 +42,7 @@ class Blocking(Generic[C]):
         self._thread.start()
 
         async def made() -> C:
-            return make()  # on the loop, where connections belong
+            return make()  # connections belong to the loop that runs while they are made
 
         try:
             self._client = self._wait(made)
@@ -52,7 +51,7 @@ class Blocking(Generic[C]):
             raise
 
     def _run(self, call: Callable[[], Coroutine[Any, Any, T]], give_back: Callable[[T], object] | None = None) -> T:
-        """What it returns. `give_back` gets that if an interrupt keeps it from the caller."""
+        """Run a call and return its result. `give_back` gets the result if an interrupt keeps it from the caller."""
         self._client.life.check()
         return self._wait(call, give_back)
 
@@ -65,7 +64,7 @@ class Blocking(Generic[C]):
 
     def _wait(self, call: Callable[[], Coroutine[Any, Any, T]], give_back: Callable[[T], object] | None = None) -> T:
         tasks: list[asyncio.Task[T]] = []
-        ended, refused = threading.Lock(), False  # a lock alone: an interrupted wait for a Future may break its own
+        ended, refused = threading.Lock(), False  # a bare lock: a Future may break if a wait for it is interrupted
         ended.acquire()
 
         async def called() -> T:
@@ -100,7 +99,7 @@ class Blocking(Generic[C]):
         raise NotImplementedError
 
     def _close(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """As `close` does; and the thread ends."""
+        """Close the client and end the thread."""
         if self._loop.is_closed() or self._client.life.is_copy:
             return
         try:
@@ -132,7 +131,7 @@ class Blocking(Generic[C]):
 
 
 class BlockingDelivery:
-    """The outcome to come of one record that a blocking producer sent."""
+    """The future outcome of a record that a blocking producer sent."""
 
     def __init__(self, client: Blocking[Producer], delivery: Delivery) -> None:
         self._client = client
@@ -143,15 +142,15 @@ class BlockingDelivery:
 
     @property
     def partition(self) -> int:
-        """Where the record goes."""
+        """The partition that the record goes to."""
         return self._delivery.partition
 
     def done(self) -> bool:
-        """Whether the outcome is there."""
+        """Return True if the outcome is known."""
         return self._delivery.done()
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Wait for it. Raises DeliveryFailed, and TimeoutError while the record is under way."""
+        """Wait for the outcome. Raises DeliveryFailed, or TimeoutError while the record is under way."""
 
         async def delivered() -> RecordMetadata:
             async with asyncio.timeout(timeout_s):

@@ -1,6 +1,6 @@
-"""What producers and consumers count of themselves, and tell if they are asked. The names are those of Kafka's clients.
+"""Counts of producers and consumers since they were made, under the names of Kafka's clients.
 
-Counted since the client was made, a batch or a request at a time. An average or a maximum of nothing is 0."""
+They count a batch or a request at a time. An average or a maximum of nothing is 0."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ Counts = dict[str, float]
 
 @dataclass(slots=True)
 class Times:
-    """Of requests that were answered."""
+    """The latency of requests that were answered."""
 
     count: int = 0
     total_s: float = 0.0
@@ -22,7 +22,7 @@ class Times:
             self.longest_s = seconds
 
     def shown(self, name: str) -> Counts:
-        """As `name`-total, and its latency in ms."""
+        """Return `name`-total, and average and maximum latency in ms."""
         return {
             f"{name}-total": self.count,
             f"{name}-latency-avg": mean(self.total_s * 1000, self.count),
@@ -35,8 +35,8 @@ class ProducerCounts:
     sent: int = 0  # records that were acknowledged, or with acks=0 handed over
     failed: int = 0  # records that were given up
     retried: int = 0  # records that were tried once more, each time
-    batches: int = 0  # of those that were sent
-    bytes: int = 0  # of their records, before compression
+    batches: int = 0  # batches of the records sent
+    bytes: int = 0  # size of the records sent, before compression
     requests: Times = field(default_factory=Times)
 
     def shown(self) -> Counts:
@@ -52,9 +52,9 @@ class ProducerCounts:
 
 @dataclass(slots=True)
 class ConsumerCounts:
-    records: int = 0  # that `fetch` returned
-    bytes: int = 0  # of batches as they came, decoded
-    fetches: Times = field(default_factory=Times)  # their waits for news are in it, as Kafka's
+    records: int = 0  # returned by `fetch`
+    bytes: int = 0  # size of the batches that were decoded, as they came
+    fetches: Times = field(default_factory=Times)  # waits for new records included, like Kafka's
 
     def shown(self) -> Counts:
         return {

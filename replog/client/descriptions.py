@@ -1,4 +1,4 @@
-"""What an admin gets to know: the cluster, topics, elections, reassignments and log directories, as plain values."""
+"""Answers to an admin, as plain values: the cluster, topics, elections, reassignments and log directories."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ BrokerStatus = Literal["active", "cordoned", "stopping", "fenced"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """One broker that is registered."""
+    """A registered broker."""
 
     broker_id: int
     address: str
@@ -24,12 +24,11 @@ class BrokerDescription:
     configs: Mapping[str, str]  # settings altered since it was started
     broker_epoch: int
     in_controlled_shutdown: bool
-    software_version: str = ""  # of replog; empty: not known
+    software_version: str = ""  # replog's; empty: not known
 
     @property
     def state(self) -> BrokerStatus:
-        """fenced, which counts for nothing (CT-6); stopping, which hands its leaderships over; cordoned, which gets no
-        new replicas; active."""
+        """A `fenced` broker counts for nothing (CT-6), `stopping` gives up leaderships, `cordoned` gets no replicas."""
         if self.fenced:
             return "fenced"
         if self.in_controlled_shutdown:
@@ -38,25 +37,25 @@ class BrokerDescription:
 
     @property
     def cordoned(self) -> bool:
-        """It gets no new replicas."""
+        """True if the broker gets no new replicas."""
         return self.configs.get("cordoned.log.dirs") == "*"
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """Brokers and controllers, as one broker knows them."""
+    """Brokers and controllers, as the broker that answers knows them."""
 
     cluster_id: str
-    controller: str  # the one that decides, as far as the broker knows
+    controller: str  # the one that decides
     brokers: tuple[BrokerDescription, ...]
-    controllers: tuple[str, ...]  # all that brokers look for
+    controllers: tuple[str, ...]  # all addresses at which brokers look for one
     metadata_version: int
-    controller_heard_ms_ago: int  # by the broker that answers
+    controller_heard_ms_ago: int  # when the broker last heard the controller
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """Who leads a partition, and who has it."""
+    """A partition's leader and replicas."""
 
     partition: int
     leader: int  # -1: none
@@ -67,22 +66,22 @@ class PartitionDescription:
     partition_epoch: int
     adding_replicas: tuple[int, ...]  # while a reassignment is under way
     removing_replicas: tuple[int, ...]
-    throttle: int = 0  # of that reassignment, bytes a second; 0: none
+    throttle: int = 0  # bytes per second of the reassignment; 0: none
 
     @property
     def is_uncertain(self) -> bool:
-        """No replica is known to have all acknowledged records: all are asked how far they go (CT-30)."""
+        """True if no replica is known to have all acknowledged records: all are asked how far they go (CT-30)."""
         return self.leader < 0 and not self.isr and not self.elr
 
     @property
     def out_of_sync(self) -> tuple[int, ...]:
-        """Of those that are to have the partition."""
+        """The replicas that are not in sync, without those that are being added."""
         return out_of_sync(self.replicas, self.isr, self.adding_replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic, its partitions by number and the settings that it has of its own."""
+    """A topic, its partitions by number and its own settings."""
 
     topic: str
     topic_id: bytes
@@ -90,47 +89,47 @@ class TopicDescription:
     configs: Mapping[str, str]
 
     def min_insync_replicas(self, partition: PartitionDescription) -> int:
-        """How many must be in sync for acks=all: the setting, or all replicas if there are fewer (PR-3)."""
+        """Return how many replicas must be in sync for acks=all: the setting, or all if there are fewer (PR-3)."""
         return min(topic_config(self.topic, self.configs).min_insync_replicas, len(partition.replicas))
 
 
 class ElectionType(StrEnum):
-    """Who is to lead."""
+    """The kind of an election."""
 
-    PREFERRED = "preferred"  # the first replica, if it is in sync
-    UNCLEAN = "unclean"  # the live replica that goes furthest, where nobody leads: committed records may be lost
+    PREFERRED = "preferred"  # elects the first replica, if it is in sync
+    UNCLEAN = "unclean"  # elects the live replica that goes furthest if nobody leads; committed records may be lost
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
-    """What became of one election."""
+    """The result of an election."""
 
-    leader: int  # now; -1: none
+    leader: int  # the present one; -1: none
     error: ReplogError | None  # why there was no election
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLogEnd:
-    """How far a replica goes in a partition without a leader, as far as its broker has said it (CT-30)."""
+    """The log end of a replica of a partition without a leader, if its broker has said it (CT-30)."""
 
     broker_id: int
     is_live: bool  # it may lead now
     last_epoch: int | None  # -1: it has no records; None: not known
     end_offset: int | None
-    had_everything: bool = False  # until it stopped uncleanly
+    had_everything: bool = False  # it was complete until it stopped uncleanly
     is_offline: bool = False  # its files have failed
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Of one partition without a leader. `strategy`: its topic's unclean.recovery.strategy, as it holds (CT-31)."""
+    """The log ends of a partition without a leader, and its topic's present unclean.recovery.strategy (CT-31)."""
 
     strategy: str
     replicas: tuple[ReplicaLogEnd, ...]
 
     @property
     def furthest(self) -> ReplicaLogEnd | None:
-        """Of the live ones, who would be elected on request."""
+        """The live replica that would be elected on request."""
         return max(
             (replica for replica in self.replicas if replica.is_live and replica.end_offset is not None),
             key=lambda replica: (replica.had_everything, replica.last_epoch, replica.end_offset),
@@ -140,19 +139,19 @@ class LogEnds:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReassignment:
-    """One that is under way. `replicas` are the target's, then those that leave."""
+    """A reassignment under way. `replicas` has the target's, then those that leave."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
     removing_replicas: tuple[int, ...]
-    throttle: int = 0  # bytes a second; 0: none
+    throttle: int = 0  # bytes per second; 0: none
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionChange:
-    """One that is committed, and why the controller made it."""
+    """A committed change of a partition, and why the controller made it."""
 
-    version: int  # of the metadata, with it
+    version: int  # the metadata version that it made
     at_ms: int  # wall time
     partition: TopicPartition
     reason: str
@@ -162,9 +161,9 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
-    """What `describe_partition_changes` answers."""
+    """The answer of `describe_partition_changes`."""
 
-    kept_since_ms: int  # wall time; of what was before, this controller knows nothing
+    kept_since_ms: int  # wall time; the controller does not know earlier changes
     changes: tuple[PartitionChange, ...]  # oldest first
 
 
@@ -173,13 +172,13 @@ class ReplicaInfo:
     """One replica in a log directory."""
 
     size: int  # bytes
-    offset_lag: int  # behind the high watermark; of a copy in the making, behind the replica; -1 if that is gone
+    offset_lag: int  # behind the high watermark; a future replica's behind the replica, -1 if that is gone
     is_future: bool  # a copy in the making, which will take the replica's place
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaDescription:
-    """One replica, as its broker has it."""
+    """A replica, described by its broker."""
 
     is_leader: bool
     leader_epoch: int
@@ -191,10 +190,10 @@ class ReplicaDescription:
 
 
 class BrokerReplicas(NamedTuple):
-    """What one broker says of itself."""
+    """A broker's replicas, described by itself."""
 
     replicas: dict[TopicPartition, ReplicaDescription]
-    longest_step_s: float  # for so long its event loop was held at most, in the last one to two minutes
+    longest_step_s: float  # the longest time that its event loop was held, in the last one to two minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +202,6 @@ class LogDirDescription:
 
     log_dir: str
     error: ErrorCode
-    total_bytes: int  # of the file system; -1 if it does not tell
+    total_bytes: int  # size of the file system; -1 if it does not say
     usable_bytes: int
     replicas: tuple[tuple[TopicPartition, ReplicaInfo], ...]

@@ -1,7 +1,7 @@
-"""Generate `replog/client/sync.py`, the blocking clients, from the async ones; `--check` says whether it has drifted.
+"""Generate `replog/client/sync.py`, the blocking clients, from the async ones; `--check` fails if it differs.
 
-Each public method waits for the async one of its name. `send` and `send_many` wait for the outcomes, too; under their
-names with `_nowait` are those that do not."""
+Each public method waits for the async one of its name. `send` and `send_many` wait for the outcomes, too; `send_nowait`
+and `send_many_nowait` do not."""
 
 import ast
 import re
@@ -10,13 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-HERE = Path(__file__).parent  # which is not imported: the blocking clients may be missing, or wrong
+HERE = Path(__file__).parent  # the package cannot be imported while the blocking clients are missing or wrong
 TARGET = HERE / "sync.py"
 ADMIN = ("admin.calls", "admin.topics", "admin.partitions", "admin.brokers", "admin.access")
 SOURCES = {"Producer": ("producing.producer",), "Consumer": ("consuming.consumer",), "Admin": ADMIN}
 HEAD = '"""The clients for scripts without an event loop. Made by `make proto` from the async ones: do not edit."""\n'
 LEFT_OUT = {"start", "send_and_wait", "fetch_decoded", "rng", "wall_clock_ms"}
-TWINS = {  # of those that are not made as all others: name, what it returns, what it does
+TWINS = {  # methods that need their own code: name, what it returns, what it does
     "send": (
         ("send", "RecordMetadata", "self._run(lambda: self._client.send_and_wait({}))"),
         ("send_nowait", "BlockingDelivery", "BlockingDelivery(self, self._run(lambda: self._client.send({})))"),
@@ -40,7 +40,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def twins(name: str, known: dict[str, str]) -> Iterator[str]:
-    """The lines of its class; `known` gets where the names are that they may use."""
+    """Yields the lines of a client's class. `known` gets the module of each name that they may use."""
     methods: dict[str, Function] = {}
     for source in SOURCES[name]:
         for node in ast.parse((HERE / f"{source.replace('.', '/')}.py").read_text()).body:

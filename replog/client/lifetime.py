@@ -1,4 +1,4 @@
-"""Whether a client may be used: not once it is closed, and in no child of its process."""
+"""A client may not be used once it is closed, nor in a child of its process."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,11 +8,11 @@ from replog.rpc import forks
 
 
 class Lifetime:
-    """Of one client."""
+    """The lifetime of one client."""
 
     def __init__(self, what: str) -> None:
-        self.refusal = ""  # why it is of no use; "" while it is
-        self.is_copy = False  # in a child, after a fork
+        self.refusal = ""  # why the client may not be used; "" while it may
+        self.is_copy = False  # this process is a child, after a fork
         self._what = what
         self._ending: asyncio.Task[None] | None = None
         forks.tell(self)
@@ -22,7 +22,7 @@ class Lifetime:
         self.refusal = f"this {self._what} is its parent process's, from before the fork; make a new one in the child"
 
     def check(self, closed_too: bool = True) -> None:
-        """Raises INVALID_REQUEST."""
+        """Raises INVALID_REQUEST if the client may not be used."""
         if self.refusal and (closed_too or self.is_copy):
             raise ErrorCode.INVALID_REQUEST.error(self.refusal)
 
@@ -30,7 +30,7 @@ class Lifetime:
         self.refusal = self.refusal or f"the {self._what} is closed; make another one"
 
     async def end(self, end: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Run `end` once, to its end, also if the caller is cancelled. In a child do nothing."""
+        """Run `end` once and wait for it. It goes on if the caller is cancelled. In a child do nothing."""
         if not self.is_copy:
             if self._ending is None:
                 self._ending = asyncio.create_task(end())

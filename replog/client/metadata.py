@@ -1,8 +1,8 @@
-"""Who leads what: a cached view of the cluster, refreshed on demand, that never goes back to an older one.
+"""The leaders of partitions: a cached view of the cluster, refreshed on demand, that never becomes older.
 
 Any broker may be asked, but it may have lost the controller and have old metadata (divergence 24). So answers say how
 new they are. One that is older than the view is ignored. If the broker has not heard its controller lately, a second
-broker is asked. A refresh soon after another one, because that did not help, asks the next broker."""
+broker is asked. If a refresh did not help, the next one asks another broker."""
 
 import asyncio
 import contextlib
@@ -26,18 +26,18 @@ from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition, validate_topic_name
 
-REFRESH_BACKOFF_MAX_MS = 500  # so often a client in trouble looks for a new leader
+REFRESH_BACKOFF_MAX_MS = 500  # how often a client in trouble looks for a new leader
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
-CALL_TIMEOUT_S = 3.0  # of one metadata call to one broker; then the next broker is asked
-AVOID_S = 10.0  # so long who did not answer is asked after all others: waiting for one that hangs takes seconds
-SHOWN = 3  # of the brokers that do not answer, and of the causes
-STALE_MS = 3000  # after so long without its controller, which speaks every second, a broker may know old things
+CALL_TIMEOUT_S = 3.0  # then the next broker is asked
+AVOID_S = 10.0  # a broker that did not answer is asked last for so long: it takes seconds to notice that one hangs
+SHOWN = 3  # brokers that do not answer, and causes, in a message
+STALE_MS = 3000  # a broker without its controller for so long, which speaks every second, may know old metadata
 
 logger = logging.getLogger(__name__)
 
 
 class Leader(NamedTuple):
-    """Where a partition's leader is, and in which epoch it leads."""
+    """A partition's leader, its address, and the epoch in which it leads."""
 
     broker_id: int
     address: str
@@ -54,18 +54,18 @@ class PartitionView(NamedTuple):
 class TopicView(NamedTuple):
     topic_id: bytes
     partitions: dict[int, PartitionView]
-    led: list[int]  # those with a leader
+    led: list[int]  # partitions with a leader
     max_batch_bytes: int
 
 
 def _max_batch_bytes(configs: Mapping[str, str]) -> int:
-    """What the topic's leaders take (2.6): a batch fits `max.message.bytes`, and a segment."""
+    """Return the largest batch that the topic's leaders take (2.6): it fits `max.message.bytes`, and a segment."""
     config = topic_config("", configs)
     return min(DEFAULT_MAX_MESSAGE_BYTES, config.max_message_bytes, config.segment_bytes)
 
 
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
-    """`host:port,host:port` or a list of them. Raises INVALID_CONFIG when one is not an address, or none is given."""
+    """Parse `host:port,host:port` or a list of them. Raises INVALID_CONFIG if one is not an address, or none given."""
     given = bootstrap.split(",") if isinstance(bootstrap, str) else listed("bootstrap", bootstrap, "host:port")
     addresses = [str(address).strip() for address in given if str(address).strip()]
     if not addresses:
@@ -79,11 +79,11 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _told(failures: Mapping[str, ReplogError]) -> str:
-    """Why some brokers do not answer, each address and each cause once."""
+    """Say why brokers do not answer, each address and each cause once."""
     causes: dict[str, list[str]] = {}
     for address, error in sorted(failures.items()):
         is_named = error.message.startswith(address)
-        cause = error.message.removeprefix(address).replace(address, "…")  # as gRPC's own words have it again
+        cause = error.message.removeprefix(address).replace(address, "…")  # gRPC's own message repeats it
         causes.setdefault(cause if is_named else f": {cause}", []).append(address)
     return _some("; ", [_some(", ", addresses) + cause for cause, addresses in causes.items()])
 
@@ -98,18 +98,18 @@ def _newness(response: log_pb2.GetMetadataResponse) -> tuple[int, int]:
 
 
 class ClusterView:
-    """What is known from GetMetadata answers. Pure: no waiting, no network."""
+    """The metadata from GetMetadata answers. Pure: no waiting, no network."""
 
     def __init__(self) -> None:
         self.cluster_id = ""
-        self.version = 0  # of the cluster's metadata; those of two clusters say nothing of each other
+        self.version = 0  # the metadata's; versions of two clusters cannot be compared
         self.controller = ""
         self.brokers: dict[int, str] = {}  # address by id
         self.topics: dict[str, TopicView] = {}
-        self.denied: set[str] = set()  # topics that no ACL lets this client know of
+        self.denied: set[str] = set()  # topics that no ACL lets this client describe
 
     def apply(self, response: log_pb2.GetMetadataResponse) -> None:
-        """Take the answer over, unless it is older; one of another cluster replaces everything."""
+        """Take in the answer, unless it is older. One of another cluster replaces everything."""
         if self.is_older(response):
             return
         if response.cluster_id != self.cluster_id:
@@ -133,7 +133,7 @@ class ClusterView:
         return response.cluster_id == self.cluster_id and response.metadata_version < self.version
 
     def leader(self, partition: TopicPartition) -> Leader | None:
-        """None when the partition, its leader or the leader's address is not known."""
+        """Return the leader; None if the partition, its leader or the leader's address is not known."""
         topic = self.topics.get(partition.topic)
         view = topic.partitions.get(partition.partition) if topic is not None else None
         if view is None:
@@ -143,24 +143,24 @@ class ClusterView:
 
 
 class Metadata:
-    """The client's connections and its view of the cluster. Errors of the wire are `ReplogError`s."""
+    """The client's connections and its view of the cluster. Network errors are raised as `ReplogError`."""
 
     def __init__(self, bootstrap: str | Sequence[str], transport: Transport, rng: Random, what: str = "client") -> None:
         self.bootstrap = parse_bootstrap(bootstrap)
-        self.life = Lifetime(what)  # of the client, that is a `what`
+        self.life = Lifetime(what)
         self.view = ClusterView()
         self.on_change: Callable[[], object] = lambda: None  # called after each answer is taken in
         self._transport = transport
         self._backoff = Backoff(rng, max_ms=REFRESH_BACKOFF_MAX_MS)
         self._channels: dict[str, Channel] = {}
         self._wanted: dict[str, None] = {}
-        self._looked_for = Counter[str]()  # by calls under way
+        self._looked_for = Counter[str]()  # topics that calls wait for
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshes_in_a_row = 0
         self._last_refresh: float | None = None
-        self._order = list(self.bootstrap)  # whom to ask first; who was of no help comes last
-        self._told = False  # in the log, that there is no metadata
-        self._silent: dict[str, float] = {}  # who did not answer, and when (loop time, s)
+        self._order = list(self.bootstrap)  # the broker to ask first comes first
+        self._told = False  # the log says already that there is no metadata
+        self._silent: dict[str, float] = {}  # brokers that did not answer, and when (loop time, s)
 
     def channel(self, address: str) -> Channel:
         self.life.check(closed_too=False)
@@ -175,9 +175,9 @@ class Metadata:
             self._wanted[validate_topic_name(topic)] = None
 
     async def refresh(self) -> None:
-        """Ask a broker for the wanted topics; joins a refresh under way. Refreshes in quick succession back off.
+        """Ask a broker for the wanted topics, or join a refresh under way. Refreshes in quick succession back off.
 
-        Raises NETWORK_EXCEPTION when no broker answers."""
+        Raises NETWORK_EXCEPTION if no broker answers."""
         self.life.check(closed_too=False)
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh())
@@ -185,7 +185,7 @@ class Metadata:
         await asyncio.shield(self._refreshing)
 
     async def topic(self, name: str, timeout_s: float) -> TopicView:
-        """The topic's view, waiting until a broker knows it. Raises TOPIC_AUTHORIZATION_FAILED at once,
+        """Wait until a broker knows the topic, and return its view. Raises TOPIC_AUTHORIZATION_FAILED at once,
         UNKNOWN_TOPIC_OR_PARTITION at the deadline, NETWORK_EXCEPTION if no broker could be asked."""
         self.life.check()
         check_settings(-math.inf, math.inf, timeout_s=timeout_s)
@@ -222,9 +222,8 @@ class Metadata:
     async def fetch(
         self, topics: Iterable[str] | None = None, *, names_only: bool = False
     ) -> log_pb2.GetMetadataResponse:
-        """One GetMetadata answer, of every topic if `topics` is empty, of none if it is None: the first broker's that
-        gives one, or if that is stale the newer one of two brokers'. With `names_only` it says nothing more of topics.
-        """
+        """Return the first GetMetadata answer, or if that is stale the newer of two. Empty `topics` are all, None is
+        none. With `names_only` the answer has only the names of topics."""
         request = log_pb2.GetMetadataRequest(
             topics=topics, without_topics=topics is None, max_bytes=MAX_ANSWER_BYTES, names_only=names_only
         )
@@ -241,19 +240,18 @@ class Metadata:
         return response
 
     def ask_another(self) -> None:
-        """The last answer was of no help: begin with another broker the next time."""
+        """Begin with another broker the next time: the last answer did not help."""
         order = self._addresses()
         self._order = order[1:] + order[:1]
 
     def avoid(self, address: str) -> None:
-        """It does not answer: ask it last for a while."""
+        """Ask this broker last for a while: it does not answer."""
         self._silent[address] = asyncio.get_running_loop().time()
 
     async def ask_any(self, method: Method, request: Any) -> Any:
-        """The answer of the first broker that gives one.
+        """Return the first answer of a broker.
 
-        Raises NETWORK_EXCEPTION, with the brokers' reasons; or what no later try can change, such as that this client
-        may not ask."""
+        Raises NETWORK_EXCEPTION, with the brokers' reasons; or an error that lasts, such as that of an ACL."""
         self.life.check(closed_too=False)
         failures: dict[str, ReplogError] = {}
         for address in self._addresses():
@@ -275,7 +273,7 @@ class Metadata:
         )
 
     def told_of(self, error: ReplogError) -> None:
-        """Log why there is no metadata, once until there is some again: the next try says the same."""
+        """Log why there is no metadata, once until there is some again: every try would say the same."""
         if not self._told:
             self._told = True
             logger.warning("no metadata, trying on: %s", error.message)
@@ -310,4 +308,4 @@ class Metadata:
     def _refreshed(self, task: "asyncio.Task[None]") -> None:
         self._refreshing = None
         if not task.cancelled():
-            task.exception()  # a waiter raises it; there may be none any more
+            task.exception()  # otherwise asyncio would complain if no waiter is left

@@ -1,4 +1,4 @@
-"""ListOffsets for clients: the leader of each partition is asked, and asked again until the deadline."""
+"""ListOffsets for clients, which ask the leader of each partition until the deadline."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -17,11 +17,12 @@ LATEST = -1
 EARLIEST = -2
 CALL_TIMEOUT_S = 10.0
 
-Request = Callable[[list[TopicPartition], float], Any]  # about these partitions, in a call that may take so many s
+Request = Callable[[list[TopicPartition], float], Any]
+"""Makes the request about these partitions, for a call that may take so many seconds."""
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """What ListOffsets found. `timestamp` is -1 for earliest and latest."""
+    """An answer of ListOffsets. `timestamp` is -1 for earliest and latest."""
 
     offset: int
     timestamp: int
@@ -36,7 +37,7 @@ async def list_offsets(
     read_committed: bool,
     timeout_s: float,
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """For each partition the first offset at or after its timestamp (ms, LATEST or EARLIEST); None if there is none.
+    """Return each partition's first offset at or after its timestamp (ms, LATEST or EARLIEST); None if there is none.
 
     LATEST is the high watermark, or the last stable offset when reading committed (FE-22)."""
     request = _list_offsets_request(metadata, timestamps, read_committed)
@@ -47,7 +48,7 @@ async def list_offsets(
 async def list_offsets_once(
     metadata: Metadata, timestamps: Mapping[TopicPartition, int], *, read_committed: bool, timeout_s: float
 ) -> tuple[dict[TopicPartition, OffsetAndTimestamp | None], ReplogError | None]:
-    """`list_offsets` without retries: what the leaders answered, and the error of the others if there are others."""
+    """Ask like `list_offsets`, but once. Return the offsets answered, and the error of the others, if any."""
     request = _list_offsets_request(metadata, timestamps, read_committed)
     results: dict[TopicPartition, Any] = {}
     error = await _ask_once(metadata, list(timestamps), Log["list_offsets"], request, timeout_s, results)
@@ -96,9 +97,9 @@ async def ask_leaders(
     request: Request,
     timeout_s: float,
 ) -> dict[TopicPartition, Any]:
-    """One result per partition from its leader, by calls that `request` builds.
+    """Return one result per partition from its leader, by calls that `request` builds.
 
-    Errors that may pass are retried with fresh metadata until the deadline, then the last one is raised."""
+    Retriable errors are retried with fresh metadata until the deadline; then the last one is raised."""
     metadata.life.check()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
@@ -121,7 +122,7 @@ async def ask_leaders(
             async with asyncio.timeout_at(deadline):
                 await metadata.refresh()
         except (ReplogError, TimeoutError):
-            continue  # the next round meets the same trouble, or the deadline
+            continue  # the next round raises it, if it lasts
 
 
 async def _ask_once(
@@ -132,7 +133,7 @@ async def _ask_once(
     timeout_s: float,
     results: dict[TopicPartition, Any],
 ) -> ReplogError | None:
-    """Fill `results` as far as leaders answer; the error that matters most of the others, None if there is none."""
+    """Fill `results` as far as leaders answer. Return the error of another one, rather one that lasts; or None."""
     errors: list[ReplogError] = []
     by_leader: dict[Leader, list[TopicPartition]] = {}
     for partition in partitions:

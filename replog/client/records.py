@@ -1,4 +1,4 @@
-"""Records in and out of v2 batches; out of them with aiokafka's compiled codec, of which this is the one user."""
+"""Records into v2 batches, and out of them by aiokafka's compiled codec, which only this file uses."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,13 +32,13 @@ Encoded = tuple[bytes, bytes]  # a batch: its header and its records section
 
 _MAX_RECORD_OVERHEAD = 21  # length, attributes, deltas, key and value lengths, header count
 _MAX_VARINT_BYTES = 5
-_NULL = varint(-1)  # the size of what is null
+_NULL = varint(-1)  # the size of a null
 _NO_HEADERS = varint(0)
 MAX_TIMESTAMP_MS = 2**63 - 1
 
 
 class Record(NamedTuple):
-    """One record as a consumer sees it."""
+    """A record, as a consumer gets it."""
 
     topic: str
     partition: int
@@ -52,7 +52,7 @@ class Record(NamedTuple):
 
 
 def codec_id(compression: str) -> int:
-    """The batch attribute of a codec (2.4). Raises INVALID_CONFIG when it is not one."""
+    """Return the batch attribute of a codec (2.4). Raises INVALID_CONFIG for another name."""
     if compression not in CODEC_NAMES:
         raise ErrorCode.INVALID_CONFIG.error(
             f"compression {compression!r} is not a codec; choose one of {', '.join(CODEC_NAMES)}"
@@ -61,7 +61,7 @@ def codec_id(compression: str) -> int:
 
 
 def largest_batch_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Upper bound, in bytes, of a batch that holds this record alone."""
+    """Return an upper bound, in bytes, of a batch that holds this record alone."""
     size = HEADER_SIZE + _MAX_RECORD_OVERHEAD
     if key is not None:
         size += len(key)
@@ -73,7 +73,7 @@ def largest_batch_of(key: bytes | None, value: bytes | None, headers: Headers) -
 
 
 class BatchBuilder:
-    """One batch being filled: base offset 0; the leader stamps offset and epoch."""
+    """A batch that is being filled. Its base offset is 0; the leader sets offset and epoch."""
 
     __slots__ = (
         *("_base_timestamp", "_batch_size", "_codec", "_max_timestamp", "_pieces", "_records"),
@@ -82,26 +82,25 @@ class BatchBuilder:
 
     def __init__(self, batch_size: int, codec_number: int = 0) -> None:
         self.count = 0
-        self.size = HEADER_SIZE  # bytes, as long as nothing is compressed
-        self.full = False  # it had no room for a record
+        self.size = HEADER_SIZE  # bytes before compression
+        self.full = False  # a record did not fit
         self._batch_size = batch_size
         self._codec = codec_number
-        self._pieces: list[bytes] = []  # of the records section, not compressed
-        self._records: bytes | None = None  # that section, once built
+        self._pieces: list[bytes] = []  # make up the records section, before compression
+        self._records: bytes | None = None  # the records section, once built
         self._base_timestamp = self._max_timestamp = 0
 
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers, most: int = sys.maxsize
     ) -> int:
-        """Bytes that the record took; 0 if it takes more than `most`, or the batch has no room for it, as it has for
-        the first record. Then it is `full`.
+        """Add a record, and return its bytes. Return 0 if it takes more than `most`, or has no room in the batch, which
+        is `full` then. The first record always has room.
 
-        Raises TypeError or OverflowError when the record is not made of bytes, text and a 64-bit timestamp.
-        """
+        Raises TypeError or OverflowError if the record is not made of bytes, text and a 64-bit timestamp."""
         if not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
             raise OverflowError(f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
         if value.__class__ is not bytes and value is not None:
-            value = bytes(memoryview(value))  # as it is now
+            value = bytes(memoryview(value))  # a copy: the caller may change it later
         count = self.count
         if not count:
             self._base_timestamp = timestamp_ms
@@ -127,20 +126,19 @@ class BatchBuilder:
     def append_many(
         self, timestamp_ms: int, key: bytes | None, values: Iterator[bytes | None], most: int
     ) -> tuple[bytes | None, ...]:
-        """As `append` of each value, without headers, to a batch that has a record: until one has no room in it or in
-        `most` bytes. That one comes back; nothing does when all are in.
+        """Add values to a batch that has a record, until one does not fit into it or into `most` bytes. Return that
+        one; nothing if all are in.
 
-        Whatever is raised, also by `values`, those before are in.
-        """
+        If something raises, `values` included, the values before it are in."""
         between = _NULL if key is None else varint(len(key)) + key
         delta, others = timestamp_ms - self._base_timestamp, len(between) + len(_NO_HEADERS)
         room = left = min(most, self._batch_size - self.size)
         count, extend = self.count, self._pieces.extend
-        framed, wider = -2, count  # the frame is of this value's size, and of offsets below
+        framed, wider = -2, count  # the frame is for values of this size, and offsets below `wider`
         try:
             for value in values:
                 if value.__class__ is not bytes and value is not None:
-                    value = bytes(memoryview(value))  # as it is now
+                    value = bytes(memoryview(value))  # a copy: the caller may change it later
                 offset, value_size = varint(count), -1 if value is None else len(value)
                 if value_size != framed or count == wider:
                     framed, wider = value_size, 1 << 7 * len(offset) - 1
@@ -162,14 +160,12 @@ class BatchBuilder:
         return (value,)
 
     def _has_no_room(self, size: int) -> None:
-        self._pieces = [b"".join(self._pieces)]  # nothing waits in small pieces
+        self._pieces = [b"".join(self._pieces)]  # many small pieces would take much memory while the batch waits
         self.full = self.count > 0 and self.size + size > self._batch_size
 
     def build(self, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1) -> Encoded:
-        """The finished batch, CRC included.
-
-        Nothing can be appended any more, but the same records can get another number.
-        """
+        """Return the finished batch, CRC included. Nothing can be added any more, but it can be built again with
+        another number."""
         if self._records is None:
             self._records = b"".join(self._pieces)
             self._pieces = []
@@ -188,9 +184,8 @@ class BatchBuilder:
 
 @lru_cache(1 << 12)
 def _frame(timestamp_delta: int, others: int, value_size: int) -> tuple[bytes, bytes, int]:
-    """What stands before a record's offset and before its value, and the size of the record, in which offset, key and
-    headers take `others` bytes.
-    """
+    """Return the bytes before a record's offset and before its value, and the record's size, of which offset, key and
+    headers take `others`."""
     start, size = b"\0" + varint(timestamp_delta), varint(value_size)
     rest = others + max(value_size, 0)
     before = varint(len(start) + len(size) + rest) + start
@@ -208,7 +203,7 @@ def _encode_headers(headers: Headers) -> bytes:
 def encode_batch(
     records: Iterable[tuple[int, bytes | None, bytes | None, Headers]], compression: str = "none"
 ) -> bytearray:
-    """One batch of (timestamp ms, key, value, headers), however large; at least one record."""
+    """Return a batch of one or more (timestamp ms, key, value, headers), however large."""
     builder = BatchBuilder(2**31 - 1, codec_id(compression))
     for timestamp_ms, key, value, headers in records:
         builder.append(timestamp_ms, key, value, headers)
@@ -218,17 +213,17 @@ def encode_batch(
 
 
 class Decoded(NamedTuple):
-    """What a fetched buffer held from one offset on."""
+    """The records of a fetched buffer from an offset on."""
 
     records: list[Record]
-    next_offset: int  # where to fetch next; the offset asked for when no whole batch was there
+    next_offset: int  # the next to fetch; the one asked for if there was no whole batch
 
 
 class Undecodable(ReplogError):
     """CORRUPT_MESSAGE: a batch's header, CRC or records are wrong."""
 
     def __init__(self, message: str, before: Decoded | None = None) -> None:
-        """`before` is what came before it, if anything did."""
+        """`before` has the records before the damage, if there are any."""
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
         self.before = before
 
@@ -236,13 +231,12 @@ class Undecodable(ReplogError):
 def decode_fetched(
     buffer: Buffer, topic: str, partition: int, fetch_offset: int, aborted: Iterable[AbortedTransaction] = ()
 ) -> Decoded:
-    """Every record at or after `fetch_offset`; control batches are skipped, as is a cut-off batch at the end, and so
-    are the batches of `aborted` transactions.
+    """Return every record at or after `fetch_offset`, without control batches, batches of `aborted` transactions and a
+    cut-off batch at the end.
 
-    Raises Undecodable, naming partition and offset, and where to go on if that is known.
-    """
+    Raises Undecodable, which names partition and offset, and where to go on if that is known."""
     records: list[Record] = []
-    new = tuple.__new__  # what `Record(…)` comes to
+    new = tuple.__new__  # makes a Record without a call of its own `__new__`
     view = memoryview(buffer)
     next_offset, base, behind = fetch_offset, fetch_offset, -1  # -1: not known
     aborted_batches = AbortedBatches(aborted)
@@ -275,7 +269,7 @@ def decode_fetched(
 
 
 def _uncompressed(batch: memoryview, header: BatchHeader) -> Buffer:
-    """The batch as if it had never been compressed; the compiled codec would not bound what comes out."""
+    """Return the batch without compression. The compiled codec would not bound its size."""
     codec = header.attributes & CODEC_MASK
     if codec == 0:
         return batch

@@ -1,4 +1,4 @@
-"""A word in the log when a call waits for long."""
+"""A line in the log when a call waits for long."""
 
 import asyncio
 import logging

@@ -21,7 +21,6 @@ ALLOWED = {
     "benchmarks": (58, 25),
     "docsite": (3, 1),
     "replog/chaos": (19, 14),
-    "replog/client": (83, 38),
     "replog/demo": (5, 2),
     "replog/local_cluster": (20, 16),
     "replog/server": (125, 78),

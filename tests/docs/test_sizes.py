@@ -23,7 +23,7 @@ LINES = {
     "replog": 1_608,
     "replog/chaos": 1_815,
     "replog/cli": 4_142,
-    "replog/client": 4_993,
+    "replog/client": 4_967,
     "replog/command": 428,
     "replog/console": 1_559,
     "replog/controller": 2_732,

@@ -2,9 +2,9 @@
 
 | File | |
 |---|---|
-| `calls.py` | how it asks: with a deadline, again after what may pass, and whom |
+| `calls.py` | how it asks: whom, with a deadline, and again after retriable errors |
 | `topics.py` | make, change, delete and describe topics |
-| `partitions.py` | offsets, elections, moves to other brokers, and what became of partitions |
+| `partitions.py` | offsets, elections, moves to other brokers, and changes of partitions |
 | `brokers.py` | the cluster and its brokers: settings, log directories, replicas |
 | `access.py` | what users may do, and how much |"""
 
@@ -15,4 +15,4 @@ from replog.client.admin.topics import Topics
 
 
 class Admin(Topics, Partitions, Brokers, Access):
-    """Every call has a deadline, `timeout_ms`, and retries what may pass until then."""
+    """Every call has a deadline, `timeout_ms`, and repeats retriable errors until then."""

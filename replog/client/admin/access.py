@@ -1,4 +1,4 @@
-"""What an admin does with users: what they may do (ACLs), and how much (quotas)."""
+"""An admin's calls for users: what they may do (ACLs), and how much (quotas)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,7 +13,7 @@ from replog.rpc.v1 import controller_pb2
 
 class Access(Calls):
     async def create_acls(self, acls: Iterable[Acl]) -> int:
-        """All of them, or none; answers how many are new. Brokers go by them a moment later.
+        """Create all of these ACLs, or none, and return how many are new. Brokers use them a moment later.
 
         Raises INVALID_REQUEST, SECURITY_DISABLED."""
         request = controller_pb2.CreateAclsRequest(acls=map(acl_to_binding, acls))
@@ -21,7 +21,7 @@ class Access(Calls):
         return response.created
 
     async def delete_acls(self, filters: Iterable[AclFilter]) -> int:
-        """Every ACL that one of the filters fits; answers how many. Brokers go by it a moment later.
+        """Delete every ACL that one of the filters fits, and return how many. Brokers follow a moment later.
 
         Raises INVALID_REQUEST, SECURITY_DISABLED."""
         request = controller_pb2.DeleteAclsRequest(filters=map(acl_filter_to_message, filters))
@@ -29,7 +29,7 @@ class Access(Calls):
         return response.deleted
 
     async def describe_acls(self, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (immutable)
-        """Those that fit, by resource. Raises SECURITY_DISABLED."""
+        """Return the ACLs that fit, sorted by resource. Raises SECURITY_DISABLED."""
         request = controller_pb2.DescribeAclsRequest(filter=acl_filter_to_message(wanted), max_bytes=MAX_ANSWER_BYTES)
         response = await self._ask_controller(Controller["describe_acls"], request)
         return list(map(acl_of_binding, response.acls))
@@ -37,10 +37,8 @@ class Access(Calls):
     async def alter_client_quotas(
         self, user: str, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
     ) -> dict[str, str]:
-        """As `alter_topic_configs`, for what a user (`User:NAME`; "": each without a quota of its own) may take of a
-        broker.
-
-        Raises INVALID_CONFIG, INVALID_REQUEST."""
+        """Change the quota of a user (`User:NAME`; "": each user without a quota of its own) on each broker, like
+        `alter_topic_configs`. Raises INVALID_CONFIG, INVALID_REQUEST."""
         request = controller_pb2.AlterClientQuotasRequest(
             user=user, set=texts(configs), delete=listed("delete", delete, "names"), validate_only=validate_only
         )
@@ -48,7 +46,7 @@ class Access(Calls):
         return dict(response.configs)
 
     async def describe_client_quotas(self) -> dict[str, dict[str, str]]:
-        """By user."""
+        """Return the quotas by user."""
         request = controller_pb2.DescribeClientQuotasRequest(max_bytes=MAX_ANSWER_BYTES)
         response = await self._ask_controller(Controller["describe_client_quotas"], request)
         return {quota.user: dict(quota.configs) for quota in response.quotas}

@@ -1,4 +1,4 @@
-"""What an admin does with the cluster and its brokers: settings, log directories and replicas."""
+"""An admin's calls for the cluster and its brokers: settings, log directories and replicas."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,7 +27,7 @@ _BROKER = ("broker_id", "address", "rack", "fenced", "broker_epoch", "in_control
 
 class Brokers(Calls):
     async def describe_cluster(self) -> ClusterDescription:
-        """The brokers, by id, and the controllers, as a broker knows them."""
+        """Return the brokers, by id, and the controllers, as a broker knows them."""
         response = await self._retry(self._metadata.fetch)
         brokers = (
             BrokerDescription(**same_fields(broker, _BROKER), configs=dict(broker.configs))
@@ -42,10 +42,8 @@ class Brokers(Calls):
     async def alter_broker_configs(
         self, broker_id: int, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
     ) -> dict[str, str]:
-        """As `alter_topic_configs`, for a broker's settings; `delete` puts back what it was started with. It need not
-        run.
-
-        Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST."""
+        """Change a broker's settings, like `alter_topic_configs`. `delete` puts back those that it was started with.
+        The broker need not run. Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST."""
         request = controller_pb2.AlterBrokerConfigsRequest(
             broker_id=whole("broker_id", broker_id),
             set=texts(configs),
@@ -56,7 +54,7 @@ class Brokers(Calls):
         return dict(response.configs)
 
     async def report_audit(self, audit: StandingAudit) -> None:
-        """Have the cluster keep what an audit says, for metrics, console and `cluster describe`. Raises
+        """Have the cluster keep an audit's verdict, for metrics, console and `cluster describe`. Raises
         INVALID_REQUEST."""
         wholes("the audit's counts", (audit.partitions, audit.diverged_partitions))
         wholes("the audit's times", (audit.at_ms, audit.consistent_at_ms), MAX_LONG)
@@ -65,16 +63,15 @@ class Brokers(Calls):
         await self._ask_controller(Controller["report_audit"], audit_to_record(audit))
 
     async def describe_audit(self) -> StandingAudit | None:
-        """What `report_audit` was given last; None if nothing was."""
+        """Return the verdict that `report_audit` was given last; None if there is none."""
         response = await self._ask_controller(Controller["describe_audit"], controller_pb2.DescribeAuditRequest())
         return audit_from_record(response.audit) if response.HasField("audit") else None
 
     async def unregister_broker(self, broker_id: int) -> None:
         """Have the cluster forget a broker that will not come back; its id may be used again.
 
-        A request whose answer is lost is sent again; that there is no such broker then says that it was forgotten.
-        Raises BROKER_ID_NOT_REGISTERED, INVALID_REPLICA_ASSIGNMENT while it has replicas, and INVALID_REQUEST while it
-        is unfenced."""
+        A request whose answer is lost is sent again; BROKER_ID_NOT_REGISTERED is then a success. Raises that error,
+        INVALID_REPLICA_ASSIGNMENT while the broker has replicas, and INVALID_REQUEST while it is unfenced."""
         request = controller_pb2.UnregisterBrokerRequest(broker_id=whole("broker_id", broker_id))
 
         async def unregister(_: bool) -> None:
@@ -88,11 +85,11 @@ class Brokers(Calls):
     async def alter_replica_log_dirs(
         self, broker_id: int, moves: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, ReplogError | None]:
-        """Have this broker's replicas of these partitions move to these of its log directories.
+        """Move this broker's replicas of these partitions to these of its log directories.
 
-        Data is copied in the background (see `describe_log_dirs`); naming the directory where a replica is calls its
-        move off. Each replica's error, if it was refused: LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if it is not
-        there yet: it will then be created in that directory."""
+        Data is copied in the background (see `describe_log_dirs`). The directory where a replica is cancels its move.
+        Returns each replica's error, if it was refused: LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if it does not
+        exist yet: it will then be created in that directory."""
         request = log_dirs_pb2.AlterReplicaLogDirsRequest()
         for tp, log_dir in by_partition(moves).items():
             request.replicas.add(topic=tp.topic, partition=tp.partition, log_dir=log_dir)
@@ -102,7 +99,7 @@ class Brokers(Calls):
     async def describe_log_dirs(
         self, broker_ids: Sequence[int], topics: Sequence[str] = ()
     ) -> dict[int, tuple[LogDirDescription, ...]]:
-        """Each broker's log directories and their replicas, those of `topics` only if any is named."""
+        """Return each broker's log directories and their replicas; only those of `topics`, if any is named."""
         request = log_dirs_pb2.DescribeLogDirsRequest(
             topics=listed("topics", topics, "names"), max_bytes=MAX_ANSWER_BYTES
         )
@@ -113,7 +110,7 @@ class Brokers(Calls):
         return described
 
     async def describe_replicas(self, broker_id: int) -> BrokerReplicas:
-        """This broker's replicas of what this client may describe, as it has them itself."""
+        """Return this broker's replicas of topics that this client may describe."""
         request = inspection_pb2.DescribeReplicasRequest(without_segments=True, max_bytes=MAX_ANSWER_BYTES)
         response = await self._ask_broker(broker_id, Inspection["describe_replicas"], request)
         replicas = {partition_of(replica): _replica(replica) for replica in response.replicas}

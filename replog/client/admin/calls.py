@@ -1,4 +1,4 @@
-"""How an admin asks: with a deadline, again after what may pass, and whom."""
+"""An admin's calls: whom it asks, with a deadline, and again after retriable errors."""
 
 import asyncio
 import random
@@ -19,11 +19,11 @@ from replog.topic import TopicPartition
 
 T = TypeVar("T")
 
-LOOKED_AFTER_S = 1.0  # a call to a controller that does not answer: whether another one decides now
+LOOKED_AFTER_S = 1.0  # how often a call without an answer looks whether another controller decides now
 
 
 class Calls:
-    """Every call has a deadline, `timeout_ms`, and retries what may pass until then."""
+    """Every call has a deadline, `timeout_ms`, and repeats retriable errors until then."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class Calls:
         transport: Transport | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        """`to_controller`: `bootstrap` is where the controller is that decides, for when no broker can be asked. What
-        it changes is changed once it answers; nobody waits for brokers, and what only they know cannot be asked."""
+        """With `to_controller`, `bootstrap` is the address of the controller that decides, for when no broker can be
+        asked. Then calls do not wait until brokers know a change, and what only brokers know cannot be asked."""
         check_settings(1, MAX_INT, timeout_ms=timeout_ms)
         self._timeout_s = timeout_ms / 1000
         self._rng = rng or random.Random()
@@ -60,7 +60,7 @@ class Calls:
         await self.life.end(self._metadata.close)
 
     async def _ask_controller(self, method: Method, request: Any) -> Any:
-        """Call the active controller, whose address the brokers know; look for it again when it has moved."""
+        """Call the active controller at the address that brokers know, and look for it again when it has moved."""
 
         async def call() -> Any:
             return await self._call_controller(await self._known(), method, request)
@@ -68,7 +68,7 @@ class Calls:
         return await self._retry(call, not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def _known(self, topics: Iterable[str] | None = None) -> log_pb2.GetMetadataResponse:
-        """Where the controller is, and what brokers know of these topics, if they are asked."""
+        """Return the controller's address, and what brokers know of these topics, if they are asked."""
         if self._controller:
             return log_pb2.GetMetadataResponse(controller=self._controller)
         return await self._metadata.fetch(topics)
@@ -81,8 +81,8 @@ class Calls:
     async def _change(
         self, change: Callable[[bool], Awaitable[T]], is_made: Callable[[ReplogError], Awaitable[bool]]
     ) -> T | None:
-        """What `change` answers. It is told whether an answer was lost: the change may be made already. None where
-        `is_made` says so of the error that a later try gets."""
+        """Return the answer of `change`, which is called with True after an answer was lost: the change may be made
+        already. Return None if `is_made` recognises that by the error of a later try."""
         lost = False
 
         async def tried() -> T | None:
@@ -111,7 +111,7 @@ class Calls:
             calling.cancel()
 
     async def _has_moved(self, controller: str) -> bool:
-        """Whether a broker has found another one, as while that one is paused."""
+        """Return True if a broker knows another controller, for example while that one is paused."""
         try:
             return bool((await self._metadata.fetch()).controller != controller)
         except ReplogError:
@@ -139,7 +139,7 @@ class Calls:
             raise ReplogError(error.code, f"{who} does not answer; is it running? ({error.message})") from None
 
     async def _retry(self, call: Callable[[], Awaitable[T]], not_retried: ErrorCode | None = None) -> T:
-        """Until the deadline, then raise the last error."""
+        """Repeat a call until the deadline, then raise the last error."""
         self.life.check()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_s

@@ -1,4 +1,4 @@
-"""What an admin does with partitions: offsets, elections, moves to other brokers, and what became of them."""
+"""An admin's calls for partitions: offsets, elections, moves to other brokers, and their changes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -27,21 +27,21 @@ class Partitions(Calls):
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], read_committed: bool = False
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """For each partition the first offset at or after its timestamp (ms, offsets.LATEST or offsets.EARLIEST)."""
+        """Return each partition's first offset at or after its timestamp (ms, offsets.LATEST or offsets.EARLIEST)."""
         return await list_offsets(
             self._metadata, self._backoff, timestamps, read_committed=read_committed, timeout_s=self._timeout_s
         )
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete what is before each offset (-1: the high watermark); the new low watermark of each partition.
+        """Delete records before each offset (-1: the high watermark), and return each partition's new low watermark.
 
-        The high watermark is the leader's at that moment. A request whose answer is lost is sent again, and deletes
-        then what was committed meanwhile, too; or the retry's answer names less than the first try deleted."""
+        The high watermark is the leader's at that moment. A request whose answer is lost is sent again; with -1 it then
+        also deletes what was committed meanwhile, or its answer names less than the first try deleted."""
         offsets = by_partition(offsets)
 
         def request(partitions: list[TopicPartition], timeout_s: float) -> log_pb2.DeleteRecordsRequest:
             return log_pb2.DeleteRecordsRequest(
-                timeout_ms=int(timeout_s * 900),  # the broker says what it waits for before the call is over
+                timeout_ms=int(timeout_s * 900),  # so the broker can still say what it waits for
                 partitions=[
                     log_pb2.DeleteRecordsPartition(topic=p.topic, partition=p.partition, offset=offsets[p])
                     for p in partitions
@@ -57,9 +57,9 @@ class Partitions(Calls):
     async def elect_leaders(
         self, kind: ElectionType, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[TopicPartition, ElectionResult]:
-        """Hold an election in each partition; None: in all of the cluster; only those that needed one are returned.
+        """Hold an election in each partition; None: in all, but return only those that needed one.
 
-        UNCLEAN where there is no leader makes the live replica that goes furthest the leader, and may lose committed
+        UNCLEAN makes the live replica that goes furthest the leader of a partition without one, and may lose committed
         records for good: see `describe_log_ends` first.
         The results' errors are ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and
         UNKNOWN_TOPIC_OR_PARTITION (CT-11)."""
@@ -72,7 +72,7 @@ class Partitions(Calls):
         return {partition_of(result): ElectionResult(result.leader, error_of(result)) for result in response.partitions}
 
     async def describe_log_ends(self, partitions: Sequence[TopicPartition] = ()) -> dict[TopicPartition, LogEnds]:
-        """How far the replicas go of those `partitions`, of all if none is named, that have no leader (CT-30).
+        """Return how far the replicas go in those of `partitions` that have no leader; none named: of all (CT-30).
 
         Waits some seconds for live brokers that have not said it yet."""
         request = controller_pb2.DescribeLogEndsRequest(partitions=names_of(partitions), max_bytes=MAX_ANSWER_BYTES)
@@ -85,14 +85,13 @@ class Partitions(Calls):
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], throttle: int = 0
     ) -> dict[TopicPartition, ReplogError | None]:
-        """Begin to move each partition to these brokers, in preference order; None: take back what is under way.
+        """Start to move each partition to these brokers, in preference order; None cancels its move.
 
-        Data is copied in the background (see `list_partition_reassignments`). Each partition's error, if it was
-        refused: INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION (CT-14, CT-16).
+        Data is copied in the background (see `list_partition_reassignments`). Returns each partition's error:
+        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION (CT-14, CT-16).
 
-        While they move, no broker copies more than `throttle` bytes a second for moves of the same throttle, nor sends
-        more; 0: no limit. Raises UNSUPPORTED_VERSION if the controller is too old to know it; they move nevertheless.
-        """
+        No broker copies or sends more than `throttle` bytes per second for moves of the same throttle; 0: no limit.
+        Raises UNSUPPORTED_VERSION if the controller is too old for that; the partitions move nevertheless."""
         request = controller_pb2.AlterPartitionReassignmentsRequest(throttle=whole("throttle", throttle, MAX_LONG))
         for tp, target in by_partition(targets).items():
             replicas = None if target is None else replicas_of(target)
@@ -106,7 +105,7 @@ class Partitions(Calls):
     async def list_partition_reassignments(
         self, partitions: Sequence[TopicPartition] = ()
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Those of `partitions`, of all if none is named, that are being reassigned, as the controller knows it."""
+        """Return those of `partitions` that are being reassigned, as the controller knows it; none named: of all."""
         request = controller_pb2.ListPartitionReassignmentsRequest(
             partitions=names_of(partitions), max_bytes=MAX_ANSWER_BYTES
         )
@@ -119,7 +118,7 @@ class Partitions(Calls):
         }
 
     async def describe_partition_changes(self, after_version: int = 0) -> PartitionChanges:
-        """What became of partitions after that version of the metadata, and why, as far as the controller keeps it."""
+        """Return changes of partitions after a metadata version, with reasons, as far as the controller keeps them."""
         changes: list[PartitionChange] = []
         whole("after_version", after_version, MAX_LONG)
         while True:

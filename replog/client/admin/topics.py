@@ -1,4 +1,4 @@
-"""What an admin does with topics: make, change, delete and describe them."""
+"""An admin's calls for topics: make, change, delete and describe them."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -27,10 +27,10 @@ class Topics(Calls):
         assignment: Sequence[Sequence[int]] = (),
         validate_only: bool = False,
     ) -> None:
-        """Create it (0: the controller's defaults) and wait until a broker knows all of its leaders.
+        """Create a topic (0: the controller's defaults) and wait until a broker knows all of its leaders.
 
-        Raises TOPIC_ALREADY_EXISTS, INVALID_* or, at the deadline, the last obstacle. While too few brokers are up that
-        is INVALID_REPLICATION_FACTOR, at once: nobody waits for brokers, as in Kafka."""
+        Raises TOPIC_ALREADY_EXISTS, INVALID_* or, at the deadline, the last error. INVALID_REPLICATION_FACTOR is raised
+        at once while too few brokers are up, as in Kafka."""
         request = controller_pb2.CreateTopicRequest(
             topic=validate_topic_name(topic),
             partitions=whole("partitions", partitions),
@@ -38,7 +38,7 @@ class Topics(Calls):
             configs=texts(configs),
             assignment=map(replicas_of, listed("assignment", assignment, "lists of broker ids")),
             validate_only=validate_only,
-            topic_id=self._rng.randbytes(16),  # by which the controller knows this request when it comes again
+            topic_id=self._rng.randbytes(16),  # shows the controller a repeated request
         )
         response: controller_pb2.CreateTopicResponse = await self._ask_controller(Controller["create_topic"], request)
         if validate_only:
@@ -66,8 +66,8 @@ class Topics(Calls):
     ) -> None:
         """Add partitions until the topic has `total`, and wait until a broker knows them.
 
-        `assignment`: the brokers of each new one. A request whose answer is lost is sent again; that there are so many
-        then says that they were made. Raises INVALID_PARTITIONS unless there will be more than there are."""
+        `assignment` has the brokers of each new one. A request whose answer is lost is sent again; INVALID_PARTITIONS
+        is then a success if there are `total`. Raises that error unless there will be more than there are."""
         request = controller_pb2.CreatePartitionsRequest(
             topic=validate_topic_name(topic),
             total_count=whole("total", total),
@@ -95,10 +95,10 @@ class Topics(Calls):
             await self._until_known(visible)
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete it and wait until a broker no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION.
+        """Delete a topic and wait until a broker no longer knows it. Raises UNKNOWN_TOPIC_OR_PARTITION.
 
-        A request whose answer is lost is sent again for the same topic, not for a new one of its name; that this is
-        unknown then says that it was deleted."""
+        A request whose answer is lost is sent again for the same topic, not for a new one of its name; if the topic is
+        unknown then, it was deleted."""
         request = controller_pb2.DeleteTopicRequest(topic=validate_topic_name(topic))
 
         async def delete(lost: bool) -> None:
@@ -121,7 +121,7 @@ class Topics(Calls):
     async def alter_topic_configs(
         self, topic: str, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
     ) -> dict[str, str]:
-        """Set `configs`, put those named by `delete` back to their defaults, keep the others; all that are set now.
+        """Set `configs`, put those in `delete` back to their defaults, keep the others, and return all that are set.
 
         Waits until a broker uses them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST."""
         configs = texts(configs)
@@ -144,12 +144,12 @@ class Topics(Calls):
         return altered
 
     async def list_topics(self) -> list[str]:
-        """Their names, however long their settings are."""
+        """Return the names of all topics that this client may describe."""
         response = await self._retry(lambda: self._metadata.fetch((), names_only=True))
         return sorted(topic.topic for topic in response.topics if not topic.error_code)
 
     async def describe_topic(self, topic: str) -> TopicDescription:
-        """As the brokers know it. Raises UNKNOWN_TOPIC_OR_PARTITION, with names that are alike."""
+        """Describe a topic, as brokers know it. Raises UNKNOWN_TOPIC_OR_PARTITION, with similar names."""
         validate_topic_name(topic)
         try:
             return await self._retry(lambda: self._describe(topic), not_retried=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -161,8 +161,8 @@ class Topics(Calls):
             raise ReplogError(error.code, error.message + meant) from None
 
     async def describe_topics(self) -> list[TopicDescription]:
-        """All that this client may describe, by name. One answer has them all: a cluster has 20,000 partitions at most,
-        which take half a MiB."""
+        """Describe all topics that this client may describe, by name. One answer has them all: 20,000 partitions, the
+        most there are, take half a MiB."""
         response = await self._retry(lambda: self._metadata.fetch(()))
         return sorted((_topic(t) for t in response.topics if not t.error_code), key=lambda described: described.topic)
 

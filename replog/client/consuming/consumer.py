@@ -30,14 +30,13 @@ IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
 class Consumer:
-    """Reads assigned partitions, each in offset order. Use from one event loop.
+    """Reads assigned partitions, each in offset order. Use it from one event loop.
 
     With `client_rack` it reads from replicas in that rack (their broker's `broker.rack`), if the cluster has a
     `replica.selector.class`; otherwise, and when such a replica fails, from leaders (FE-20).
 
-    With `isolation_level` "read_committed" it reads up to the first transaction that is still open, and skips
-    the records of aborted ones (LG-9); records outside of transactions come either way.
-    """
+    With `isolation_level` "read_committed" it reads up to the first open transaction, and skips the records of aborted
+    ones (LG-9). It reads records outside of transactions at either level."""
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class Consumer:
         *,
         isolation_level: IsolationLevel = "read_uncommitted",
         fetch_min_bytes: int = 1,
-        fetch_max_bytes: int = 1 << 20,  # one message of at most about 1 MiB (measured best)
+        fetch_max_bytes: int = 1 << 20,  # messages of about 1 MiB were the fastest
         fetch_max_wait_ms: int = 500,
         max_partition_fetch_bytes: int = 1 << 20,
         auto_offset_reset: Literal["earliest", "latest", "error"] = "latest",
@@ -95,49 +94,48 @@ class Consumer:
         await self.close()
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these from now on; one that was assigned keeps its position, a new one starts by the policy."""
+        """Read exactly these from now on. One that was assigned keeps its position, a new one starts by the policy."""
         self.life.check()
         wanted = partitions_of(partitions)
         self._metadata.want(partition.topic for partition in wanted)
         self._fetcher.assign(wanted)
 
     async def partitions_for(self, topic: str, timeout_s: float = 30.0) -> list[int]:
-        """The topic's partitions, in order. Raises UNKNOWN_TOPIC_OR_PARTITION once `timeout_s` has passed."""
+        """Return the topic's partitions, in order. Raises UNKNOWN_TOPIC_OR_PARTITION after `timeout_s`."""
         return sorted((await self._metadata.topic(topic, timeout_s)).partitions)
 
     def topic_id(self, topic: str) -> bytes | None:
-        """As the newest metadata has it; None when the topic is not known, or no more. Fetches name this id (FE-1)."""
+        """Return the topic's id by the newest metadata, which fetches name (FE-1); None if the topic is not known."""
         self.life.check(closed_too=False)
         view = self._metadata.view.topics.get(topic)
         return None if view is None else view.topic_id
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """What is assigned, in that order."""
+        """The assigned partitions, in the order given."""
         self.life.check(closed_too=False)
         return list(self._fetcher.states)
 
     def seek(self, partition: Partition, offset: int, topic_id: bytes = b"") -> None:
-        """Read on from `offset`. It is checked when it is fetched, and reset by the policy when out of range.
+        """Read on from `offset`. It is checked by the next fetch, and reset by the policy if out of range.
 
-        With the id of the topic that the offset was in (`topic_id`), a topic that was made again since is noticed.
-        """
+        With the id of the topic that the offset was in (`topic_id`), a topic that was made again is noticed."""
         if (offset := whole("offset", offset, MAX_LONG)) < 0:
             raise ErrorCode.OFFSET_OUT_OF_RANGE.error(f"cannot seek to offset {offset}; offsets start at 0")
         self._fetcher.go_to(self._assigned(partition), offset, topic_id)
 
     def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Read on from the first offset there is; none named: of every assigned partition."""
+        """Read on from the first offset of these partitions; none named: of all that are assigned."""
         for partition in partitions or self.assignment:
             self._fetcher.replace(AssignedPartition(self._assigned(partition), None, EARLIEST))
 
     def seek_to_end(self, *partitions: Partition) -> None:
-        """Read on from the high watermark as it is when this takes effect; none named: of every partition."""
+        """Read on from these partitions' high watermark, which is looked up after this call; none named: of all."""
         for partition in partitions or self.assignment:
             self._fetcher.replace(AssignedPartition(self._assigned(partition), None, LATEST))
 
     def pause(self, *partitions: Partition) -> None:
-        """`fetch` returns nothing of these until `resume`. Their positions stay; what was read ahead is read again."""
+        """Have `fetch` return no records of these until `resume`. Positions stay; records read ahead are read again."""
         for partition in partitions:
             self._fetcher.pause(self._assigned(partition))
 
@@ -147,7 +145,7 @@ class Consumer:
             self._fetcher.resume(self._assigned(partition))
 
     async def position(self, partition: Partition, timeout_s: float = 30.0) -> int:
-        """The offset of the next record that `fetch` will return, waiting until it is known."""
+        """Wait for and return the offset of the next record that `fetch` will return. Raises REQUEST_TIMED_OUT."""
         wanted = self._assigned(partition)
         check_settings(-math.inf, math.inf, timeout_s=timeout_s)
         try:
@@ -168,17 +166,17 @@ class Consumer:
     async def beginning_offsets(
         self, partitions: Iterable[Partition], timeout_s: float = 30.0
     ) -> dict[TopicPartition, int]:
-        """The first offset that there is of each."""
+        """Return the first offset of each partition."""
         return await self._bounds(partitions, EARLIEST, timeout_s)
 
     async def end_offsets(self, partitions: Iterable[Partition], timeout_s: float = 30.0) -> dict[TopicPartition, int]:
-        """The high watermarks (last stable offsets when reading committed): where a reader would wait (FE-22)."""
+        """Return the high watermarks, or last stable offsets when reading committed: where readers wait (FE-22)."""
         return await self._bounds(partitions, LATEST, timeout_s)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_s: float = 30.0
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each timestamp (ms since the epoch); None where all are older."""
+        """Return the first offset at or after each timestamp (ms since the epoch); None if all records are older."""
         timestamps = by_partition(timestamps)
         for partition, timestamp in timestamps.items():
             if whole(f"the timestamp of {partition}", timestamp, MAX_LONG) < 0:
@@ -186,19 +184,16 @@ class Consumer:
         return await self._list_offsets(timestamps, timeout_s)
 
     async def fetch(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[Record]:
-        """The next records, of one partition, in order; none when nothing came in time.
+        """Return the next records of one partition, in order; none if none came in time.
 
-        Raises INVALID_REQUEST if nothing is assigned.
-
-        Raises the error of a partition that cannot go on (LogTruncated, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) each
-        time until a `seek` mends it.
-        """
+        Raises INVALID_REQUEST if nothing is assigned. Raises the error of a partition that cannot go on (LogTruncated,
+        OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) at every call until a `seek` mends it."""
         if max_records is not None:
             check_settings(1, MAX_INT, int, max_records=max_records)
         return await self._taken(lambda: self._fetcher.take(max_records), timeout_s) or []
 
     async def fetch_many(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Record]:
-        """As `fetch`, of all partitions that have records by now; each one's are in order."""
+        """Return the next records of all partitions that have some by now, each partition's in order; see `fetch`."""
         taken = more = await self.fetch(timeout_s, max_records)
         while more and len(taken) < max_records:
             try:
@@ -209,11 +204,10 @@ class Consumer:
         return taken
 
     async def fetch_decoded(self, decode: Decode[D], timeout_s: float = 1.0) -> D | None:
-        """As `fetch`, but without decoding records: the next batches of one partition, as they came
-        from the broker, go through `decode`, with the aborted transactions among them; None when nothing came in time.
+        """Return what `decode` makes of the next batches of one partition, as they came from the broker, and of their
+        aborted transactions; None if none came in time.
 
-        The position moves to the result's `next_offset`. Do not mix with `fetch` while assigned to the same partitions.
-        """
+        The position moves to the result's `next_offset`. Do not mix it with `fetch` for the same assignment."""
         return await self._taken(lambda: self._fetcher.take_decoded(decode), timeout_s)
 
     async def _taken(self, take: Callable[[], T | None], timeout_s: float) -> T | None:
@@ -236,27 +230,27 @@ class Consumer:
         return taken
 
     def give_back(self, records: Sequence[Record]) -> None:
-        """Have records that were fetched last come again: read on from the first one of each partition."""
+        """Read records that were fetched last again, from the first one of each partition."""
         self.life.check()
         firsts = {TopicPartition(record.topic, record.partition): record.offset for record in reversed(records)}
         for partition in firsts.keys() & self._fetcher.states.keys():
             self._fetcher.go_back(partition, firsts[partition])
 
     def metrics(self) -> Counts:
-        """What it has done so far, in the words of Kafka's consumer: records, bytes, fetches and their latency in ms,
-        and by how many offsets the partition that is furthest behind lags."""
+        """Return counts under the names of Kafka's consumer: records, bytes, fetches and their latency in ms, and by
+        how many offsets the partition that is furthest behind lags."""
         self.life.check(closed_too=False)
         return {**self._fetcher.counts.shown(), "records-lag-max": self._fetcher.lag()}
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Record after record, without end; `position` follows each."""
+        """Yields record after record, without end. `position` follows each."""
         self.life.check()
         while not self.life.refusal or self.life.is_copy:
             for record in await self.fetch(max_records=1):
                 yield record
 
     async def close(self) -> None:
-        """End every stream; calling it again does nothing."""
+        """End every stream. Calling it again does nothing."""
         self.life.close()
         await self.life.end(self._end)
 

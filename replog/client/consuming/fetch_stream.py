@@ -1,4 +1,4 @@
-"""What a consumer knows of each partition, and the Fetch stream to each broker that it reads from."""
+"""A consumer's state of each partition, and its Fetch stream to each broker that it reads from."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
-MAX_NAMED = 1000  # partitions in one request; with more to name it does not wait, and the next one names them
-SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more, a follower is left
+MAX_NAMED = 1000  # partitions in a request; with more, the broker answers at once and the next request names them
+SILENCE_S = 1.0  # then a leader may have lost its leadership, and a follower is read no more
 
 
 @dataclass(slots=True, eq=False)
@@ -24,37 +24,37 @@ class AssignedPartition:
     """One assigned partition. A seek or a new assignment makes a new state, so answers for the old one are dropped."""
 
     partition: TopicPartition
-    position: int | None  # of the next record for the application; None until it is known
-    reset: int | None  # the ListOffsets timestamp that will tell the position
-    fetch_offset: int | None = field(init=False)  # of the next fetch: ahead of `position` by what is buffered
-    epochs: dict[int, int] = field(default_factory=dict)  # leader epochs of what was fetched, and where each begins
-    topic_id: bytes = b""  # of the topic that the position is in; empty: not known
+    position: int | None  # the next record for the application; None until it is known
+    reset: int | None  # the ListOffsets timestamp that gives the position
+    fetch_offset: int | None = field(init=False)  # the next fetch's: ahead of `position` by what is buffered
+    epochs: dict[int, int] = field(default_factory=dict)  # leader epochs of fetched records, and where each begins
+    topic_id: bytes = b""  # the topic that the position is in; empty: not known
     error: ReplogError | None = None  # raised by fetch() until a seek
     failures: int = 0  # retriable ones in a row
-    failed_source: Leader | None = None  # with whom the last failure was
+    failed_source: Leader | None = None  # the broker of the last failure
     retry_at: float = 0.0  # loop time, s
-    asked_by: "FetchStream | None" = None  # whose session it is in; never in two, even if its leader moves
-    asked_of: Leader | None = None  # the leader, or a follower that stands in for it, as it was named last
-    read_replica: tuple[int, float] | None = None  # whom the leader named, until when (loop time, s)
-    end: int | None = None  # where its readers wait, as the last answer had it
-    leader_only_until: float = 0.0  # a follower failed: the leader need not name one before (loop time, s)
+    asked_by: "FetchStream | None" = None  # the stream that fetches it; never two, even if its leader moves
+    asked_of: Leader | None = None  # the broker of the last fetch: the leader, or a follower in its rack
+    read_replica: tuple[int, float] | None = None  # the replica that the leader named, until when (loop time, s)
+    end: int | None = None  # the offset where readers wait, by the last answer
+    leader_only_until: float = 0.0  # after a follower's failure only the leader is read until then (loop time, s)
 
     def __post_init__(self) -> None:
         self.fetch_offset = self.position
 
 
 class Chunk(NamedTuple):
-    """One partition's answer, not yet decoded."""
+    """A partition's answer, not yet decoded."""
 
     stream: "FetchStream"
     state: AssignedPartition
     source: Leader | None
     records: Buffer
-    aborted: tuple[AbortedTransaction, ...]  # READ_COMMITTED: to be passed over
+    aborted: tuple[AbortedTransaction, ...]  # READ_COMMITTED skips them
 
 
 class Fetch(NamedTuple):
-    """What a stream fetches of one partition: for which state, and from which broker."""
+    """A partition that a stream fetches: for which state, and from which broker."""
 
     state: AssignedPartition
     source: Leader
@@ -71,18 +71,18 @@ class FetchOwner(Protocol):
     counts: ConsumerCounts
 
     def fetch_request(self) -> log_pb2.FetchRequest:
-        """A request without partitions."""
+        """Return a request without partitions."""
 
     def answered(self, stream: "FetchStream", state: AssignedPartition, answer: log_pb2.FetchPartitionResult) -> bool:
-        """Take the answer in; whether the partition is to be fetched on."""
+        """Take in the answer. Return True if the partition is to be fetched on."""
 
     def deliver(self, chunk: Chunk) -> None: ...
 
     def released(self) -> None:
-        """Another stream may fetch now what this one did."""
+        """Note that another stream may fetch a partition that this one fetched."""
 
     def suspect(self, stream: "FetchStream") -> None:
-        """The broker is silent: see who leads now."""
+        """Look for new leaders: the broker is silent."""
 
     def lost(self, stream: "FetchStream", states: list[AssignedPartition], error: ReplogError) -> None: ...
 
@@ -91,8 +91,7 @@ class FetchStream:
     """One request at a time to one broker, at most one undelivered response; lives until its first error.
 
     It is a fetch session (divergence 11): the broker remembers named partitions, and a request names only changes.
-    So the cost of a request and its answer follows the changes, however many partitions there are.
-    """
+    So a request and its answer cost as much as what changed, however many partitions there are."""
 
     def __init__(self, owner: FetchOwner, address: str) -> None:
         self.address = address
@@ -104,27 +103,27 @@ class FetchStream:
         self._drained.set()
         self._wanted: dict[TopicPartition, Fetch] = {}
         self._rack: str | None = None
-        self._named: dict[TopicPartition, Fetch] = {}  # as the broker knows it
-        self._changed: dict[TopicPartition, None] = {}  # where these two may differ, or the offset has moved
-        self._goes_on = False  # the broker knows what is named
+        self._named: dict[TopicPartition, Fetch] = {}  # the session, as the broker knows it
+        self._changed: dict[TopicPartition, None] = {}  # partitions to name: wanted otherwise, or their offset moved
+        self._goes_on = False  # the broker knows the session
         self._correlation_id = 0
         self.task = asyncio.create_task(self._run())
 
     def want(self, wanted: dict[TopicPartition, Fetch], rack: str | None) -> None:
-        """From here on fetch exactly these, as a client in this rack."""
+        """Fetch exactly these from now on, as a client in this rack."""
         self._wanted, self._rack = wanted, rack
         self._changed.update((tp, None) for tp, fetch in wanted.items() if self._named.get(tp) != fetch)
         self._changed.update((tp, None) for tp in self._named if tp not in wanted)
         self._wake.set()
 
     def taken(self) -> None:
-        """The application has taken one chunk."""
+        """Note that the application has taken a chunk."""
         self._undelivered -= 1
         if self._undelivered == 0:
             self._drained.set()
 
     def stop(self) -> None:
-        """From here on others may ask for what was asked of this broker."""
+        """End the stream. Others may fetch its partitions from now on."""
         self._stream.cancel()
         self.task.cancel()
         self._release()
@@ -154,7 +153,7 @@ class FetchStream:
         request = self._owner.fetch_request()
         self._name_changes(request)
         if not self._named:
-            self._goes_on = False  # nobody said what is forgotten
+            self._goes_on = False  # the broker was not told of partitions that were taken out
             await self._wake.wait()
             return
         self._correlation_id += 1
@@ -174,7 +173,7 @@ class FetchStream:
             named, fetch = self._named.pop(tp, None), self._wanted.get(tp)
             if named is not None:
                 named.state.asked_by = None
-            if fetch is None or fetch.state.asked_by is not None:  # another stream lets go of it first
+            if fetch is None or fetch.state.asked_by is not None:  # otherwise two streams would fetch it
                 if named is not None:
                     request.forgotten.add(topic=tp.topic, partition=tp.partition)
                     self._owner.released()
@@ -182,7 +181,7 @@ class FetchStream:
             self._named[tp] = fetch
             self._name(fetch, request.partitions.add(topic=tp.topic, partition=tp.partition))
         if self._changed:
-            request.max_wait_ms = 0  # the next one names the rest
+            request.max_wait_ms = 0  # otherwise the rest would wait as long as this request
 
     def _name(self, fetch: Fetch, partition: log_pb2.FetchPartition) -> None:
         state = fetch.state
@@ -195,7 +194,7 @@ class FetchStream:
         partition.topic_id = fetch.topic_id
 
     async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:
-        """Send and receive; a broker that is silent for longer than it was allowed is suspected meanwhile."""
+        """Send a request and return the answer. A broker that is silent for longer than it may is suspected."""
         max_wait_s, timeout_s = request.max_wait_ms / 1000, self._owner.request_timeout_s
         asked_at = asyncio.get_running_loop().time()
         self._suspect_in(max_wait_s + SILENCE_S)
@@ -219,7 +218,7 @@ class FetchStream:
         self._suspicion = asyncio.get_running_loop().call_later(delay_s, overdue)
 
     def _take(self, request: log_pb2.FetchRequest, response: WithRecords[log_pb2.FetchResponse]) -> None:
-        """Cut the payload into the partitions' chunks, having checked that the answer is to the question."""
+        """Check that the answer is to this request, and cut its payload into the partitions' chunks."""
         head = response.head
         named = [TopicPartition(answer.topic, answer.partition) for answer in head.partitions]
         payload = memoryview(response.records[0] if response.records else b"")
@@ -235,7 +234,7 @@ class FetchStream:
                 f"not fetch {self._correlation_id}"
             )
         for tp in {TopicPartition(asked.topic, asked.partition) for asked in request.partitions}.difference(named):
-            self._named[tp].state.failures = 0  # no news is good news
+            self._named[tp].state.failures = 0  # a partition that is not in the answer has no error
         position = 0
         for tp, answer in zip(named, head.partitions, strict=True):
             state = self._named[tp].state
@@ -244,7 +243,7 @@ class FetchStream:
             if not self._owner.answered(self, state, answer):
                 self._wanted.pop(tp, None)
                 self._changed[tp] = None
-            elif len(records) and tp not in self._changed:  # else the broker may not know where it goes on
+            elif len(records) and tp not in self._changed:  # otherwise records from an old offset would be delivered
                 self._undelivered += 1
                 self._drained.clear()
                 aborted = tuple(AbortedTransaction(a.producer_id, a.first_offset) for a in answer.aborted_transactions)

@@ -1,9 +1,7 @@
-"""Fetches ahead of the application: positions resolved, leaders followed, a bounded buffer of what was read.
+"""Fetches ahead of the application: it resolves positions, follows leaders, and keeps a bounded buffer.
 
-A leader may name a follower in the client's rack. The follower is then read from for `METADATA_MAX_AGE_S`, or until
-its first error or silence. None of these is an error of the partition, and only a leader's answer resets a position
-(FE-20, FE-21).
-"""
+A leader may name a follower in the client's rack. That is then read for `METADATA_MAX_AGE_S`, or until its first error
+or silence. Its errors are not the partition's, and only a leader's answer resets a position (FE-20, FE-21)."""
 
 import asyncio
 import logging
@@ -28,26 +26,26 @@ from replog.topic import TopicPartition
 logger = logging.getLogger(__name__)
 
 METADATA_MAX_AGE_S = 300.0
-LEADER_ONLY_S = 10.0  # so long the leader is read after a follower failed, before it may name one again
-MAX_EPOCHS = 8  # the newest of a partition: nobody goes back further than to what was handed out last
-POSITION_TIMEOUT_S = 3.0  # of one ListOffsets for positions; then it is asked again
+LEADER_ONLY_S = 10.0  # how long only the leader is read after a follower failed
+MAX_EPOCHS = 8  # the newest of a partition: an application goes back no further than to the records it got last
+POSITION_TIMEOUT_S = 3.0  # then ListOffsets is called again
 
 
 class Decodes(Protocol):
-    """What a chunk was decoded to."""
+    """A decoded chunk."""
 
     @property
     def next_offset(self) -> int:
-        """Where to go on; the offset asked for when no whole batch was there."""
+        """The offset to go on from; the one asked for if there was no whole batch."""
 
 
 D = TypeVar("D", bound=Decodes)
-# Of batches, topic, partition, the offset asked for and the aborted transactions; raises CORRUPT_MESSAGE.
 Decode = Callable[[Buffer, str, int, int, tuple[AbortedTransaction, ...]], D]
+"""Decodes batches of a topic's partition from an offset on, without aborted ones. Raises CORRUPT_MESSAGE."""
 
 
 class LogTruncated(PositionError):
-    """The log no longer holds what was consumed: it was cut at `diverging_offset` (-1 when that is unknown)."""
+    """The log no longer holds what was consumed: it was cut at `diverging_offset`; -1: not known where."""
 
     def __init__(self, partition: TopicPartition, position: int, diverging_offset: int) -> None:
         super().__init__(
@@ -62,7 +60,7 @@ class LogTruncated(PositionError):
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """What the consumer was configured with; sizes in bytes."""
+    """The consumer's settings; sizes in bytes."""
 
     read_committed: bool
     min_bytes: int
@@ -70,8 +68,8 @@ class FetchSettings:
     partition_max_bytes: int
     max_wait_ms: int
     request_timeout_s: float
-    client_rack: str  # "": every partition is read from its leader
-    reset: int | None  # the ListOffsets timestamp of the reset policy; None: raise
+    client_rack: str  # "": only leaders are read
+    reset: int | None  # the ListOffsets timestamp of the reset policy; None: raise an error
 
 
 class TopicRecreated(LogTruncated):
@@ -86,7 +84,7 @@ class TopicRecreated(LogTruncated):
 
 
 class Fetcher:
-    """Fetches from the first assignment until `close`; `take` hands out what has arrived."""
+    """Fetches from the first assignment until `close`; `take` returns what has arrived."""
 
     def __init__(self, metadata: Metadata, backoff: Backoff, settings: FetchSettings) -> None:
         self.metadata = metadata
@@ -99,15 +97,15 @@ class Fetcher:
         self._backoff = backoff
         self._settings = settings
         self._reset = settings.reset
-        self._streams: dict[str, FetchStream] = {}  # by broker address
+        self._streams: dict[str, FetchStream] = {}  # keys are broker addresses
         self._chunks: deque[Chunk] = deque()
-        self._current: tuple[AssignedPartition, deque[Record], int] | None = None  # being handed out; then the position
+        self._current: tuple[AssignedPartition, deque[Record], int] | None = None  # records to take; the offset after
         self._failed: list[AssignedPartition] = []
         self._suspicious = False  # a leader is silent
         self.paused: set[TopicPartition] = set()
-        self._missing: Set[str] = frozenset()  # topics and partitions, as the log was told
+        self._missing: Set[str] = frozenset()  # topics and partitions that do not exist, by the last log line
         self._stale = asyncio.Event()  # positions or leaders are missing
-        metadata.on_change = self._stale.set  # streams follow the leaders
+        metadata.on_change = self._stale.set  # otherwise streams would not follow the leaders
         self._task: asyncio.Task[None] | None = None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -131,10 +129,10 @@ class Fetcher:
         self._current = None
         self.news.set()
 
-    # What the fetch streams call.
+    # Fetch streams call these.
 
     def _source(self, state: AssignedPartition) -> Leader | None:
-        """Whom to read it from: the replica that the leader named, for a while, else the leader (FE-20)."""
+        """Return the broker to read from: the replica that the leader named, for a while, else the leader (FE-20)."""
         leader = self.metadata.view.leader(state.partition)
         if leader is None or state.read_replica is None:
             return leader
@@ -158,7 +156,7 @@ class Fetcher:
 
     def answered(self, stream: FetchStream, state: AssignedPartition, answer: log_pb2.FetchPartitionResult) -> bool:
         if self.states.get(state.partition) is not state:
-            return False  # seeked away, or no longer assigned
+            return False  # the application has called seek or assign meanwhile
         code = ErrorCode(answer.error_code)
         moved = code is ErrorCode.OFFSET_OUT_OF_RANGE or answer.HasField("diverging_epoch")
         if answer.HasField("preferred_read_replica"):
@@ -166,7 +164,7 @@ class Fetcher:
         elif (moved or code is not ErrorCode.NONE) and not self._of_leader(state):
             self._back_to_leader(state)
         elif moved and state.position != state.fetch_offset:
-            self._retry_later(state)  # first hand out what was read while it was there
+            self._retry_later(state)  # otherwise records that were read before would be lost
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range(state, answer)
         elif code is not ErrorCode.NONE:
@@ -185,11 +183,11 @@ class Fetcher:
         return False
 
     def _of_leader(self, state: AssignedPartition) -> bool:
-        """Whether the last request went to the leader, as far as it is known by now."""
+        """Return True if the last request went to the leader, by the newest metadata."""
         return state.asked_of == self.metadata.view.leader(state.partition)
 
     def _go_to(self, state: AssignedPartition, broker_id: int) -> None:
-        """The leader names a follower to read from (FE-19)."""
+        """Read from the follower that the leader names (FE-19)."""
         if broker_id not in self.metadata.view.brokers or not self._of_leader(state):
             self._back_to_leader(state)
             return
@@ -198,20 +196,20 @@ class Fetcher:
         asyncio.get_running_loop().call_later(METADATA_MAX_AGE_S, self._stale.set)
 
     def _back_to_leader(self, state: AssignedPartition) -> None:
-        """Whatever a follower's trouble is, the leader knows better: it is asked at once (FE-20, FE-21)."""
+        """Ask the leader at once: a follower's errors may be its own (FE-20, FE-21)."""
         state.read_replica = None
         state.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
         asyncio.get_running_loop().call_later(LEADER_ONLY_S, self._stale.set)
         self._retry_later(state)
 
     def deliver(self, chunk: Chunk) -> None:
-        """Take the chunk's batches as fetched, so that the next fetch goes on behind them."""
+        """Keep the chunk, and have the next fetch go on behind its batches."""
         try:
             headers = [header for _, header in iterate_batches(chunk.records)]
         except ReplogError as error:
             self._unreadable(chunk, f"{chunk.state.partition}: {error.message}")
             return
-        if not headers:  # the answer's limit was reached within its first batch: it comes whole once it is first (FE-9)
+        if not headers:  # the answer ended within its first batch, which comes whole once it is first (FE-9)
             chunk.stream.taken()
             return
         if headers[-1].next_offset <= (chunk.state.fetch_offset or 0):
@@ -225,7 +223,7 @@ class Fetcher:
         self.news.set()
 
     def _unreadable(self, chunk: Chunk, message: str) -> None:
-        """A follower's copy may be damaged where the leader's is not."""
+        """Fail a partition whose leader's copy is damaged. A follower's is read again from the leader."""
         chunk.stream.taken()
         if self._of_leader(chunk.state):
             self._fail(chunk.state, ErrorCode.CORRUPT_MESSAGE.error(message))
@@ -271,7 +269,7 @@ class Fetcher:
         self._reset_or_fail(state, ErrorCode.OFFSET_OUT_OF_RANGE.error(message + "; seek to go on"))
 
     def _truncated(self, state: AssignedPartition, diverging_offset: int) -> None:
-        """With a reset policy go on at the first offset that diverges, as Kafka's consumer does; else raise."""
+        """Go on at the first offset that diverges, as Kafka's consumer does. Without a reset policy fail."""
         assert state.fetch_offset is not None
         error = LogTruncated(state.partition, state.fetch_offset, diverging_offset)
         if self._reset is None or diverging_offset < 0:
@@ -281,9 +279,9 @@ class Fetcher:
         self.go_to(state.partition, min(diverging_offset, state.fetch_offset))
 
     def _recreated(self, state: AssignedPartition, topic_id: bytes) -> None:
-        """With a reset policy go on at the start of the new topic, of which nothing was consumed; else raise."""
+        """Go on at the start of the new topic, of which nothing was consumed. Without a reset policy fail."""
         if state.position != state.fetch_offset:
-            self._retry_later(state)  # first hand out what was read while it was there
+            self._retry_later(state)  # otherwise records that were read before would be lost
             return
         error = TopicRecreated(state.partition, state.position or 0)
         if self._reset is None:
@@ -315,12 +313,12 @@ class Fetcher:
         self._stale.set()
 
     def go_to(self, partition: TopicPartition, offset: int, topic_id: bytes = b"") -> None:
-        """In the topic with this id; if none is given, in the one that was read, or that is there."""
+        """Go on at `offset` of the topic with this id; by default of the one that was read, or that exists."""
         topic_id = topic_id or self.states[partition].topic_id or self._id_of(partition)
         self.replace(AssignedPartition(partition, offset, None, topic_id=topic_id))
 
     def go_back(self, partition: TopicPartition, offset: int) -> AssignedPartition:
-        """To what was fetched before, of the same log: if it was truncated since, that is noticed as without this."""
+        """Go back to records that were fetched before. It keeps the epochs: a truncation since is still noticed."""
         state = self.states[partition]
         epochs = {epoch: begins for epoch, begins in state.epochs.items() if begins < offset}
         again = AssignedPartition(partition, offset, None, epochs=epochs, topic_id=state.topic_id)
@@ -328,7 +326,7 @@ class Fetcher:
         return again
 
     def pause(self, partition: TopicPartition) -> None:
-        """Fetch no more of it. What is buffered is dropped, and read again from the position later."""
+        """Fetch no more of the partition. Its buffered records are dropped, and read again later."""
         self.paused.add(partition)
         if (state := self.states[partition]).position is not None and state.error is None:
             self.go_back(partition, state.position)
@@ -346,7 +344,7 @@ class Fetcher:
         self._changed()
 
     def _changed(self) -> None:
-        """Drop what is buffered for states that are gone, and fetch for the new ones."""
+        """Drop the buffered records of states that are gone, and fetch for the new ones."""
         if self._current is not None and self.states.get(self._current[0].partition) is not self._current[0]:
             self._current = None
         self._stale.set()
@@ -356,14 +354,15 @@ class Fetcher:
             self._task.add_done_callback(self._ended)
 
     def take(self, max_records: int | None) -> list[Record]:
-        """Up to `max_records` of the oldest chunk, moving the position behind them; or the error of a partition."""
+        """Return up to `max_records` of the oldest chunk, and move the position behind them. Raises a partition's
+        error."""
         self._raise_failed()
         while self._current is None:
             oldest = self._decode_oldest(decode_fetched)
             if oldest is None:
                 return []
             state, decoded = oldest
-            if not decoded.records:  # control batches and what was aborted
+            if not decoded.records:  # only control batches and aborted ones
                 state.position = decoded.next_offset
                 continue
             self._current = state, deque(decoded.records), decoded.next_offset
@@ -379,12 +378,13 @@ class Fetcher:
         return taken
 
     def lag(self) -> int:
-        """By how many offsets the partition that is furthest behind is behind the end that its last answer named."""
+        """Return by how many offsets the partition furthest behind lags, by each partition's last answer."""
         known = (s.end - s.position for s in self.states.values() if s.end is not None and s.position is not None)
         return max(0, max(known, default=0))
 
     def take_decoded(self, decode: Decode[D]) -> D | None:
-        """What `decode` makes of the oldest chunk, moving the position behind it; or the error of a partition."""
+        """Return what `decode` makes of the oldest chunk, and move the position behind it. Raises a partition's
+        error."""
         self._raise_failed()
         oldest = self._decode_oldest(decode)
         if oldest is None:
@@ -394,7 +394,7 @@ class Fetcher:
         return decoded
 
     def _decode_oldest(self, decode: Decode[D]) -> tuple[AssignedPartition, D] | None:
-        """The oldest chunk of a state that is still wanted; what a follower's damaged copy held is read again."""
+        """Decode the oldest chunk of a state that is still wanted. A follower's damaged one is read from the leader."""
         while self._chunks:
             chunk = self._chunks.popleft()
             chunk.stream.taken()
@@ -410,7 +410,7 @@ class Fetcher:
                 if chunk.source == self.metadata.view.leader(state.partition):
                     self._fail(state, error)
                     if isinstance(error, Undecodable) and error.before is not None:
-                        return state, cast(D, error.before)  # else who seeks behind the batch would miss it
+                        return state, cast(D, error.before)  # otherwise a seek behind the batch would skip these
                     raise
                 logger.warning("%s; reading it from the leader", error)
                 again = self.go_back(state.partition, state.position)
@@ -418,7 +418,7 @@ class Fetcher:
         return None
 
     def _without(self, state: AssignedPartition) -> Iterable[Chunk]:
-        """The chunks that are not the state's."""
+        """Yields the chunks that are not the state's; those are taken."""
         for chunk in self._chunks:
             if chunk.state is state:
                 chunk.stream.taken()
@@ -426,7 +426,7 @@ class Fetcher:
                 yield chunk
 
     def _raise_failed(self) -> None:
-        """Raise the error of a failed partition, once all that came before it has been handed out."""
+        """Raise the error of a failed partition, once all records before it have been taken."""
         if not self._failed:
             return
         self._failed = [state for state in self._failed if self.states.get(state.partition) is state]
@@ -437,7 +437,7 @@ class Fetcher:
                 raise state.error
 
     async def _keep_fetching(self) -> None:
-        """Resolve positions, refresh stale leaders, and keep one stream per broker that is read from."""
+        """Resolve positions, refresh stale leaders, and keep one stream to each broker that is read."""
         loop = asyncio.get_running_loop()
         refreshed = loop.time()
         while True:
@@ -460,7 +460,7 @@ class Fetcher:
             self._wake_streams()
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        """It ends only by being cancelled. After a defect the application hears of it, and a seek begins again."""
+        """Report a defect to the application, which may seek to begin again. Otherwise the task is only cancelled."""
         if task.cancelled() or (defect := task.exception()) is None:
             return
         logger.error("the consumer stopped fetching: a defect", exc_info=defect)
@@ -469,7 +469,7 @@ class Fetcher:
             self._fail(state, ErrorCode.UNKNOWN_SERVER_ERROR.error(f"fetching failed: {defect!r}"))
 
     def _tell_missing(self) -> None:
-        """Once of each assigned topic or partition that is not there."""
+        """Log each assigned topic or partition that does not exist, once."""
         missing: dict[str, str] = {}
         for partition in self.states:
             view = self.metadata.view.topics.get(partition.topic)
@@ -489,7 +489,7 @@ class Fetcher:
         )
 
     async def _resolve_positions(self) -> None:
-        """Ask once for every position that is not known; those that get no answer are asked for again later."""
+        """Ask once for every position that is not known. Those without an answer are asked for again later."""
         now = asyncio.get_running_loop().time()
         unknown = {
             state.partition: state
@@ -517,7 +517,7 @@ class Fetcher:
         self.news.set()
 
     def _wake_streams(self) -> None:
-        """Tell each stream what to fetch. Whatever may change that sets `_stale`."""
+        """Tell each stream what to fetch. Everything that may change that sets `_stale`."""
         loop = asyncio.get_running_loop()
         now, wanted = loop.time(), dict[str, dict[TopicPartition, Fetch]]()
         sources = {state: self._source(state) for state in self.states.values()}
@@ -544,7 +544,7 @@ class Fetcher:
             self._streams[address].want(fetches, self._rack(fetches.values(), now))
 
     def _rack(self, fetches: Collection[Fetch], now: float) -> str | None:
-        """The client's, unless one of these partitions is to be read from its leader for now."""
+        """Return the client's rack; None if one of these partitions is to be read only from its leader for now."""
         if not self._settings.client_rack:
             return None
         from_followers = any(fetch.source != self.metadata.view.leader(fetch.state.partition) for fetch in fetches)

@@ -1,10 +1,9 @@
 """Records that wait to be sent: one queue of batches per partition, bounded together by bytes.
 
 An idempotent producer numbers a partition's batches when they are first sent, and has up to five of them in flight. A
-retry goes before newer batches, under its old number, when nothing else of the partition is in flight. Without
-numbers at most one request with batches of a partition is in flight, and the leader appends them in one step. So
-retries never change the order; but without numbers, a batch whose answer was lost may be in the log twice. Meanwhile
-the next records fill the next batches, so requests grow with the load."""
+retry goes before newer batches, under its old number, when nothing else of the partition is in flight. Without numbers
+at most one request with batches of a partition is in flight, and the leader appends them in one step. So retries never
+change the order; but without numbers, a batch whose answer was lost may be in the log twice."""
 
 import asyncio
 import logging
@@ -25,21 +24,21 @@ from replog.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-BATCH_OVERHEAD = 400  # bytes: a batch header, and its entry in the request with the longest topic name
+BATCH_OVERHEAD = 400  # bytes: a batch's header, and its entry in the request, for the longest topic name
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went. `offset` is -1 where it is not known: acks=0 is never answered, and a leader that restarted
+    """The place of a record. `offset` is -1 if it is not known: acks=0 is never answered, and a leader that restarted
     may know that the record is in its log, but not where."""
 
     topic: str
     partition: int
     offset: int
-    timestamp: int  # ms: the record's own, or the leader's where the topic stamps LogAppendTime
+    timestamp: int  # ms: the record's own, or the leader's if the topic has LogAppendTime
 
 
 class DeliveryFailed(ReplogError):
-    """A record has failed. `may_be_appended`: the outcome is unknown (PR-12)."""
+    """A record has failed. `may_be_appended`: it may be in the log nevertheless (PR-12)."""
 
     def __init__(self, code: ErrorCode, message: str, may_be_appended: bool) -> None:
         super().__init__(code, message)
@@ -47,7 +46,7 @@ class DeliveryFailed(ReplogError):
 
 
 class _Unseen:
-    """Tells the log of records that failed and whose outcome nobody asked for, in a line a second."""
+    """Logs failed records whose outcome nobody asked for, at most a line a second."""
 
     def __init__(self) -> None:
         self._said_at = -math.inf
@@ -64,7 +63,7 @@ _unseen = _Unseen()
 
 
 class Outcome:
-    """What becomes of a batch. Its deliveries keep this, not the batch."""
+    """The outcome of a batch. Its deliveries keep this alone, otherwise they would hold the batch's memory."""
 
     __slots__ = (
         *("_process", "_waiters", "append_time_ms", "base_offset", "error", "partition", "records", "seen"),
@@ -77,13 +76,13 @@ class Outcome:
         self.base_offset = -1
         self.append_time_ms = -1
         self.error: DeliveryFailed | None = None
-        self.records = 0  # once it is settled
-        self.seen = False  # somebody was told of the error
+        self.records = 0  # the batch's count, once it is settled
+        self.seen = False  # the error was raised to the application
         self._waiters: list[asyncio.Future[None]] = []
         self._process = os.getpid()
 
     def __del__(self) -> None:
-        """Its batch and all of its deliveries are gone."""
+        """Log an error that nobody asked for: the batch and its deliveries are gone."""
         if self.error is not None and not self.seen:
             _unseen.failed(self.records, self.error)
 
@@ -95,7 +94,7 @@ class Outcome:
         self._waiters.clear()
 
     def __await__(self) -> Generator[object, None, None]:
-        """Until it is settled."""
+        """Wait until it is settled. Raises INVALID_REQUEST in a child of the process."""
         if self.settled:
             return
         if os.getpid() != self._process:
@@ -111,13 +110,13 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
-    """One batch from its first record to its outcome."""
+    """A batch from its first record to its outcome."""
 
     outcome: Outcome
     number: int  # counts the partition's batches, in their order
     records: BatchBuilder
     created: float  # loop time, s
-    sequence: int | None = None  # of its first record, once an idempotent producer has taken it
+    sequence: int | None = None  # its first record's, once an idempotent producer has sent it
     refused: bool = False  # the last answer was OUT_OF_ORDER_SEQUENCE_NUMBER
     bytes: int = 0
     data: Encoded | None = None  # once built
@@ -140,14 +139,14 @@ class ProducerBatch:
         return self.data
 
     def number_anew(self) -> None:
-        """It is to get another number, and what was answered to the last one says nothing of that."""
+        """Have it get another number. The answers to the last one do not count for that."""
         self.sequence = None
         self.attempts = 0
         self.refused = self.in_doubt = False
 
 
 class Delivery:
-    """The outcome of one record, to be awaited; cheaper than a future and safe to drop, or to keep: some 200 bytes."""
+    """The outcome of one record, to be awaited. It takes some 200 bytes, less than a future, and may be dropped."""
 
     __slots__ = ("_index", "_outcome", "_timestamp")
 
@@ -158,12 +157,12 @@ class Delivery:
 
     @property
     def partition(self) -> int:
-        """Where the record goes."""
+        """The partition that the record goes to."""
         return self._outcome.partition.partition
 
     @property
     def starts_batch(self) -> bool:
-        """Whether the record was its batch's first."""
+        """True if the record is the first of its batch."""
         return self._index == 0
 
     def __repr__(self) -> str:
@@ -172,11 +171,11 @@ class Delivery:
         return f"<Delivery to {outcome.partition}: {state}>"
 
     def done(self) -> bool:
-        """Whether the outcome is there."""
+        """Return True if the outcome is known."""
         return self._outcome.settled
 
     def result(self) -> RecordMetadata:
-        """What awaiting it gives or raises. Raises InvalidStateError while the record is under way."""
+        """Return or raise what awaiting it does. Raises InvalidStateError while the record is under way."""
         outcome = self._outcome
         if not outcome.settled:
             raise asyncio.InvalidStateError("the record is not delivered yet; await it")
@@ -195,7 +194,7 @@ class Delivery:
 
 @dataclass(slots=True, eq=False)
 class PartitionQueue:
-    """One partition's batches: those in flight and those that wait, each oldest first. The last of all may be open."""
+    """A partition's batches, those in flight and those that wait, each oldest first. The last may be open."""
 
     partition: TopicPartition
     batch_size: int
@@ -204,12 +203,12 @@ class PartitionQueue:
     flying: list[ProducerBatch] = field(default_factory=list)
     open: ProducerBatch | None = None  # the last batch, while it takes records
     opened: int = 0  # batches so far
-    resending: bool = False  # what is in flight began with a batch that was in flight before
+    resending: bool = False  # the oldest batch in flight is a retry
     retrying: bool = False  # a timer will make it ready again
-    scheduled: bool = False  # handed to the sender
+    scheduled: bool = False  # the sender has it
 
     def admits(self, batch: ProducerBatch, oldest: ProducerBatch | None) -> bool:
-        """Whether the batch may go out while `oldest`, and what came after it, has no outcome yet."""
+        """Return True if the batch may be sent while `oldest` and later batches have no outcome yet."""
         if self.sequences is None:
             return not self.flying
         if batch.sequence is not None:
@@ -217,7 +216,7 @@ class PartitionQueue:
         return oldest is None or (batch.number - oldest.number < MAX_OUTSTANDING and self.sequences.continuing)
 
     def numbered(self) -> list[ProducerBatch]:
-        """Those that wait to be sent again under their numbers: they are before all others."""
+        """Return the batches that wait to be sent again under their numbers. They come before all others."""
         if not self.batches:
             return []
         first = takewhile(lambda batch: batch.sequence is not None, self.batches)
@@ -225,7 +224,7 @@ class PartitionQueue:
 
 
 class Accumulator:
-    """All queues, and the bytes they hold. `ready` gets each queue whose first batch should go out."""
+    """All queues, and the bytes they hold. `ready` gets each queue whose first batch is to be sent."""
 
     def __init__(
         self,
@@ -240,8 +239,8 @@ class Accumulator:
         identity: Identity | None = None,
     ) -> None:
         self.topics: dict[str, list[PartitionQueue]] = {}
-        self._ids: dict[str, bytes] = {}  # of these topics
-        self._busy: dict[PartitionQueue, None] = {}  # those with batches, waiting or in flight
+        self._ids: dict[str, bytes] = {}  # topic ids
+        self._busy: dict[PartitionQueue, None] = {}  # queues with batches, waiting or in flight
         self.used_bytes = 0
         self.counts = ProducerCounts()
         self.flushing = 0  # flushes under way: nothing lingers meanwhile
@@ -256,9 +255,9 @@ class Accumulator:
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def grow(self, topic: str, partitions: int, max_batch_bytes: int, topic_id: bytes = b"") -> list[PartitionQueue]:
-        """The topic's queues, at least one per partition. Their next batches are no larger than the topic takes.
+        """Return the topic's queues, one or more per partition. Their next batches are no larger than the topic takes.
 
-        A topic that was made again has as many queues as it has partitions now."""
+        A topic that was made again loses the queues of partitions that it no longer has."""
         queues = self.topics.setdefault(topic, [])
         if self._ids.setdefault(topic, topic_id) != topic_id:
             self._ids[topic] = topic_id
@@ -279,7 +278,7 @@ class Accumulator:
         return not self._waiters and self.used_bytes + size <= self._buffer_memory
 
     async def wait_for_room(self, size: int, timeout_s: float) -> None:
-        """Wait, first come first served, until `size` more bytes fit. Raises REQUEST_TIMED_OUT, naming the buffer."""
+        """Wait, first come first served, until `size` more bytes fit. Raises REQUEST_TIMED_OUT."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
@@ -300,9 +299,9 @@ class Accumulator:
     def append_to_open(
         self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> Delivery | None:
-        """Add a record to the queue's open batch; None when there is none, or no room in it or in the buffer.
+        """Add a record to the queue's open batch. Return None if there is none, or no room in it or in the buffer.
 
-        A batch without room for a record is full, and waits for no other."""
+        A batch without room for a record is sent without waiting for more."""
         batch = queue.open
         if batch is None or self._waiters:
             return None
@@ -325,8 +324,7 @@ class Accumulator:
         values: Iterator[bytes | None],
         deliveries: list[Delivery],
     ) -> tuple[bytes | None, ...]:
-        """As `append_to_open` with each value, until one finds no room. That one comes back; nothing does when all are
-        in."""
+        """Add values like `append_to_open`, until one finds no room. Return that one; nothing if all are in."""
         batch = queue.open
         if batch is None or self._waiters:
             return tuple(islice(values, 1))
@@ -346,7 +344,7 @@ class Accumulator:
     def append(
         self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
     ) -> Delivery:
-        """Add a record to the queue's open batch, or else to a new one."""
+        """Add a record to the queue's open batch, else to a new one."""
         if queue.open is not None:
             delivery = self.append_to_open(queue, timestamp_ms, key, value, headers)
             if delivery is not None:
@@ -366,7 +364,7 @@ class Accumulator:
         return Delivery(batch.outcome, 0, timestamp_ms)
 
     def settle(self, batch: ProducerBatch) -> None:
-        """The batch has its outcome, which is set on it; its bytes are free and waiters are woken."""
+        """End a batch whose outcome is set: free its bytes and wake waiters."""
         if batch.outcome.settled:
             return
         batch.outcome.records = batch.records.count
@@ -383,10 +381,10 @@ class Accumulator:
             self._wake_waiter()
 
     def take(self, queue: PartitionQueue, room: int, most: int) -> list[ProducerBatch]:
-        """The queue's oldest batches that may go now, `most` of them within `room` bytes, but at least one; closed and
-        in flight.
+        """Close the queue's oldest batches that may be sent now, and return them as in flight: at most `most` within
+        `room` bytes, but at least one.
 
-        None of them when it turns out that nothing may go yet; the queue is offered again when something may."""
+        Return none if none may be sent yet; the queue is offered again when one may."""
         queue.scheduled = False
         taken: list[ProducerBatch] = []
         size = 0
@@ -401,7 +399,7 @@ class Accumulator:
                 oldest, queue.resending = batch, again
                 if again:
                     for known in queue.numbered():
-                        known.refused = False  # another leader may take it
+                        known.refused = False  # another leader may accept it
             if queue.sequences is not None and not again:
                 if not queue.sequences.named:
                     break
@@ -419,7 +417,7 @@ class Accumulator:
         return taken
 
     def land(self, queue: PartitionQueue, landed: list[ProducerBatch]) -> None:
-        """These are in flight no more; those without an outcome wait again, in their place. Then call `go_on`."""
+        """Take batches out of flight. Those without an outcome wait again, in their place. Call `go_on` after it."""
         for batch in landed:
             queue.flying.remove(batch)
         again = [batch for batch in landed if not batch.outcome.settled]
@@ -429,7 +427,7 @@ class Accumulator:
             queue.batches = deque(sorted((*again, *queue.batches), key=lambda batch: batch.number))
 
     def go_on(self, queue: PartitionQueue) -> None:
-        """Take settled batches off the front, and offer the queue if the next one is due."""
+        """Drop settled batches at the front, and offer the queue if the next one is due."""
         if queue.sequences is not None and not queue.flying:
             self._settle_sequences(queue, queue.sequences)
         while queue.batches and queue.batches[0].outcome.settled:
@@ -440,12 +438,11 @@ class Accumulator:
             self._busy.pop(queue, None)
 
     def _settle_sequences(self, queue: PartitionQueue, sequences: Sequences) -> None:
-        """With nothing in flight, the log's answers about the batches' numbers are final.
+        """Judge batches by the log's answers about their numbers, which are final with nothing in flight.
 
-        A log that knows a producer knows its last batch, though after a restart none before it (PS-7). So a batch that
-        is out of order is in the log if one after it is, unless no try can have brought it there: then the log had
-        forgotten the producer. And if none of those is that were sent, what they should follow on was given up or has
-        been lost, and they get new numbers."""
+        A log that knows a producer knows its last batch, but after a restart none before it (PS-7). So a refused batch
+        is in the log if a later one is, unless no try can have brought it there: then the log had forgotten the
+        producer. If none is in the log, the batch before them was given up or lost, and they get new numbers."""
         numbered = queue.numbered()
         if numbered and numbered[0].refused:
             appended = [batch for batch in numbered if batch.number < sequences.acknowledged and batch.in_doubt]
@@ -464,16 +461,16 @@ class Accumulator:
         return [batch for batch in batches if not batch.settled]
 
     def busy(self) -> list[PartitionQueue]:
-        """The queues with batches, waiting or in flight, as of now."""
+        """Return the queues that have batches, waiting or in flight."""
         return list(self._busy)
 
     def send_open_batches(self) -> None:
-        """Offer everything, lingering or not."""
+        """Offer every queue, lingering or not."""
         for queue in self.busy():
             self._offer(queue)
 
     def _due(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """Whether the batch has waited long enough for more records."""
+        """Return True if the batch has waited long enough for more records."""
         if batch is not queue.open or self.flushing:
             return True
         if self._linger_s <= 0:

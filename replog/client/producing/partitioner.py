@@ -1,4 +1,4 @@
-"""Which partition a record goes to: Kafka's murmur2 by key, a sticky partition per batch without one."""
+"""The choice of a record's partition: Kafka's murmur2 of its key, or without a key the same for a whole batch."""
 
 from collections.abc import Sequence
 from random import Random
@@ -9,7 +9,7 @@ _SEED = 0x9747B28C
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's `Utils.murmur2`: a signed 32-bit hash, the same in every Kafka client."""
+    """Return Kafka's `Utils.murmur2`, a signed 32-bit hash, the same in every Kafka client."""
     length = len(data)
     whole = length & ~3
     h = _SEED ^ length
@@ -24,23 +24,23 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Kafka's default partitioner for a keyed record: toPositive(murmur2(key)) % partitions."""
+    """Return toPositive(murmur2(key)) % partitions, like Kafka's default partitioner."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 class StickyPartitioner:
-    """For records without a key: one partition per topic until its batch is closed, then another at random."""
+    """Chooses for records without a key: one partition of a topic until its batch is closed, then another at random."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._current: dict[str, int] = {}
 
     def current(self, topic: str) -> int | None:
-        """The topic's present partition; None before the first `switch`."""
+        """Return the topic's present partition; None before the first `switch`."""
         return self._current.get(topic)
 
     def switch(self, topic: str, available: Sequence[int]) -> int:
-        """Move to another of `available` (at least one), if there is another."""
+        """Choose another one of `available` at random; the same if there is no other."""
         count = len(available)
         index = self._random.randrange(count)
         if available[index] == self._current.get(topic) and count > 1:

@@ -1,8 +1,8 @@
-"""One long-lived Produce stream to one broker: everything ready for it goes out in as few requests as fit.
+"""A long-lived Produce stream to a broker: it sends all that is ready in as few requests as possible.
 
-A request costs every process on its way the same CPU, whatever it holds. So while the last one has no answer, batches
-are collected for the next one, until they are enough to make up for that; then it is written where the answer is read.
-A partition with slow replicas delays the others once, for a moment."""
+A request costs every process on its way the same CPU, however small. So while the last one has no answer, batches are
+collected for the next one, until they are worth a request. A partition with slow replicas delays the others once, for a
+moment."""
 
 import asyncio
 import contextlib
@@ -23,8 +23,8 @@ from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
 MAX_IN_FLIGHT = 5  # requests per stream, Kafka's max.in.flight.requests.per.connection
-GATHER_S = 0.02  # at most
-ENOUGH_BYTES = 192 << 10  # in full batches: of a larger request the bytes cost more than the request
+GATHER_S = 0.02  # the longest time that batches are collected
+ENOUGH_BYTES = 192 << 10  # full batches of this size cost more CPU than the request itself
 
 Flight = tuple[PartitionQueue, list[ProducerBatch]]  # one partition's part of a request
 
@@ -56,7 +56,7 @@ class StreamOwner(Protocol):
 
 
 class ProduceStream:
-    """Lives until its first error; then every batch it holds goes back to the sender."""
+    """Works until its first error; then every batch it holds goes back to the sender."""
 
     def __init__(self, sender: StreamOwner, address: str) -> None:
         self.address = address
@@ -66,10 +66,10 @@ class ProduceStream:
         self._ready: dict[PartitionQueue, None] = {}
         self._in_flight: dict[int, tuple[float, list[Flight]]] = {}  # sent at, by correlation id
         self._correlation_id = 0
-        self._full_bytes = 0  # of the full batches and retries that became ready while a request was under way
-        self._will_write = False  # in the next turn of the loop, or at the end of what goes on
-        self._alarm: asyncio.TimerHandle | None = None  # when it has gathered long enough
-        self._handing_over: asyncio.Task[None] | None = None  # a request that nobody answers
+        self._full_bytes = 0  # size of full batches and retries that became ready while a request was under way
+        self._will_write = False  # a call of `_write` is due or runs
+        self._alarm: asyncio.TimerHandle | None = None  # ends the collecting
+        self._handing_over: asyncio.Task[None] | None = None  # sends a request that gets no answer
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run())
 
@@ -80,10 +80,10 @@ class ProduceStream:
             self._full_bytes += sum(batch.bytes for batch in first if batch is not queue.open)
         if not self._will_write:
             self._will_write = True
-            self._loop.call_soon(self._write)  # together with what else is sent in this turn
+            self._loop.call_soon(self._write)  # so all that is sent in this turn shares a request
 
     def oldest_s(self, now: float) -> float:
-        """How long the oldest request has waited for its answer; 0 when none waits."""
+        """Return how long the oldest request has waited for its answer; 0 if none waits."""
         return next((now - sent_at for sent_at, _ in self._in_flight.values()), 0.0)
 
     def partitions_in_flight(self) -> Iterator[TopicPartition]:
@@ -94,13 +94,13 @@ class ProduceStream:
         self._stream.cancel()
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait until the broker has read everything, which without acks only the end of the stream shows."""
+        """Wait until the broker has read everything. With acks=0 only the end of the stream shows it."""
         with contextlib.suppress(ReplogError):
             await self._stream.finish()
         await asyncio.wait([self._task], timeout=timeout_s)
 
     def stop(self) -> "asyncio.Task[None]":
-        """Give the stream up; the task that ends with it."""
+        """Give the stream up, and return the task that ends with it."""
         self._ready.clear()
         self._in_flight.clear()
         self._stream.cancel()
@@ -128,7 +128,7 @@ class ProduceStream:
             self._sender.not_sent(queue, error)
 
     def _write(self) -> None:
-        """What is ready, as much as may go now. The queues offered meanwhile need no other call."""
+        """Send what is ready, as much as may go now. Queues offered meanwhile are sent, too."""
         self._will_write = True
         try:
             while self._ready and len(self._in_flight) < self._most_in_flight and not self._gathers():
@@ -141,7 +141,7 @@ class ProduceStream:
             self._will_write = False
 
     def _gathers(self) -> bool:
-        """Whether what is ready waits for the answer to the last request."""
+        """Return True if what is ready waits for the answer to the last request."""
         last = self._in_flight.get(self._correlation_id)
         if last is None or self._full_bytes >= ENOUGH_BYTES:
             return False
@@ -155,7 +155,7 @@ class ProduceStream:
     def _hand_over(self, request: WithRecords[log_pb2.ProduceRequest]) -> None:
         if self._sender.acks:
             self._stream.post(request)
-        else:  # only how fast the broker reads bounds what is under way
+        else:  # `send` waits until the broker reads, otherwise requests would fill the memory
             self._handing_over = self._loop.create_task(self._stream.send(request))
             self._handing_over.add_done_callback(self._handed_over)
 
@@ -168,7 +168,7 @@ class ProduceStream:
         self._write()
 
     def _take(self, response: log_pb2.ProduceResponse) -> None:
-        """In the call that read it; and what waited for it is written there."""
+        """Take an answer in, and write at once what waited for it."""
         self._will_write = True
         for answer in response.answers:
             self._answered(answer)
@@ -195,7 +195,7 @@ class ProduceStream:
             self._sender.answered(self, queue, batches, list(islice(results, len(batches))))
 
     def _next_request(self) -> tuple[WithRecords[log_pb2.ProduceRequest], list[Flight]]:
-        """The batches of each ready queue, the queue that waits longest first, as many as fit (at least one)."""
+        """Return a request with batches of ready queues, the longest waiting first, as many as fit (at least one)."""
         self._full_bytes = 0
         head = log_pb2.ProduceRequest(
             correlation_id=self._correlation_id + 1,
@@ -212,7 +212,7 @@ class ProduceStream:
                 break
             del self._ready[queue]
             batches = self._sender.accumulator.take(queue, room, places)
-            if not batches:  # they have expired meanwhile, or have to wait after all
+            if not batches:  # they have expired, or must wait
                 continue
             flights.append((queue, batches))
             for batch in batches:

@@ -37,14 +37,14 @@ def _wall_ms() -> int:
 class Producer:
     """Sends records to the leaders of their partitions, in order per partition, each once.
 
-    Retriable errors are retried until `delivery_timeout_ms`; others fail every record of their batch at once.
+    Retriable errors are retried until `delivery_timeout_ms`. Others fail every record of their batch at once.
     With acks="all" the producer is idempotent by default (`enable_idempotence`): during its life an acknowledged record
     is stored exactly once, and a failed record once or not at all, through broker and connection failures. If the
     application sends a record again, that is another record. Without idempotence a batch whose answer was lost may be
     stored twice.
 
-    `partitioner` chooses the partition of a record sent without one, by its key and how many partitions there are; None
-    leaves it to the producer."""
+    `partitioner` chooses the partition of a record sent without one, by its key and the number of partitions; if it
+    returns None, the producer chooses."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Producer:
         acks: Literal["all", 1, 0] = "all",
         enable_idempotence: bool | None = None,
         linger_ms: float = 0,
-        batch_size: int = 262_144,  # five batches of a partition can be under way
+        batch_size: int = 262_144,  # five batches of a partition may be in flight
         compression: str = "none",
         partitioner: Partitioner | None = None,
         max_request_bytes: int = 1 << 20,
@@ -81,7 +81,7 @@ class Producer:
         self._max_request_bytes = max_request_bytes
         self._buffer_memory = buffer_memory
         self._max_block_s = max_block_ms / 1000
-        self._batches_a_turn = max(1, _BYTES_A_TURN // batch_size)  # of one call
+        self._batches_a_turn = max(1, _BYTES_A_TURN // batch_size)  # one call may fill so many before the sender runs
         self._wall_ms = wall_clock_ms
         self._partitioner = partitioner
         self._sticky = StickyPartitioner(rng)
@@ -113,7 +113,7 @@ class Producer:
         self._running = False
 
     async def start(self) -> Self:
-        """Begin; `send` does it when nobody has. Does not wait for a broker."""
+        """Start the producer. `send` does it if needed. Does not wait for a broker."""
         self.life.check()
         if not self._running:
             self._running = True
@@ -135,9 +135,9 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> Delivery:
-        """Put a record in its batch and return its outcome to come: `await (await producer.send(...))`.
+        """Put a record into a batch and return its future outcome: `await (await producer.send(...))`.
 
-        Without a partition, the key chooses it (murmur2, as every Kafka client); without a key, the batch does.
+        Without a partition, the key chooses it (murmur2, like every Kafka client); without a key, it is the batch's.
         Waits, up to `max_block_ms`, while the topic is not known or the buffer is full. Raises MESSAGE_TOO_LARGE,
         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TIMESTAMP, REQUEST_TIMED_OUT (buffer), NETWORK_EXCEPTION (no broker)."""
         try:
@@ -159,7 +159,7 @@ class Producer:
         except (TypeError, ValueError, AttributeError):
             check_record(topic, value, key, partition, timestamp_ms, headers)
             raise
-        await asyncio.sleep(0)  # a caller that only sends must let the sender run
+        await asyncio.sleep(0)  # otherwise the sender would not run while the caller only sends
         return delivery
 
     async def send_and_wait(
@@ -171,13 +171,13 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> RecordMetadata:
-        """As `send`, and wait for the outcome. Raises DeliveryFailed too."""
+        """Send a record like `send`, and wait for its outcome. Raises DeliveryFailed, too."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def send_many(
         self, topic: str, values: Iterable[bytes | None], key: bytes | None = None, partition: int | None = None
     ) -> list[Delivery]:
-        """`send` each value, in order, for less CPU; once this returns all of them are in batches."""
+        """Send values in order, for less CPU than `send`. When it returns, all of them are in batches."""
         self.life.check()
         if partition is None and self._partitioner is not None:
             partition = await self._chosen(topic, key, self._partitioner)
@@ -197,7 +197,7 @@ class Producer:
                 break
             begun += 1
             if begun % self._batches_a_turn == 0:
-                await asyncio.sleep(0)  # as above
+                await asyncio.sleep(0)  # otherwise the sender would not run
             check_record(topic, left[0], key, partition, None, ())
             queue = await self._room_in(topic, key, partition, largest_batch_of(key, left[0], ()))
             timestamp_ms = self._wall_ms()
@@ -206,7 +206,7 @@ class Producer:
         return deliveries
 
     async def flush(self) -> None:
-        """Send what lingers and wait until every record sent so far has its outcome; does not raise theirs."""
+        """Send what lingers, and wait until every record sent so far has its outcome. Raises no errors of records."""
         self.life.check()
         await self._flush()
 
@@ -220,8 +220,8 @@ class Producer:
             self._accumulator.flushing -= 1
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Flush, then end every stream. What has no outcome after `timeout_s` (None: the delivery timeout) fails;
-        calling it again does nothing."""
+        """Flush, then end every stream. Records without an outcome after `timeout_s` (None: the delivery timeout) fail.
+        Calling it again does nothing."""
         self.life.close()
         try:
             if not self.life.is_copy:
@@ -243,8 +243,8 @@ class Producer:
             await self._metadata.close()
 
     def metrics(self) -> Counts:
-        """What it has done so far, in the words of Kafka's producer: records, requests and their latency in ms, bytes
-        of the buffer."""
+        """Return counts under the names of Kafka's producer: records, requests and their latency in ms, bytes of the
+        buffer."""
         self.life.check(closed_too=False)
         used = self._accumulator.used_bytes
         return {
@@ -254,7 +254,7 @@ class Producer:
         }
 
     def _current(self, topic: str, key: bytes | None, partition: int | None) -> PartitionQueue | None:
-        """Where such a record goes if the batch there takes it; None if that is to be found out."""
+        """Return the queue of the record's partition; None if it is not known without waiting."""
         queues = self._accumulator.topics.get(topic)
         if queues is None or not self._running or self.life.refusal:
             return None
@@ -263,7 +263,7 @@ class Producer:
         return queues[partition] if partition is not None and 0 <= partition < len(queues) else None
 
     async def _room_in(self, topic: str, key: bytes | None, partition: int | None, size: int) -> PartitionQueue:
-        """Where the record goes, once the buffer has room for it: it takes up to `size` bytes."""
+        """Wait until the buffer has room for a record of up to `size` bytes, and return the record's queue."""
         await self.start()
         for name, most in (("max_request_bytes", self._max_request_bytes), ("buffer_memory", self._buffer_memory)):
             if size > most:
@@ -296,9 +296,9 @@ class Producer:
         return partitioner(key, len(self._accumulator.topics.get(topic) or await self._load(topic)))
 
     def _available(self, topic: str, queues: list[PartitionQueue]) -> Sequence[int]:
-        """The partitions that have a leader; all of them when none has."""
+        """Return the partitions that have a leader; all of them if none has."""
         view = self._metadata.view.topics.get(topic)
-        if view is None or not view.led or len(view.partitions) > len(queues):  # it has grown just now
+        if view is None or not view.led or len(view.partitions) > len(queues):  # new partitions have no queue yet
             return range(len(queues))
         return view.led
 

@@ -1,4 +1,4 @@
-"""From queues to brokers: routing by leader, retries with backoff, and the deadline of every batch."""
+"""The way from queues to brokers: routing by leader, retries with backoff, and every batch's deadline."""
 
 import asyncio
 import contextlib
@@ -18,11 +18,11 @@ from replog.topic import TopicPartition
 logger = logging.getLogger(__name__)
 
 METADATA_MAX_AGE_S = 300.0  # Kafka's metadata.max.age.ms: new partitions are noticed at the latest then
-SILENCE_S = 1.0  # a leader that does not answer for so long may be one no more
-DRAIN_TIMEOUT_S = 5.0  # what closing allows the brokers to read the last records of acks=0
+SILENCE_S = 1.0  # a leader that does not answer for so long may have lost its leadership
+DRAIN_TIMEOUT_S = 5.0  # how long closing waits until brokers have read the last records of acks=0
 
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-# The batch was surely not appended (PR-12); every other error leaves that open.
+# These say that the batch was surely not appended (PR-12); every other error leaves that open.
 DEFINITE = codes(
     "NOT_ENOUGH_REPLICAS UNKNOWN_PRODUCER_ID THROTTLING_QUOTA_EXCEEDED CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION "
     "UNKNOWN_TOPIC_ID LEADER_NOT_AVAILABLE MESSAGE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_TOPIC_EXCEPTION "
@@ -32,7 +32,7 @@ DEFINITE = codes(
 
 
 class Sender:
-    """Runs between `start` and `stop`. Every batch that it takes gets its outcome, at the latest when it is stopped."""
+    """Runs from `start` to `stop`. Every batch that it takes gets its outcome, at the latest from `stop`."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class Sender:
         self.request_timeout_s = request_timeout_s
         self._backoff = backoff
         self._delivery_timeout_s = delivery_timeout_s
-        self._streams: dict[str, ProduceStream] = {}  # by broker address
+        self._streams: dict[str, ProduceStream] = {}  # keys are broker addresses
         self._identity = identity  # None: not idempotent
-        self._nameless: dict[PartitionQueue, None] = {}  # wait for a producer id
+        self._nameless: dict[PartitionQueue, None] = {}  # queues that wait for a producer id
         self._id_wanted = asyncio.Event()
         self._unrouted: dict[PartitionQueue, None] = {}
-        self._retrying: dict[PartitionQueue, tuple[asyncio.TimerHandle, Leader | None]] = {}  # and who led then
-        self._stale = asyncio.Event()  # the metadata is, and should be refreshed
+        self._retrying: dict[PartitionQueue, tuple[asyncio.TimerHandle, Leader | None]] = {}  # the leader that failed
+        self._stale = asyncio.Event()  # the metadata should be refreshed
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = False
-        self.accumulator: Accumulator  # set by the producer, which ties the two together
+        self.accumulator: Accumulator  # the producer sets it: each needs the other
 
     def start(self) -> None:
         work = (self._refresh_metadata(), self._watch_deadlines(), self._keep_named())
@@ -69,7 +69,7 @@ class Sender:
             task.add_done_callback(_report_defect)
 
     async def stop(self) -> None:
-        """End every stream; what is still unsettled fails."""
+        """End every stream. Batches without an outcome fail."""
         self._stopped = True
         for timer, _ in self._retrying.values():
             timer.cancel()
@@ -84,7 +84,7 @@ class Sender:
                 self._fail(queue, batch, ErrorCode.NETWORK_EXCEPTION, "the producer was closed", batch in queue.flying)
 
     def ready(self, queue: PartitionQueue) -> None:
-        """Route the queue, which has a batch to send, to its leader's stream; or hold it until there is one."""
+        """Give a queue with a batch to send to its leader's stream, or hold it until there is a leader."""
         if self._stopped:
             return
         if self._identity is not None and self._identity.current is None:
@@ -104,7 +104,7 @@ class Sender:
         stream.offer(queue)
 
     def stream_lost(self, stream: ProduceStream, error: ReplogError) -> None:
-        """The stream has ended; its queues come back through `lost`, and the next batch opens another."""
+        """Forget a stream that has ended. Its queues come back through `lost`, and the next batch opens another."""
         if self._streams.get(stream.address) is stream:
             del self._streams[stream.address]
         if not self._stopped:
@@ -117,10 +117,10 @@ class Sender:
         batches: list[ProducerBatch],
         results: list[log_pb2.ProducePartitionResult],
     ) -> None:
-        """Settle the batches by their answers; those with an error that may pass are sent again."""
+        """Settle the batches by their answers. Those with a retriable error are sent again."""
         passing = False
         for batch, result in zip(batches, results, strict=True):
-            if not result.error_code:  # also of a duplicate, which was appended before
+            if not result.error_code:  # a duplicate has none, either: it was appended before
                 batch.outcome.base_offset = result.base_offset
                 batch.outcome.append_time_ms = result.log_append_time_ms
                 self.accumulator.settle(batch)
@@ -140,7 +140,7 @@ class Sender:
                 if error.code is ErrorCode.INVALID_PRODUCER_EPOCH and queue.sequences is not None:
                     queue.sequences.lose_name()
                 if error.code in TOO_LARGE:
-                    self._stale.set()  # the topic's limit may have been lowered: the next batches fit the new one
+                    self._stale.set()  # the topic's limit may be lower now; otherwise the next batches would fail, too
                 self._failed_once(batch, error)
                 self._fail(queue, batch, error.code, error.message, in_flight=False)
         self.accumulator.land(queue, batches)
@@ -150,21 +150,21 @@ class Sender:
             self.accumulator.go_on(queue)
 
     def sent_without_answer(self, queue: PartitionQueue, batches: list[ProducerBatch]) -> None:
-        """acks=0: handed over, and that is all that will be known (PR-7)."""
+        """Settle batches of acks=0, which are handed over: nobody answers them (PR-7)."""
         for batch in batches:
             self.accumulator.settle(batch)
         self.accumulator.land(queue, batches)
         self.accumulator.go_on(queue)
 
     def lost(self, queue: PartitionQueue, batches: list[ProducerBatch], error: ReplogError) -> None:
-        """The stream that had the batches is gone: once more, after a backoff and with fresh metadata."""
+        """Send batches again whose stream is lost, after a backoff and with fresh metadata."""
         for batch in batches:
             self._failed_once(batch, error)
         self.accumulator.land(queue, batches)
         self._go_on_later(queue)
 
     def not_sent(self, queue: PartitionQueue, error: ReplogError) -> None:
-        """The stream that was to take the queue's next batches is gone."""
+        """Offer the queue again later: the stream that was to take its batches is lost."""
         queue.scheduled = False
         for batch in list(queue.batches)[:1]:
             batch.attempts += 1
@@ -180,7 +180,7 @@ class Sender:
         batch.may_be_appended |= batch.in_doubt
 
     def _go_on_later(self, queue: PartitionQueue) -> None:
-        """After an error the queue's next batches wait for a backoff."""
+        """Have the queue's next batches wait for a backoff, after an error."""
         if queue.retrying:
             self.accumulator.go_on(queue)
             return
@@ -200,7 +200,7 @@ class Sender:
     def _fail(
         self, queue: PartitionQueue, batch: ProducerBatch, code: ErrorCode, message: str, in_flight: bool
     ) -> None:
-        """Give the batch up. With its answer still out (`in_flight`) it may be in the log."""
+        """Give the batch up. If its answer is still to come (`in_flight`), it may be in the log."""
         if batch.settled:
             return
         if batch is queue.open:
@@ -211,7 +211,7 @@ class Sender:
         self.accumulator.settle(batch)
 
     async def _keep_named(self) -> None:
-        """Ask for a producer id when there is none, and let go what waited for it."""
+        """Ask for a producer id when there is none, then send what waited for it."""
         failures = 0
         while True:
             await self._id_wanted.wait()
@@ -233,12 +233,12 @@ class Sender:
                 continue
             failures = 0
             self._identity.current = ProducerId(response.producer_id, response.producer_epoch)
-            self._id_wanted.clear()  # more may have come meanwhile
+            self._id_wanted.clear()  # otherwise queues that came meanwhile would ask for another id
             nameless, self._nameless = self._nameless, {}
             self._offer_again(nameless)
 
     def _fail_nameless(self, error: ReplogError) -> None:
-        """No ACL lets this client write: waiting does not help."""
+        """Fail what waits for a producer id: no ACL lets this client write."""
         nameless, self._nameless = self._nameless, {}
         for queue in nameless:
             for batch in list(queue.batches):
@@ -277,7 +277,7 @@ class Sender:
                 queue.scheduled = False
 
     def _retry_at_new_leaders(self) -> None:
-        """The backoff is for the leader that failed; look for another until there is one."""
+        """Retry at once where another broker leads: the backoff is for the leader that failed."""
         for queue, (timer, failed) in list(self._retrying.items()):
             leader = self.metadata.view.leader(queue.partition)
             if leader is not None and leader != failed:
@@ -287,7 +287,7 @@ class Sender:
             self._stale.set()
 
     def _leave_silent_leaders(self, now: float) -> None:
-        """A broker that hangs is left as soon as another leads; waiting for its connection to die takes far longer."""
+        """Leave a broker that hangs as soon as another leads: its connection takes far longer to die."""
         for stream in list(self._streams.values()):
             if stream.oldest_s(now) > SILENCE_S:
                 leaders = map(self.metadata.view.leader, stream.partitions_in_flight())
@@ -311,7 +311,7 @@ class Sender:
                 self._expire(queue, now)
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
-        """Give up every batch past its deadline; those in flight keep their place until their answer comes."""
+        """Give up every batch past its deadline. Those in flight keep their place until their answer comes."""
         waiting = queue.batches[0] if queue.batches else None
         for batches in (queue.flying, queue.batches):
             for batch in batches:
@@ -322,7 +322,7 @@ class Sender:
                 message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
                 self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
         if queue.retrying and waiting is not None and waiting.settled:
-            self._retrying[queue][0].cancel()  # the backoff was for the batch that was given up
+            self._retrying[queue][0].cancel()  # otherwise the next batch would wait for the backoff of this one
             self._retry(queue)
         self.accumulator.go_on(queue)
 
@@ -332,6 +332,6 @@ class Sender:
 
 
 def _report_defect(task: "asyncio.Task[None]") -> None:
-    """These tasks end only by being cancelled."""
+    """Log a defect: these tasks end only by being cancelled."""
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.error("the producer no longer works: a defect", exc_info=error)
