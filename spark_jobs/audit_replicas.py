@@ -1,6 +1,6 @@
 """`replog audit run`: do the replicas agree? If not: where first, who is wrong, what to do.
 
-Also `python -m spark_jobs.audit_replicas`, and what `spark-submit` is given.
+It also runs as `python -m spark_jobs.audit_replicas`, and is the program for `spark-submit`.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_jobs.audit.console import Console
 
 NAME = "replog audit run"
-SAVED = "verified.json"  # in a report directory
+SAVED = "verified.json"  # the saved audit within a report directory
 
 app = command_app()
 
@@ -127,7 +127,7 @@ def audit(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command, and return its exit code."""
     return called(app, NAME, argv)
 
 
@@ -162,7 +162,7 @@ def _read_saved(path: Path) -> Saved:
 
 
 def _check_written(report_dir: Path | None, save: Path | None, where: Where) -> None:
-    """Raise BadUse for what cannot be written, or must not: before the audit takes its time."""
+    """Raise BadUse for a path that cannot be written, or must not be, before the audit takes its time."""
     for option, path in (("--report-dir", report_dir), ("--save", save)):
         replicas = {} if isinstance(where, str) else where
         above = () if path is None else (path.resolve(), *path.resolve().parents)
@@ -184,7 +184,7 @@ def _check_written(report_dir: Path | None, save: Path | None, where: Where) -> 
 
 
 def _audit(arguments: SimpleNamespace, where: Where, since: Saved | None, console: "Console", writing: Lock) -> int:
-    # Spark and its friends load slowly: only once the arguments are known to be good.
+    # Importing Spark takes seconds; otherwise a wrong argument would be reported only after them.
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 

@@ -1,7 +1,7 @@
-"""What the commands of the audit share: help, the replicas to read, and how they end.
+"""The shared part of the audit's commands: help, the replicas to read, and how they end.
 
-A command ends with the status that it promises; expected failures are reported on stderr in one line that names
-the thing, the value and the remedy, never with a traceback.
+A command ends with the status that it promises. An expected failure is one line on stderr that names the thing, the
+value and the remedy, never a traceback.
 """
 
 import itertools
@@ -24,10 +24,10 @@ from replog.log.directories.meta_properties import META_PROPERTIES, load_identit
 from replog.topic import parse_directory_name, validate_topic_name
 from spark_jobs.audit.findings import Level
 
-UNKNOWN = 3  # as INCONCLUSIVE
+UNKNOWN = 3  # the status of INCONCLUSIVE
 LOOK_S = 0.2
 HUSH_S = 2.0
-BOOTSTRAP = "REPLOG_BOOTSTRAP_SERVER"  # environment
+BOOTSTRAP = "REPLOG_BOOTSTRAP_SERVER"  # an environment variable
 
 Where = dict[int, tuple[Path, ...]] | str
 """Replica id → its log directories; or the bootstrap servers of a running cluster."""
@@ -62,7 +62,7 @@ Master = Annotated[
 
 
 def command_app() -> App:
-    """Of one command, which looks as all others of `replog` do."""
+    """Return the app of one command, which looks as all others of `replog` do."""
     return App(
         add_completion=False,
         rich_markup_mode="markdown",
@@ -72,7 +72,7 @@ def command_app() -> App:
 
 
 def called(app: App, name: str, argv: Sequence[str] | None) -> int:
-    """The exit status of the only command of `app`, called as `name`."""
+    """Run the only command of `app` under this name, and return its exit status."""
     try:
         return run(lambda: app(argv, prog_name=name), failure=UNKNOWN)
     except SystemExit as end:
@@ -83,7 +83,7 @@ def called(app: App, name: str, argv: Sequence[str] | None) -> int:
 
 
 def where_of(replicas: Sequence[str] | None, server: str | None, topics: Sequence[str] | None) -> Where:
-    """The replicas' directories, or the bootstrap servers. Raises BadUse, ReplogError for a name that is none."""
+    """Return the replicas' directories, or the bootstrap servers. Raises BadUse; ReplogError for a bad topic name."""
     for topic in topics or ():
         validate_topic_name(topic)
     if replicas and server is not None:
@@ -102,7 +102,7 @@ def where_of(replicas: Sequence[str] | None, server: str | None, topics: Sequenc
 
 
 def servers_of(option: str, servers: str) -> str:
-    """The same, if they are addresses of brokers. Raises BadUse."""
+    """Return `servers`. Raises BadUse if they are not addresses."""
     from replog.client.metadata import parse_bootstrap
 
     try:
@@ -113,7 +113,7 @@ def servers_of(option: str, servers: str) -> str:
 
 
 def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
-    """`ID=DIR,DIR` pairs as a mapping, each directory checked to be one, and given once under whichever name."""
+    """Parse `ID=DIR,DIR` pairs. Raises BadUse if a path is no directory, or a directory is given twice."""
     directories: dict[int, tuple[Path, ...]] = {}
     seen: dict[tuple[int, int], Path] = {}
     for argument in arguments:
@@ -154,7 +154,7 @@ def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
 
 
 def _owner(directory: Path) -> str | None:
-    """The id of the broker that a log directory names as its own, if it does; Kafka's older ones say `broker.id`."""
+    """Return the broker id in a log directory's meta.properties, if any; Kafka's older ones have it as `broker.id`."""
     try:
         properties = load_identity(directory)
     except ReplogError:
@@ -188,8 +188,7 @@ def _shown(names: set[str]) -> str:
 
 
 def check_cluster(servers: str, topics: Sequence[str]) -> None:
-    """Before Spark is started for nothing. Raises BadUse for a topic that the cluster does not know, OSError if no
-    broker answers."""
+    """Raise BadUse for a topic that the cluster does not know, OSError if no broker answers, before Spark starts."""
     from spark_jobs.replicas.brokers import broker_stores
 
     try:
@@ -204,13 +203,13 @@ def check_cluster(servers: str, topics: Sequence[str]) -> None:
 
 
 def audit_failed(why: str) -> Failed:
-    """Not even whether replicas agree is known then."""
+    """Return the error of an audit that ended without a verdict."""
     return Failed(f"the audit failed, so nothing is known: {why}")
 
 
 def ending(command: Callable[[], int]) -> int:
-    """The exit status of `command`. One that failed says nothing of the replicas, as 1 would: DIVERGED. SIGTERM and
-    SIGHUP end it as Ctrl-C does; `nohup` is kept to."""
+    """Run `command`, and return its exit status: `UNKNOWN` if it failed, since 1 would mean DIVERGED. SIGTERM and
+    SIGHUP end it as Ctrl-C does, unless `nohup` ignores SIGHUP."""
 
     def work() -> int:
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -223,14 +222,14 @@ def ending(command: Callable[[], int]) -> int:
 
 
 def with_spark(work: Callable[[Lock], int]) -> int:
-    """The exit status of `work`, which starts a Spark of its own. Raises what it raises. Java ends with this process,
-    however that ends: it waits at a pipe of ours.
+    """Run `work`, which starts its own Spark, in a thread, and return its exit status. Raises what it raises. Java ends
+    with this process, however that ends: it waits at a pipe of ours.
 
-    At KeyboardInterrupt `work` is left where it is, except while it holds the lock that it is given: it does so while
-    it writes and tells what it found. When this raises, it does not get the lock any more.
+    `work` holds its lock while it writes and prints results. KeyboardInterrupt waits for the lock, keeps it for good,
+    and abandons the thread.
 
-    In a thread, because Spark takes Ctrl-C over in the main one, and a call to Java that was cut off spoils those after
-    it. The system may give a signal to any thread; Python answers it in the main one, which has to wake up for that.
+    In the main thread Spark would handle Ctrl-C, and a call to Java that is cut off spoils later ones. Python handles
+    signals only in the main thread, which therefore wakes up every `LOOK_S`.
     """
     outcome: Future[int] = Future()
     writing = Lock()
@@ -238,7 +237,7 @@ def with_spark(work: Callable[[Lock], int]) -> int:
     def body() -> None:
         try:
             outcome.set_result(work(writing))
-        except BaseException as error:  # noqa: BLE001 - raised by the waiter
+        except BaseException as error:  # noqa: BLE001 - `outcome.result()` raises it
             outcome.set_exception(error)
 
     thread = Thread(target=body, daemon=True)
@@ -249,7 +248,7 @@ def with_spark(work: Callable[[Lock], int]) -> int:
         return outcome.result()
     except KeyboardInterrupt:
         writing.acquire()
-        if (session := sys.modules.get("spark_jobs.session")) is not None:  # else there is no Java yet
+        if (session := sys.modules.get("spark_jobs.session")) is not None:  # None: Java has not started yet
             hushing = Thread(target=session.hush, daemon=True)
             hushing.start()
             hushing.join(HUSH_S)

@@ -1,4 +1,4 @@
-"""`replog audit explain`: a finding of an audit, and the bytes around it. Needs no Spark and no Java."""
+"""`replog audit explain` shows a finding of an audit and the bytes around it. It needs no Spark and no Java."""
 
 import json
 import sys
@@ -48,7 +48,7 @@ def show(
 
 
 def read_report(directory: Path) -> dict[str, Any]:
-    """The summary of an audit, checked as far as an explanation leans on it. Raises BadUse."""
+    """Return the summary of an audit, with all values checked that an explanation uses. Raises BadUse."""
     try:
         report: dict[str, Any] = read_json(directory / SUMMARY, "summary of an audit", _checked, "audit again")
     except BadSaved as error:
@@ -60,7 +60,7 @@ def read_report(directory: Path) -> dict[str, Any]:
 
 
 def _checked(report: Any) -> dict[str, Any]:
-    """Raises ValueError, KeyError, TypeError, AttributeError."""
+    """Check a report, and return it. Raises ValueError, KeyError, TypeError, AttributeError."""
     for finding in report["findings"]:
         _check(finding)
     where = report["where"]
@@ -88,7 +88,7 @@ def _check(finding: Mapping[str, Any]) -> None:
 
 
 def stores_of(where: Mapping[str, Any], topic: str) -> list[ReplicaStore]:
-    """Where the audit read the replicas. Raises OSError."""
+    """Return the stores from which the audit read the replicas. Raises OSError."""
     if "bootstrap_servers" in where:
         from spark_jobs.replicas.brokers import broker_stores
 
@@ -101,7 +101,7 @@ def stores_of(where: Mapping[str, Any], topic: str) -> list[ReplicaStore]:
 
 
 def explain(report: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """Finding `number` (from 1) with its meaning and the bytes around it. Raises BadUse."""
+    """Return finding `number` (from 1) with its meaning and the bytes around it. Raises BadUse."""
     findings = report["findings"]
     if not 1 <= number <= len(findings):
         has = f"1 to {len(findings)}" if len(findings) > 1 else "1" if findings else "none"
@@ -120,7 +120,7 @@ def explain(report: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command, and return its exit code."""
     return called(app, NAME, argv)
 
 

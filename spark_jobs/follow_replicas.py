@@ -1,4 +1,4 @@
-"""`replog audit follow`: an audit that goes on, round by round, and tells a divergence as it comes."""
+"""`replog audit follow` audits round after round, and reports each divergence in the round that finds it."""
 
 import contextlib
 import json
@@ -101,7 +101,7 @@ def follow(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
+    """Run the command, and return its exit code."""
     return called(app, NAME, argv)
 
 
@@ -112,7 +112,7 @@ def _run(arguments: SimpleNamespace) -> int:
     require(*SPARK)
     _look_into(arguments.checkpoint_dir)
     if isinstance(where, str):
-        with contextlib.suppress(OSError):  # no broker answers: the rounds will say so, until one does
+        with contextlib.suppress(OSError):  # if no broker answers, each round says so until one does
             check_cluster(where, arguments.topic or ())
     following = Following(arguments, where)
     try:
@@ -124,7 +124,7 @@ def _run(arguments: SimpleNamespace) -> int:
 
 
 def _look_into(directory: Path) -> None:
-    """Before anybody is asked. Raises BadUse for what no earlier run can have left there."""
+    """Raise BadUse if no earlier run can have left the checkpoint directory like this."""
     from spark_jobs.audit.follow import read_state
 
     try:
@@ -146,8 +146,8 @@ class Following:
         self._follower: Follower | None = None
 
     def run(self, writing: Lock) -> int:
-        """The rounds."""
-        # Spark and its friends load slowly: only once the arguments are known to be good.
+        """Run the rounds, and return 0. Raises BadUse or Failed."""
+        # Importing Spark takes seconds; otherwise a wrong argument would be reported only after them.
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
@@ -169,7 +169,7 @@ class Following:
             try:
                 self._follower.run(self._arguments.interval)
             finally:
-                with contextlib.suppress(Exception):  # Java may be what failed
+                with contextlib.suppress(Exception):  # Java itself may have failed
                     spark.stop()
         except NoJava as error:
             raise BadUse(str(error)) from None
@@ -181,11 +181,11 @@ class Following:
 
     @property
     def began(self) -> bool:
-        """Whether there are rounds; one that is under way may have been given up."""
+        """True once rounds began, even if the first was interrupted."""
         return self._follower is not None
 
     def end(self) -> int:
-        """Says how it went; returns the exit status."""
+        """Print the result of all rounds, and return the exit status."""
         from spark_jobs.audit.findings import EXIT_CODES, not_looked_at
         from spark_jobs.audit.follow import FINDINGS
 
@@ -208,7 +208,7 @@ def _tell_table(done: "Round") -> None:
 
 
 def _lines(done: "Round") -> list[str]:
-    """A line of the round, and one for each thing that it has to tell."""
+    """Return a line for the round, and one for each error, new finding and partition that was compared as a whole."""
     now = datetime.now(UTC).astimezone().strftime("%H:%M:%S")
     findings = many(len(done.new), "new finding") + (f", {done.known} known" if done.known else "")
     lines = [

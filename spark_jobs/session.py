@@ -1,4 +1,4 @@
-"""One way to start Spark: quiet, quick, local by default; and what its errors say."""
+"""Starts Spark, quietly, quickly and by default locally, and explains its errors."""
 
 import builtins
 import logging
@@ -18,7 +18,7 @@ from spark_jobs.java import check_user, find_java_home, put, shim_java_home
 
 LOCAL = "local[*]"
 _ADAPTIVE = "org.apache.spark.sql.execution.adaptive"
-# Short-lived JVMs gain more from quick start than from the best machine code.
+# A short-lived JVM gains more from a quick start than from the best machine code.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 _LOG4J = """\
 rootLogger.level = error
@@ -35,28 +35,28 @@ logger.spark.level = error
 
 
 def spark_session(name: str, master: str | None = None) -> SparkSession:
-    """A session on `master`; default: that of `spark-submit`, or all cores of this machine.
+    """Return a session on `master`; default: that of `spark-submit`, or all cores of this machine.
 
-    Needs no network for a local master. Python workers run this interpreter, except where Spark is configured for
-    another one on a cluster. Raises NoJava where there is none that Spark runs on, or none that runs for this user.
+    A local master needs no network. Python workers run this interpreter, unless Spark on a cluster is configured for
+    another one. Raises NoJava if there is none that Spark runs on, or none that runs for this user.
     """
     check_user()
-    # Workers find the wheel of `spark-submit --py-files` as they find a zip; Spark itself knows other suffixes only.
+    # Otherwise Spark, which does not know this suffix, would not put the wheel of `--py-files` on workers' paths.
     SparkContext.PACKAGE_EXTENSIONS = {*SparkContext.PACKAGE_EXTENSIONS, ".whl"}
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    logging.getLogger().addFilter(_is_not_of_py4j)  # its traceback of a call that Java did not answer, which raises too
+    logging.getLogger().addFilter(_is_not_of_py4j)  # it logs a traceback when Java does not answer, and raises as well
     builder = SparkSession.builder.appName(name)
     settings = {
         "spark.sql.ansi.enabled": "false",  # digests are compared by differences modulo 2^64
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",
-        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",  # groups in memory; 128 means sorting
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "65536",  # groups; with its own 128 Spark sorts
         "spark.sql.session.timeZone": "UTC",
-        # It cuts out stages that brought no rows, and what was counted in them.
+        # This rule drops stages without rows, and the counts of their bytes with them.
         "spark.sql.adaptive.optimizer.excludedRules": f"{_ADAPTIVE}.AQEPropagateEmptyRelation",
     }
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started us: Java runs, and is set up as its user wants it
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit started us: Java runs with its user's settings
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         settings |= _own_java(master or LOCAL)
@@ -71,7 +71,7 @@ def spark_session(name: str, master: str | None = None) -> SparkSession:
 
 
 def hush() -> None:
-    """Let Java end without a word: until it knows that this process is gone, it would log whom it cannot reach."""
+    """Silence Java's log: until Java knows that this process has ended, it would log that it cannot reach it."""
     context = SparkContext._active_spark_context
     if context is not None:
         with suppress(Exception):  # it may be ending
@@ -81,8 +81,8 @@ def hush() -> None:
 
 
 def _end_quietly(context: SparkContext) -> None:
-    """When Java ends, or a query of a stream, it closes the connection over which accumulators come: that is no error,
-    but `socketserver` would print a traceback."""
+    """Ignore that Java closes the connection for accumulators, as it does when it or a stream's query ends: otherwise
+    `socketserver` prints a traceback."""
     server = context._accumulatorServer
 
     def handle_error(request: Any, client_address: Any) -> None:
@@ -97,8 +97,8 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, without Spark's stack traces if it is an OSError of a data source: that says enough. A call
-    that Java did not answer says nothing of why."""
+    """Return an error's text; only the message, without Spark's stack traces, for an OSError of a data source. If Java
+    did not answer, the reason is not known, and the text says what it may be."""
     if isinstance(error, Py4JError | ConnectionError) and not isinstance(error, Py4JJavaError):
         return "the Java that runs Spark has ended; was it killed, or memory short? `dmesg` may know"
     text = str(error)
@@ -110,14 +110,14 @@ def reason(error: Exception) -> str:
 
 
 def _own_java(master: str) -> dict[str, str]:
-    """Prepare the environment for a Java that we start, and say what it is to be told."""
+    """Prepare the environment for a Java that we start, and return its settings."""
     java_home = shim_java_home(find_java_home())
     os.environ["JAVA_HOME"] = str(java_home)
     local = master == "local" or master.startswith("local[")
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if local or "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Spark reads its logging settings before ours: a file is the only way to keep its start-up off the terminal.
+    # Spark reads logging settings from a file before it reads ours, and would print its start-up otherwise.
     logging_file = java_home / "log4j2.properties"
     put(logging_file, _LOG4J)
     settings = {

@@ -1,4 +1,4 @@
-"""An error of ours comes first in what Spark tells of it, not last of thirty lines."""
+"""Makes Spark print an error of ours in its first line, not in the last of thirty."""
 
 import os
 import sys
@@ -10,8 +10,8 @@ from replog.errors import ReplogError
 
 @contextmanager
 def told_first() -> Iterator[None]:
-    """Around what Spark calls. Spark's worker ends with the error that is raised, and leaves out its traceback: that
-    is for defects, and this is an error that says what is wrong. Elsewhere nothing changes."""
+    """Leave the traceback out of a Spark worker's output for an error that is raised here, since its text says what is
+    wrong. Put it around code that Spark calls; outside of workers it does nothing."""
     try:
         yield
     except (ReplogError, OSError):

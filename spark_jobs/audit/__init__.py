@@ -1,12 +1,12 @@
-"""The audit: whether replicas agree. If not: where first, which replica is wrong, and what to do.
+"""The audit: do replicas agree? If not: where first, which replica is wrong, and what to do.
 
 | Looking for | File |
 |---|---|
-| what Spark runs, in which order | `audit.py` |
+| the Spark jobs and their order | `audit.py` |
 | the comparison as Spark SQL, and its rows | `compare.py`, `rows.py` |
 | the comparison of compacted parts, record by record | `cleaned.py` |
 | classes of faults, findings, the verdict | `findings.py` |
-| from raw faults and differences to findings: one for each cause | `resolve.py` |
+| one finding for each cause, from faults and differences | `resolve.py` |
 | which replicas are wrong where they disagree | `votes.py` |
 | results for machines: the summary (JSON), the findings (Parquet) | `results.py` |
 | results for people: the page (HTML) | `report.py`, `templates/` |
@@ -17,6 +17,6 @@
 | output to a terminal | `console.py` |
 | a finding explained on a terminal | `explain_text.py` |
 | the bytes around a finding | `evidence.py` |
-| saved audits; whether the replicas are still the verified ones | `since.py`, `landmarks.py` |
-| the continuous audit, round by round, and what it tells the cluster | `follow.py`, `standing.py` |
+| saved audits; a test that replicas are still the verified ones | `since.py`, `landmarks.py` |
+| the continuous audit, round by round, and its report to the cluster | `follow.py`, `standing.py` |
 """

@@ -1,8 +1,8 @@
-"""The audit: what Spark runs, in which order, and the result.
+"""The audit: the order of its Spark jobs, and the result.
 
-Two jobs if replicas agree: describe the replicas, then check and compare them in one pass. If they disagree, more jobs
-read the entries, then the headers of the segments concerned, to find the first offset and the cause. A partition that
-changed during the audit is read again.
+It takes two jobs if replicas agree: one describes the replicas, one checks and compares them. If they disagree, more
+jobs read the entries, then the headers of the segments concerned, to find the first offset and the cause. A partition
+that changed during the audit is read again.
 """
 
 import json
@@ -46,10 +46,10 @@ from spark_jobs.replicas.describe import Place, Replica
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, NO_DIGESTS, UNREADABLE, VANISHED
 from spark_jobs.replicas.sources import register
 
-ATTEMPTS = 4  # at a partition that changes while it is read
+ATTEMPTS = 4  # reads of a partition that changes meanwhile
 
 Where = Mapping[int, Path | tuple[Path, ...]] | str
-"""Replica id → a broker's log directory, or all of them; or the bootstrap servers of a running cluster."""
+"""Replica id → its broker's log directory or directories; or the bootstrap servers of a running cluster."""
 
 Range = tuple[str, int, int, int]  # topic, partition, first and last offset
 Progress = Callable[[str], None]
@@ -65,20 +65,20 @@ class Audit:
     findings: list[AuditFinding]
     complete: bool = True  # False: not everything is listed
     seconds: dict[str, float] = field(default_factory=dict)
-    bytes_read: dict[str, int] = field(default_factory=dict)  # of segments' files, by stage
+    bytes_read: dict[str, int] = field(default_factory=dict)  # bytes of segments' files; keys: stages
     where: Where = ""
-    taken: TakenOver | None = None  # from the saved audit that this one continues
-    saved: Saved | None = None  # for the next one, if it was asked for
-    epochs: Epochs = field(default_factory=dict)  # of some partitions with findings
+    taken: TakenOver | None = None  # the part of the saved audit that still holds
+    saved: Saved | None = None  # the state for the next audit, if it was asked for
+    epochs: Epochs = field(default_factory=dict)  # only some partitions with findings
 
     @property
     def compared(self) -> int:
-        """Partitions with two replicas or more in which this level compares something."""
+        """The number of partitions with two replicas or more in which this level compares something."""
         return compared(self.level, self.replicas)
 
     @property
     def not_looked_at(self) -> str:
-        """In words; empty if all was."""
+        """Says what this level does not look at; empty if it looks at everything."""
         return not_looked_at(self.level, live=isinstance(self.where, str))
 
     @property
@@ -88,7 +88,7 @@ class Audit:
 
 @dataclass
 class _Seen:
-    """What the passes saw, in some partitions or in all."""
+    """The observations of passes, in some partitions or in all."""
 
     faults: list[ReplicaFault] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
@@ -104,7 +104,7 @@ class _Seen:
         return {item.key for item in items}
 
     def forget(self, starts: Mapping[Place, int]) -> None:
-        """What those replicas had below these offsets, and have deleted meanwhile."""
+        """Drop faults below these offsets, which the replicas have deleted meanwhile."""
         self.faults = [f for f in self.faults if f.last >= starts.get((*f.key, f.replica), 0)]
 
     def without(self, keys: Collection[TopicPartition]) -> "_Seen":
@@ -126,7 +126,7 @@ def audit(
 ) -> Audit:
     """Compare the replicas that are at `where`; see the command for the rules. With `since`, only what is new.
 
-    With `save` the result has what the next audit can continue from.
+    With `save` the result has `saved`, from which the next audit can continue.
     """
     return _Run(spark, where, topics, level, progress, since, save).run()
 
@@ -140,7 +140,7 @@ class _Run:
     progress: Progress
     since: Saved | None
     save: bool
-    starts: dict[TopicPartition, int] = field(default_factory=dict)  # offsets below need not be compared
+    starts: dict[TopicPartition, int] = field(default_factory=dict)  # lower offsets need not be compared
 
     def __post_init__(self) -> None:
         self._options = {"topics": ",".join(self.topics)}
@@ -190,7 +190,8 @@ class _Run:
         return result
 
     def _take_over(self) -> tuple[TakenOver, dict[TopicPartition, SavedPartition]]:
-        """What need not be compared again, and what can be saved if nothing is found: as it is before the reading."""
+        """Return what need not be compared again, and what can be saved if nothing is found. Call it before replicas
+        are compared."""
         if self.since is None and not self.save:
             return TakenOver(), {}
         source = ChecksSource(self._options)
@@ -207,10 +208,10 @@ class _Run:
         self._result.taken = taken if self.since is not None else None
         return taken, verified
 
-    # -- what there is, and whether it stays
+    # -- descriptions of replicas, and their changes
 
     def _describe(self) -> list[Replica]:
-        """The replicas as they are now. Later reads are compared only below these high watermarks."""
+        """Return the replicas as they are now. Later reads are compared only below these high watermarks."""
         self.progress("describing the replicas")
         described = [Replica(**row.asDict()) for row in self._load("replog_replicas").collect()]
         self._count("describe", sum(replica.read for replica in described))
@@ -220,10 +221,8 @@ class _Run:
         return [r for r in described if r.segments or not r.readable or r.place not in held]
 
     def _moved(self, seen: _Seen) -> dict[TopicPartition, str]:
-        """The partitions that changed, and how, if that may explain something that was seen there.
-
-        Brings their descriptions up to date.
-        """
+        """Return the partitions whose change may explain what was seen there, and the change; update their
+        descriptions."""
         suspects = seen.keys() | {replica.key for replica in self._result.replicas if replica.suspect}
         suspects |= {finding.key for finding in strangers(self._result.replicas)}
         if not suspects:
@@ -297,7 +296,7 @@ class _Run:
         return self._closer(held, self._collect("digests", held, compare_indexes, {"pass": DIGESTS}), DIGESTS)
 
     def _closer(self, held: list[Replica], rows: list[Row], kind: str) -> _Seen:
-        """Where indexes disagree: between which of their entries, then at which batch."""
+        """Find out between which entries indexes disagree, then at which batch."""
         seen = _points(rows)
         ranges = [(row["topic"], row["partition"], row["first"], row["last"]) for row in rows if row["found"] is None]
         if ranges:
@@ -307,7 +306,7 @@ class _Run:
             seen = _Seen(seen.faults + closer.faults, [], closer.intervals or seen.intervals)
         faults = [fault for fault in seen.faults if fault.kind not in (UNREADABLE, NO_DIGESTS, VANISHED)]
         short = [(*r.key, r.log_end, r.mark) for r in held if r.log_end < r.mark]
-        # Next to a segment that cannot be read, replicas may share no entry.
+        # Replicas may share no entry next to a segment that cannot be read.
         unread = {fault.key for fault in seen.faults if fault.kind == UNREADABLE}
         blind = [place for place in ranges if place[:2] in unread]
         apart = [(i.topic, i.partition, min(i.first, i.last), i.last) for i in seen.intervals]
@@ -318,8 +317,8 @@ class _Run:
         return seen
 
     def _headers(self, held: list[Replica], wanted: list[Range], intervals: list[Interval]) -> _Seen:
-        """Batch by batch. The whole partition if that shows a wrong epoch checkpoint, or a divergence that was only met
-        next to something else, so that its beginning is not known."""
+        """Compare ranges batch by batch; the whole partition if that shows a wrong epoch checkpoint, or a divergence
+        outside of `intervals`, which may begin earlier."""
         seen = self._compare(held, wanted, crc="false")
         spread = {fault.key for fault in seen.faults if fault.kind == EPOCH_CACHE_LIE}
         spread |= {m.key for m in seen.mismatches if not any(_begins_in(m, interval) for interval in intervals)}
@@ -330,8 +329,8 @@ class _Run:
         return seen
 
     def _compare(self, held: list[Replica], ranges: list[Range], crc: str) -> _Seen:
-        """Batch by batch."""
-        wider = [(topic, partition, first, last + 1) for topic, partition, first, last in ranges]  # to where they agree
+        """Compare ranges batch by batch."""
+        wider = [(topic, partition, first, last + 1) for topic, partition, first, last in ranges]  # they agree there
         options = {"pass": BATCHES, "ranges": json.dumps(wider), "crc": crc}
         return self._by_batch("headers" if crc == "false" else "differences", held, compare_batches, options)
 
@@ -346,7 +345,7 @@ class _Run:
     def _collect(
         self, stage: str, held: list[Replica], compare: Compare, options: dict[str, str], *, few: bool = False
     ) -> list[Row]:
-        """Run one pass; its bytes and seconds count for `stage`. A `few` rows may be looked at twice."""
+        """Run one pass; its bytes and seconds count for `stage`. `few`: rows are few, and are kept to be used twice."""
         bounds = [(*r.key, r.replica, r.high_watermark, r.log_end, r.cleaned_to) for r in held]
         starts = json.dumps([(*key, start) for key, start in self.starts.items()])
         rows = self._load("replog_checks", bounds=json.dumps(bounds), starts=starts, **options)
@@ -374,13 +373,13 @@ class _Run:
 
 
 def _wrong(result: Audit) -> set[TopicPartition]:
-    """The partitions that are not known to be right."""
+    """Return the partitions that are not known to be right."""
     concerned: list[AuditFinding | Replica] = [*result.findings, *([] if result.complete else result.replicas)]
     return {item.key for item in concerned}
 
 
 def _places(faults: Iterable[ReplicaFault], held: Iterable[Replica]) -> list[Range]:
-    """The offsets that faults may concern, even if a damaged header names others. All of them if epochs are wrong."""
+    """Return the offsets that faults may concern, whatever a damaged header names; all offsets if epochs are wrong."""
     ends = _ends(held)
     return [
         (*fault.key, 0, ends[fault.key])
@@ -391,7 +390,7 @@ def _places(faults: Iterable[ReplicaFault], held: Iterable[Replica]) -> list[Ran
 
 
 def _ends(held: Iterable[Replica]) -> dict[TopicPartition, int]:
-    """The greatest log end of each partition."""
+    """Return the greatest log end of each partition."""
     ends: dict[TopicPartition, int] = defaultdict(int)
     for replica in held:
         ends[replica.key] = max(ends[replica.key], replica.log_end)
@@ -408,6 +407,6 @@ def _points(rows: list[Row]) -> _Seen:
 
 
 def _points_and_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
-    """One pass over the indexes: its points go through `compare_indexes`, its blocks through `compare_blocks`."""
+    """Compare the rows of one pass over the indexes: points by `compare_indexes`, blocks by `compare_blocks`."""
     blocks = compare_blocks(rows.where(F.col("number").isNotNull()), marks).drop("found")
     return compare_indexes(rows.where(F.col("number").isNull()), marks).unionByName(blocks, allowMissingColumns=True)

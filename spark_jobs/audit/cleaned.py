@@ -1,9 +1,9 @@
-"""The comparison of compacted parts, as Spark SQL: record by record, and which records cannot have gone.
+"""Compares compacted parts record by record, as Spark SQL, and finds records that cleaning cannot have removed.
 
 A record below the greatest offset that a replica was cleaned to stays in every replica while it is the newest of its
 key there (CL-5, CL-8). A tombstone may go, and the records of an aborted transaction go (CL-6). A replica that lags may
 still have records that a tombstone, gone itself, has removed from the others: only a replica that does not lag shows
-the newest record. If a replica has lost a tombstone and still has an older value, that value would come back.
+the newest record. If a replica has lost a tombstone but still has an older value, that value would come back.
 """
 
 from collections import defaultdict
@@ -38,18 +38,18 @@ _SCOPES = pa.schema(
 
 
 class Scope(NamedTuple):
-    """What a replica must have: committed offsets from `first` to `end`, which is `cleaned_to` at most."""
+    """The committed offsets that a replica must have, from `first` to `end`, which is `cleaned_to` at most."""
 
     holder: int  # the replica
     topic: str
     partition: int
     first: int
     end: int
-    cleaned_to: int  # by any replica of the partition
+    cleaned_to: int  # the greatest of the partition's replicas
 
 
 def compare_records(spark: SparkSession, scopes: Sequence[Scope]) -> Compare:
-    """As `compare_batches`, for records. Runs of records that a replica has lost are faults of class GAP."""
+    """Return a comparison like `compare_batches`, of records. A run of records that a replica lost is a GAP."""
     witnesses: dict[tuple[str, int], list[int]] = defaultdict(list)
     for scope in scopes:
         if scope.end >= scope.cleaned_to:
@@ -59,15 +59,15 @@ def compare_records(spark: SparkSession, scopes: Sequence[Scope]) -> Compare:
 
     def compare(rows: DataFrame, marks: DataFrame) -> DataFrame:
         lost = _lost(_newest(committed(keyed(rows, marks)).where(F.col("fault").isNull())), answerable)
-        within = F.col("flags").isNull() | (F.col("flags") < BEYOND)  # blocks of batches are compared from there on
+        within = F.col("flags").isNull() | (F.col("flags") < BEYOND)  # beyond it, blocks of batches are compared
         return compare_batches(rows.where(within), marks).unionByName(lost, allowMissingColumns=True)
 
     return compare
 
 
 def _newest(rows: DataFrame) -> DataFrame:
-    """The newest record of each key: `offset`, whether it is a `tombstone`, its `holders`, and all replicas that have a
-    `value` for the key. A key is left out if its newest record belongs to a transaction whose end is not seen."""
+    """Return each key's newest record: `offset`, `tombstone`, the replicas that have it (`holders`) or any value of the
+    key (`values`). A key is left out if its newest record is in a transaction whose end is not seen."""
     by_offset = rows.groupBy(*_KEY, F.col("base_offset").alias("offset")).agg(
         F.collect_set("key").alias("keys"),
         F.collect_set("replica").alias("holders"),
@@ -97,7 +97,7 @@ def _newest(rows: DataFrame) -> DataFrame:
 
 
 def _lost(newest: DataFrame, scopes: DataFrame) -> DataFrame:
-    """Runs of newest records that a replica lacks and should have. It has none in between."""
+    """Return runs of newest records that a replica should have; it has no newest record in between."""
     held = F.array_contains("holders", F.col("holder"))
     revived = F.col("tombstone") & F.array_contains("values", F.col("holder"))
     witnessed = ~F.col("tombstone") & F.arrays_overlap("holders", "witnesses")

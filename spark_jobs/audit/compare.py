@@ -1,4 +1,4 @@
-"""The comparison itself, as Spark SQL: rows of all replicas in, faults and disagreements out.
+"""The comparison as Spark SQL, from rows of all replicas to faults and disagreements.
 
 A replica's own faults go through the same grouping as the compared rows (each under a key of its own), so that a pass
 over the files is one job.
@@ -22,25 +22,25 @@ _MARKS = pa.schema({"replica": pa.int32(), "topic": pa.string(), "partition": pa
 
 
 def marks_frame(spark: SparkSession, marks: Sequence[KnownMark]) -> DataFrame:
-    """The replicas' high watermarks as a small table to broadcast.
+    """Return the replicas' high watermarks as a small table to broadcast.
 
     An offset is compared among the replicas that know it to be committed. Offsets above the high watermark are lag, or
     an uncommitted tail that may still be truncated. A replica without a high watermark is not compared with others.
     """
     rows = [dict(zip(_MARKS.names, mark, strict=True)) for mark in marks]
-    return F.broadcast(spark.createDataFrame(pa.Table.from_pylist(rows, _MARKS)))  # from Arrow it takes no job
+    return F.broadcast(spark.createDataFrame(pa.Table.from_pylist(rows, _MARKS)))  # Arrow data takes no job
 
 
 def keyed(rows: DataFrame, marks: DataFrame) -> DataFrame:
-    """Rows of a pass, with the replica's high watermark, and `fault_key`, which separates faults from other rows."""
-    # Segments may overlap in a damaged replica: a fault's key keeps it apart from the others.
+    """Add to rows of a pass the replica's high watermark, and `fault_key`, which only faults have."""
+    # Segments may overlap in a damaged replica, so the key of a fault has its whole place.
     fault_key = F.when(F.col("fault").isNotNull(), F.concat_ws("/", "fault", *_PLACE, "base_offset"))
     marked = rows.where(F.col("read").isNull()).join(marks, ["replica", *_KEY], "left")
     return marked.withColumn("fault_key", fault_key).where(F.col("fault_key").isNotNull() | F.col("mark").isNotNull())
 
 
 def compare_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
-    """Faults as they come (`found`), and the blocks on which replicas disagree (`first`, `last`, without `found`)."""
+    """Return all faults (`found`), and the blocks on which replicas disagree (`first`, `last`, without `found`)."""
     sums = (
         committed(keyed(rows, marks))
         .groupBy(*_KEY, "number", "cell", "fault_key", "replica")
@@ -67,12 +67,11 @@ def compare_blocks(rows: DataFrame, marks: DataFrame) -> DataFrame:
 
 
 def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
-    """Faults as they come, and runs of committed batches on which replicas disagree.
+    """Return all faults, and runs of committed batches on which replicas disagree.
 
     A run begins with the first batch that two replicas see differently. It ends before the next batch on which they
     agree, even if they cut their batches differently in between. Pairs of replicas that part at the same batch make
-    one run.
-    Result: topic, partition, class, base_offset, last, count, seen (one struct a replica: its view of the first batch),
+    one run. Columns: topic, partition, class, base_offset, last, count, seen (each replica's view of the first batch),
     pairs (r1, r2), and for faults file and detail.
     """
     view = F.struct("replica", "last_offset", "leader_epoch", "crc", "size", "segment", "position")
@@ -90,12 +89,12 @@ def compare_batches(batches: DataFrame, marks: DataFrame) -> DataFrame:
 
 
 def committed(rows: DataFrame) -> DataFrame:
-    """Faults, and rows that a replica knows to be committed: nothing can be said about others."""
+    """Return all faults, and the rows that their replica knows to be committed: others may still be truncated."""
     return rows.where(F.col("fault_key").isNotNull() | (F.col("base_offset") < F.col("mark")))
 
 
 def _pairs(made: Callable[[Column, Column], list[Column]]) -> Column:
-    """A struct for every two replicas among `seen`: r1, r2, and the result of `made` for their views."""
+    """Return a struct for every two replicas in `seen`: r1, r2, and the result of `made` for their views."""
     return F.flatten(
         F.transform(
             "seen",
@@ -108,7 +107,7 @@ def _pairs(made: Callable[[Column, Column], list[Column]]) -> Column:
 
 
 def _runs(grouped: DataFrame) -> DataFrame:
-    """Join the batches on which two replicas disagree. Faults come along, each a run of its own: one pass for both."""
+    """Join the batches on which two replicas disagree into runs; each fault is a run of its own."""
 
     def differ(a: Column, b: Column) -> list[Column]:
         bytes_differ = (a["last_offset"] != b["last_offset"]) | (a["crc"] != b["crc"]) | (a["size"] != b["size"])
@@ -144,11 +143,11 @@ def _runs(grouped: DataFrame) -> DataFrame:
 
 
 def compare_indexes(indexes: DataFrame, marks: DataFrame) -> DataFrame:
-    """Faults as they come, and the intervals between common offsets on which two replicas disagree.
+    """Return all faults, and the intervals between common offsets on which two replicas disagree.
 
-    Replicas agree if consecutive offsets that both have are equally far apart in both, in bytes or by digest: for each
-    pair of replicas and each kind of point. Result: topic, partition, kind, first, last, r1, r2, d1, d2 of an interval;
-    topic, partition and `found` (columns of the source) of a fault.
+    Two replicas agree if consecutive offsets that both have are equally far apart, in bytes or by digest, for each kind
+    of point. Columns: topic, partition, kind, first, last, r1, r2, d1, d2 of an interval; topic, partition and `found`
+    (columns of the source) of a fault.
     """
     point = F.struct("replica", "value", "mark")
     relevant = indexes.where(F.col("fault").isNotNull() | (F.col("value").isNotNull() & (F.col("kind") != "time")))

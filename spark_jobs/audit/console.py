@@ -1,4 +1,4 @@
-"""An audit on a terminal: stages while it runs, a table when it is done. All on stderr."""
+"""Shows an audit on stderr: its stages while it runs, and tables when it is done."""
 
 import shlex
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from spark_jobs.replicas.describe import Replica
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
 _COLUMNS = ("partition", "replica", "state", "log start", "high watermark", "log end", "size")
 _NUMBERS = ("replica", "log start", "high watermark", "log end", "size", "cleaned to")
-_FEWER = ("partition", "replica", "state", "high watermark", "log end")  # where a terminal is narrow
+_FEWER = ("partition", "replica", "state", "high watermark", "log end")  # the columns on a narrow terminal
 MAX_ROWS = 50
 
 
 class Tasks(ProgressColumn):
-    """A bar: how many of Spark's present tasks are done. Empty before Spark starts and after it has stopped."""
+    """A bar that shows how many of Spark's present tasks are done. It is empty while Spark does not run."""
 
     max_refresh = 0.5  # seconds
 
@@ -42,19 +42,19 @@ class Tasks(ProgressColumn):
         return bar
 
     def counted(self) -> tuple[int, int]:
-        """How many are done, and of how many."""
+        """Return how many tasks are done, and of how many."""
         if self.tracker is None:
             return 0, 0
         try:
             stages = [self.tracker.getStageInfo(number) for number in self.tracker.getActiveStageIds()]
-        except Exception:  # noqa: BLE001 - Java may be ending, and a bar is no reason to complain
+        except Exception:  # noqa: BLE001 - Java may be ending, and the audit must not fail for a bar
             return 0, 0
-        known = [stage for stage in stages if stage is not None]  # one may have ended between the two questions
+        known = [stage for stage in stages if stage is not None]  # None: it has ended since it was listed
         return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
 
 
 class Console:
-    """Stages and their tasks are shown only on a terminal; the table always."""
+    """An audit's output to stderr: stages and tasks only if it is a terminal, tables always."""
 
     def __init__(self) -> None:
         self._writer = TerminalWriter(stderr=True)
@@ -65,7 +65,7 @@ class Console:
         self._stopped = not self._writer.console.is_terminal
 
     def stage(self, text: str) -> None:
-        """Say what is going on now."""
+        """Show the stage that begins now."""
         if self._stopped:
             return
         self._progress.start()
@@ -74,17 +74,17 @@ class Console:
         self._progress.add_task(f"{text} …", total=None)
 
     def watch(self, tracker: StatusTracker) -> None:
-        """From now on show Spark's progress with its tasks."""
+        """Show Spark's tasks from now on."""
         self._tasks.tracker = tracker
 
     def stop(self) -> None:
-        """No further stage is shown."""
+        """Show no further stage."""
         self._stopped = True
         if self._progress.live.is_started:
             self._progress.stop()
 
     def table(self, result: Audit, report_dir: Path | None) -> None:
-        """Print the findings, the replicas that are not well, in a line those that are, and where to find more."""
+        """Print the findings, a table of replicas that are not ok, a line for the others, and where to find more."""
         line = self._writer.line
         for number, finding in enumerate(result.findings[:MAX_ROWS], 1):
             self._finding(number, finding)
@@ -141,7 +141,7 @@ class Console:
         )
         for evidence in finding.evidence:
             place = evidence.file + ("" if evidence.position is None else f" at byte {evidence.position}")
-            repeated = finding.why.endswith(evidence.seen)  # once is enough
+            repeated = finding.why.endswith(evidence.seen)
             paragraph("seen", printable(place if repeated else f"{place}: {evidence.seen}"))
         paragraph("remedy", printable(finding.remedy))
 

@@ -1,6 +1,6 @@
-"""The bytes around a finding, read again from where the replicas are: headers, index entries, epochs, a hex dump.
+"""Reads the bytes around a finding again from the replicas: headers, index entries, epochs, a hex dump.
 
-Needs no Spark. Everything is bounded, even if the files are hostile: a few entries, a few lines, at most `MAX_COMPARED`
+It needs no Spark. Its output is bounded, even if the files are hostile: a few entries and lines, at most `MAX_COMPARED`
 bytes of a batch read, `WINDOW` bytes of it shown.
 """
 
@@ -29,9 +29,9 @@ from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaSto
 from spark_jobs.replicas.index_files import last_indexed
 
 WINDOW = 192  # bytes of a hex dump
-BEFORE = 48  # of them before the first difference
+BEFORE = 48  # bytes of it before the first difference
 NEIGHBOURS = 3  # entries shown on either side
-MAX_WALKED = 64 << 20  # bytes of log that are searched for a batch
+MAX_WALKED = 64 << 20  # bytes of log to search for a batch
 MAX_COMPARED = 64 << 20
 PIECE = 1 << 20
 
@@ -40,21 +40,21 @@ _ENTRIES = {
     TIME_INDEX_SUFFIX: ("timestamp", "offset"),
     DIGEST_SUFFIX: ("offset", "digest"),
 }
-"""What the entries of each index hold."""
+"""The fields of each index's entries."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What one replica has at an offset: a batch, bytes that are no batch, or nothing."""
+    """One replica's view of an offset: a batch, bytes that are no batch, or nothing."""
 
     replica: int
     file: str = ""
     segment: ReplicaSegment | None = None
     position: int = 0
     header: BatchHeader | None = None
-    crc: int | None = None  # of the bytes; None if there is no whole batch
+    crc: int | None = None  # computed from the bytes; None if there is no whole batch
     note: str = ""
 
     @property
@@ -63,7 +63,7 @@ class Sight:
 
 
 def evidence_of(finding: Mapping[str, Any], stores: Iterable[ReplicaStore]) -> Json:
-    """The replicas of the finding's partition, at the place of the finding: `headers`, `bytes`, `indexes`, `epochs`.
+    """Return what the partition's replicas hold at the finding's place: `headers`, `bytes`, `indexes`, `epochs`.
 
     Damaged or missing files raise nothing: a `note` reports them.
     """
@@ -101,7 +101,7 @@ def file_name(files: PartitionFiles, segment: ReplicaSegment, suffix: str) -> st
 
 
 def _sight(files: PartitionFiles, offset: int, evidence: Mapping[str, Any] | None) -> Sight:
-    """The batch that has `offset`, or the bytes at the position that the audit saw."""
+    """Return the batch that has `offset`, or the bytes at the position that the audit saw."""
     if files.error is not None:
         return Sight(files.replica, note=f"cannot be read: {files.error}")
     segment = _segment_named(files, evidence) if evidence is not None else _segment_of(files, offset)
@@ -144,7 +144,7 @@ def _extent(files: PartitionFiles) -> str:
 
 
 def find_batch(segment: ReplicaSegment, log: LogFile, offset: int) -> int | None:
-    """Where the batch that has `offset` begins, searched from the last true index entry below it."""
+    """Return the position of the batch that has `offset`, searched from the last true index entry below it."""
     start = last_indexed(segment, log, offset)
     for item in log.walk(start):
         if isinstance(item, Break):
@@ -178,7 +178,7 @@ def _differing(columns: Sequence[Json]) -> list[str]:
 
 
 def _dumps(sights: Sequence[Sight], wrong: int | None, concerned: Sequence[int]) -> list[Json]:
-    """The same window of bytes from the suspect, and from a replica whose batch differs."""
+    """Return the same window of bytes of the suspect, and of a replica whose batch differs."""
     readable = [sight for sight in sights if sight.header is not None and sight.segment is not None]
     order = [wrong, *concerned]
     suspects = [sight for replica in order for sight in readable if sight.replica == replica]
@@ -200,7 +200,7 @@ def _dumps(sights: Sequence[Sight], wrong: int | None, concerned: Sequence[int])
 
 
 def _difference(one: Sight, other: Sight) -> tuple[int | None, int]:
-    """The first byte of the batches that differs, and how many do. A longer batch differs in its additional bytes."""
+    """Return the first byte that differs, and how many do; additional bytes of a longer batch count."""
     assert one.segment is not None
     assert other.segment is not None
     assert other.header is not None
@@ -239,7 +239,7 @@ def _window(sight: Sight, first: int | None, count: int, other: Sight | None) ->
 
 
 def _index(files: PartitionFiles | None, evidence: Mapping[str, Any]) -> Json:
-    """The entries around the wrong one, and what the log says about each."""
+    """Return the entries around the wrong one, and what the log says about each."""
     suffix = _suffix(evidence)
     shown: Json = {"replica": evidence["replica"], "file": evidence["file"], "entries": [], "note": ""}
     segment = _segment_named(files, evidence) if files is not None else None
@@ -312,7 +312,7 @@ def _headers(segment: ReplicaSegment, log: LogFile, first: int, last: int) -> It
 
 
 def _epochs(files: PartitionFiles, offset: int) -> Json:
-    """The checkpoint's entries around the one that covers `offset`."""
+    """Return the checkpoint's entries around the one that covers `offset`."""
     shown: Json = {"replica": files.replica, "file": "", "entries": [], "note": ""}
     if files.error is not None:
         return {**shown, "note": f"cannot be read: {files.error}"}

@@ -1,4 +1,4 @@
-"""A finding on the terminal: paragraphs, headers side by side, hex dumps, entries. Plain text in a pipe."""
+"""Prints a finding: paragraphs, headers side by side, hex dumps, entries; in a pipe as plain text."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ Json = Mapping[str, Any]
 
 
 def print_findings(report: Json, findings: Sequence[Json]) -> None:
-    """One line for each finding, with its number."""
+    """Print one line for each finding, with its number."""
     writer = TerminalWriter()
     table = table_of("N", "class", "partition", "offsets", "wrong", "why", right=("N",))
     for finding in findings:
@@ -33,7 +33,7 @@ def print_findings(report: Json, findings: Sequence[Json]) -> None:
 
 
 def print_explanation(shown: Json, of: int) -> None:
-    """Everything about one finding."""
+    """Print everything about one finding, which is one `of` so many."""
     writer = TerminalWriter()
     place = name_of(shown["topic"], shown["partition"])
     offsets = f", offsets {_offsets(shown)}" if shown["first_offset"] is not None else ""
@@ -146,5 +146,5 @@ def _title(writer: TerminalWriter, text: str) -> None:
 
 
 def _safe(text: str) -> str:
-    """The text as Rich's markup, with everything escaped."""
+    """Return the text as Rich's markup, with everything escaped."""
     return escape(printable(text))

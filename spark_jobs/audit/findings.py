@@ -1,4 +1,4 @@
-"""The results of an audit: classes, raw observations, findings, the verdict. Pure, without Spark."""
+"""The results of an audit: classes, observations, findings, the verdict. Pure, without Spark."""
 
 import itertools
 from collections import defaultdict
@@ -78,7 +78,7 @@ UNDECIDED = (
 
 
 class _OfPartition:
-    """Belongs to one partition. Partition -1 of no topic stands for a whole log directory."""
+    """Something that belongs to one partition. Partition -1 of no topic stands for a whole log directory."""
 
     topic: str
     partition: int
@@ -90,7 +90,7 @@ class _OfPartition:
 
 @dataclass(frozen=True)
 class Evidence:
-    """An observation in one replica: where, and which values."""
+    """An observation in one replica, with its place."""
 
     replica: int
     file: str
@@ -101,7 +101,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class ReplicaFault(_OfPartition):
-    """Something that one replica's files show by themselves."""
+    """A fault that one replica's files show by themselves."""
 
     kind: str
     topic: str
@@ -142,7 +142,7 @@ class Mismatch(_OfPartition):
     count: int
     views: tuple[View, ...]
     pairs: tuple[tuple[int, int], ...]  # replicas that disagree
-    of_records: bool = False  # instead of batches: replicas were cleaned there, and `crc` is a hash of a record
+    of_records: bool = False  # True: replicas were cleaned, records were compared, and `crc` is a hash of a record
 
 
 @dataclass(frozen=True)
@@ -181,15 +181,15 @@ class AuditFinding(_OfPartition):
 
 
 def unsettled(topic: str, partition: int, why: str) -> AuditFinding:
-    """The finding for a partition that changed each time it was read."""
+    """Return the finding for a partition that changed each time it was read."""
     changing = f"the partition changed while it was audited, at each attempt: {why}"
     remedy = "Audit it again when no leader is elected and retention has nothing to delete, or audit stopped brokers."
     return AuditFinding(UNREADABLE, topic, partition, (), None, None, None, changing, remedy)
 
 
 def strangers(replicas: Iterable[Replica]) -> list[AuditFinding]:
-    """Findings for partitions whose replicas belong to different topics of one name: nothing is compared there. Who is
-    outvoted is wrong."""
+    """Return findings for partitions whose replicas belong to different topics of one name, which are not compared. A
+    minority is wrong."""
     held: dict[TopicPartition, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for replica in replicas:
         if replica.topic_id is not None:
@@ -211,7 +211,7 @@ def strangers(replicas: Iterable[Replica]) -> list[AuditFinding]:
 
 
 def replica_names(replicas: Iterable[int]) -> str:
-    """`replica 1`, or `replicas 1 and 2`."""
+    """Return `replica 1`, or `replicas 1 and 2`."""
     names = [str(replica) for replica in sorted(replicas)]
     if len(names) == 1:
         return f"replica {names[0]}"
@@ -219,7 +219,7 @@ def replica_names(replicas: Iterable[int]) -> str:
 
 
 def change_of(before: Replica | None, after: Replica | None) -> str | None:
-    """How a replica has changed, if that may mislead an audit."""
+    """Say how a replica has changed, if that may mislead an audit; otherwise None."""
     if before is None or after is None:
         return "it was removed" if after is None else "it was added"
     if (after.fault, after.detail) != (before.fault, before.detail):  # an unreadable one has no bounds either
@@ -238,7 +238,7 @@ def change_of(before: Replica | None, after: Replica | None) -> str | None:
 
 
 def deleted_below(before: Mapping[Place, Replica], after: Mapping[Place, Replica]) -> dict[Place, int]:
-    """Where logs start now, for partitions where nothing but retention has changed."""
+    """Return the new log starts in partitions where only retention has changed replicas."""
     deleted, otherwise = {}, set()
     for place in before.keys() | after.keys():
         was, now = before.get(place), after.get(place)
@@ -252,7 +252,7 @@ def deleted_below(before: Mapping[Place, Replica], after: Mapping[Place, Replica
 
 
 def cleaned_ends(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
-    """Up to where replicas of a partition were cleaned, each on its own (CL-10). Others are left out."""
+    """Return the offset below which replicas of a partition were cleaned, each on its own (CL-10), if any was."""
     ends: dict[TopicPartition, int] = {}
     for replica in replicas:
         if replica.cleaned_to > ends.get(replica.key, 0):
@@ -261,7 +261,7 @@ def cleaned_ends(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
 
 
 def compared(level: str, replicas: Iterable[Replica]) -> int:
-    """Partitions with two replicas or more in which the level compares something."""
+    """Count the partitions with two replicas or more in which the level compares something."""
     held: dict[TopicPartition, list[Replica]] = defaultdict(list)
     for replica in replicas:
         if replica.partition >= 0:
@@ -271,12 +271,12 @@ def compared(level: str, replicas: Iterable[Replica]) -> int:
 
 
 def not_looked_at(level: str, *, live: bool) -> str:
-    """In words; nothing if all was. `live`: running brokers were asked, which do not show all of their files."""
+    """Say what was not looked at; empty if nothing. `live`: running brokers were asked, which do not show all files."""
     return _NOT_LOOKED_AT.get(level, _PRODUCERS if live else "")
 
 
 def told_of_cleaned(level: str, replicas: Iterable[Replica]) -> list[str]:
-    """In words, a line a partition: what the level compares in the cleaned part."""
+    """Say for each partition, in a line, what the level compares in the cleaned part."""
     how = "compared there record by record"
     if level != "deep":
         how = f"level {level} compares nothing there: audit at level deep"
@@ -287,8 +287,7 @@ def told_of_cleaned(level: str, replicas: Iterable[Replica]) -> list[str]:
 
 
 def verdict(findings: Iterable[AuditFinding], compared: int, *, complete: bool = True) -> str:
-    """The verdict. `compared`: the number of partitions with two replicas or more. Not `complete`: there was more to
-    report than was looked at."""
+    """Return the verdict. `compared` counts partitions; `complete` is False if not everything was listed."""
     kinds = {finding.kind for finding in findings}
     if kinds - {UNREADABLE}:
         return DIVERGED

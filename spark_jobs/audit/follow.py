@@ -1,6 +1,6 @@
-"""The continuous audit: `--since` the last round, again and again.
+"""The continuous audit: each round audits since the last one.
 
-A round writes its findings under its own number, then the state, atomically. Only the state says what is done. A round
+A round writes its findings under its own number, then the state, atomically. Only the state says what is done: a round
 that was cut off is repeated from where it began, so nothing is verified twice and nothing is skipped.
 """
 
@@ -28,7 +28,7 @@ from spark_jobs.audit.standing import standing
 from spark_jobs.session import reason
 
 FORMAT, VERSION = "replog audit follow", 1
-STATE, FINDINGS = "verified.json", "findings"  # in the checkpoint directory
+STATE, FINDINGS = "verified.json", "findings"  # names within the checkpoint directory
 MAX_KNOWN = 10_000
 
 
@@ -36,7 +36,7 @@ MAX_KNOWN = 10_000
 class FollowState:
     """The state after a round."""
 
-    round: int = -1  # the last finished one
+    round: int = -1  # the number of the last finished round
     known: tuple[str, ...] = ()  # reported findings that were still there
     saved: Saved | None = None
 
@@ -53,7 +53,7 @@ class FollowState:
 
 
 def read_state(directory: Path) -> FollowState:
-    """The state that an earlier run left in its checkpoint directory, or a new one. Raises BadSaved, OSError."""
+    """Return the state that an earlier run left in the checkpoint directory, or a new one. Raises BadSaved, OSError."""
     remedy = f"move {directory} aside to verify everything again"
     try:
         state: FollowState = read_json(directory / STATE, "state of a follow", FollowState.from_json, remedy)
@@ -70,14 +70,14 @@ class Round:
 
     number: int
     verdict: str
-    offsets: int  # compared, or only read if one replica has them
-    partitions: int  # with such offsets
+    offsets: int  # the number of offsets that were compared, or only read if one replica has them
+    partitions: int  # the number of partitions with such offsets
     new: list[AuditFinding]
     known: int  # findings that an earlier round has reported
     whole: dict[str, str]  # verified partitions that were compared as a whole again, and why
     seconds: float
     bytes_read: int = 0
-    error: str | None = None  # the round failed: the next one covers its part, too
+    error: str | None = None  # why the round failed; the next one covers its part, too
 
     def as_json(self) -> dict[str, Any]:
         called = {"number": "round", "new": "new_findings", "known": "known_findings", "whole": "compared_as_a_whole"}
@@ -87,7 +87,7 @@ class Round:
 
 @dataclass
 class Follower:
-    """Rounds over the replicas at `where`. `directory` says what is verified."""
+    """Runs rounds over the replicas at `where`. `directory` keeps what is verified."""
 
     spark: SparkSession
     where: Where
@@ -98,14 +98,14 @@ class Follower:
     report: Callable[[StandingAudit], None] = field(default=lambda _: None, kw_only=True)
     until_diverged: bool = False
     max_rounds: int | None = None
-    rounds: Counter[str] = field(default_factory=Counter)  # by their verdicts
-    told: int = 0  # findings
+    rounds: Counter[str] = field(default_factory=Counter)  # the number of rounds with each verdict
+    told: int = 0  # the number of findings that were reported
     writing: Lock = field(default_factory=Lock)  # held from the write of a round until its report
 
     def run(self, interval_s: float) -> None:
         """Run a round every `interval_s`, until there is a reason to stop."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        write_json(self.directory / STATE, read_state(self.directory).as_json())  # so that no findings stand alone
+        write_json(self.directory / STATE, read_state(self.directory).as_json())  # `read_state` refuses findings alone
         while True:
             next_round = monotonic() + interval_s
             verdict = self.round()
@@ -114,13 +114,13 @@ class Follower:
             sleep(max(0.0, next_round - monotonic()))
 
     def round(self) -> str:
-        """Compare what is new; returns the verdict. A failure is left to the next round, unless Java has ended: then
-        there is none."""
+        """Compare what is new, and return the verdict. A failure is left to the next round. Raises ConnectionError if
+        Java has ended."""
         state, began = read_state(self.directory), monotonic()
         result, error = None, None
         try:
             result = audit(self.spark, self.where, self.topics, self.level, since=state.saved, save=True)
-        except ConnectionError:  # to Java
+        except ConnectionError:  # Java has ended
             raise
         except (PySparkException, Py4JJavaError, OSError) as failure:
             error = reason(failure)[:1000]
@@ -143,7 +143,7 @@ class Follower:
         known = set(state.known)
         new = [finding for key, finding in keys.items() if key not in known]
         table = self.directory / FINDINGS / f"round={number}"
-        shutil.rmtree(table, ignore_errors=True)  # of this round, before the end came
+        shutil.rmtree(table, ignore_errors=True)  # this round may have been cut off before
         if new or number == 0:
             table.mkdir(parents=True)
             write_findings(new, table)
@@ -171,12 +171,12 @@ class Follower:
 
 
 def _identity(finding: AuditFinding) -> str:
-    """Identifies a finding, even if there is more of it in a later round."""
+    """Return a key that a finding keeps even if it has grown in a later round."""
     return f"{finding.kind} {finding.topic}-{finding.partition} {finding.wrong} {finding.first}"
 
 
 def _offsets(result: Audit) -> list[int]:
-    """How many offsets of each partition were covered."""
+    """Return the number of offsets that were covered in each partition."""
     starts = {} if result.taken is None else result.taken.starts
     ends: dict[TopicPartition, tuple[int, int]] = {}
     for replica in result.replicas:

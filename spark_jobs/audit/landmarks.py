@@ -1,6 +1,6 @@
 """Landmarks show that a replica is still the one that was verified up to an offset: a few bytes, and its directory.
 
-Needs no Spark, and a few small reads a replica.
+They need no Spark, and a few small reads of each replica.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,13 +24,13 @@ class Landmark:
     """One replica at an offset below which it is verified."""
 
     log_start: int
-    epochs: tuple[tuple[int, int], ...]  # those that begin below the offset
+    epochs: tuple[tuple[int, int], ...]  # only epochs that begin below the offset
     last_batch: BatchSeen | None  # the last one below the offset; None: the log starts there, or later
     topic_id: str = ""
-    directory: str = ""  # identifies it, even if another one has its name; empty for a live broker
+    directory: str = ""  # an identity that no other directory of its name has; empty for a live broker
 
     def misfit(self, now: "Landmark", offset: int) -> str | None:
-        """Why `now`, taken at the same `offset`, is not the same replica gone on; None if it is."""
+        """Say why `now`, taken at the same `offset`, is not the same replica later on; None if it is."""
         if self.topic_id != now.topic_id:
             return f"belongs to another topic of that name (topic id {now.topic_id or 'none'})"
         if self.directory != now.directory:
@@ -59,7 +59,7 @@ class Landmark:
 
 
 def _lineage(epochs: tuple[tuple[int, int], ...], start: int, end: int) -> list[tuple[int, int]]:
-    """The epochs of the offsets from `start` to `end`, whatever retention has cut off the entries."""
+    """Return the epochs of the offsets from `start` to `end`; the first begins at `start` even if it is older."""
     before = [entry for entry in epochs if entry[1] <= start][-1:]
     return [(epoch, max(at, start)) for epoch, at in [*before, *(e for e in epochs if start < e[1] < end)]]
 
@@ -67,7 +67,7 @@ def _lineage(epochs: tuple[tuple[int, int], ...], start: int, end: int) -> list[
 def list_replicas(
     stores: Iterable[ReplicaStore], topics: Iterable[str]
 ) -> dict[TopicPartition, dict[int, PartitionFiles]]:
-    """Every replica that can be listed. If several stores name it, the one that has segments."""
+    """Return every replica that can be listed; of several stores that name it, from the one that has segments."""
     listed: dict[TopicPartition, dict[int, PartitionFiles]] = {}
     for store in stores:
         for files in store.partitions(frozenset(topics)):
@@ -78,7 +78,7 @@ def list_replicas(
 
 
 def landmark(files: PartitionFiles, offset: int) -> Landmark | str:
-    """The landmark of the replica at `offset`, or why there is none."""
+    """Return the landmark of the replica at `offset`, or a text that says why there is none."""
     if files.error is not None:
         return f"cannot be read: {files.error}"
     if not files.segments:
@@ -98,7 +98,7 @@ def landmark(files: PartitionFiles, offset: int) -> Landmark | str:
 
 
 def _batch_below(files: PartitionFiles, offset: int) -> BatchSeen | None:
-    """The batch that ends with the offset below, or holds it."""
+    """Return the batch that has the offset before `offset`, or None."""
     held = [segment for segment in files.segments if segment.base < offset]
     if not held:
         return None

@@ -1,16 +1,16 @@
-"""Leader epochs of the replicas of one partition, side by side: where their histories part. Pure."""
+"""Compares leader epochs of the replicas of one partition, and shows where their histories part. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 SAME, FIRST, LATER, TAIL = "same", "first", "later", "tail"
 
-BEFORE, SHOWN = 4, 24  # rows shown before the first difference, and in all
+BEFORE, SHOWN = 4, 24  # the most rows before the first difference, and in all
 
 
 @dataclass(frozen=True)
 class EpochHistory:
-    """The entries of a replica's leader epoch checkpoint: (epoch, first offset), in order. None: not known."""
+    """A replica's leader epoch checkpoint. `entries` are (epoch, first offset) in order; None: they are not known."""
 
     replica: int
     log_start: int
@@ -21,10 +21,10 @@ class EpochHistory:
 
 @dataclass(frozen=True)
 class LineageRow:
-    """One epoch: where it starts in each replica (None: not there), and how the replicas compare.
+    """One epoch, with its first offset in each replica; None: the replica does not have it.
 
-    `same`; `first` for the first difference; `later` for differences that follow; `tail` for one at or above a high
-    watermark, which is allowed: nothing there is committed.
+    `state` is `same`; `first` for the first difference; `later` for one that follows; `tail` for one at or above a
+    high watermark, which is allowed, since nothing there is committed.
     """
 
     epoch: int
@@ -48,7 +48,7 @@ class Lineage:
 
 
 def lineage(histories: Sequence[EpochHistory]) -> Lineage:
-    """Compare every epoch that a replica knows."""
+    """Compare every epoch that some replica knows."""
     known = [history for history in histories if history.entries is not None]
     unknown = tuple(history.replica for history in histories if history.entries is None)
     bound = min((history.mark for history in known), default=0)
@@ -68,8 +68,8 @@ def lineage(histories: Sequence[EpochHistory]) -> Lineage:
 
 
 def _agree(histories: Sequence[EpochHistory], epoch: int) -> bool:
-    """Whether nothing contradicts: a log may begin within the epoch or after it, or end before it (EP-5, R-W-E10)."""
-    exact, latest = set(), []  # where it starts; and where it has begun at the latest
+    """Return True if no log contradicts; one may begin within the epoch or later, or end before it (EP-5, R-W-E10)."""
+    exact, latest = set(), []  # offsets at which it starts; offsets at which it has begun
     end = 0
     for history in histories:
         entries = history.entries or ()

@@ -1,4 +1,4 @@
-"""The state of every replica of every partition, and the map that shows it. Pure."""
+"""The state of every replica of every partition, and the page's map of it. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -22,18 +22,18 @@ MEANING = {
     ABSENT: "holds no replica of the partition",
 }
 
-MAX_CELLS = 40_000  # of the map
-# Of the map, in pixels: a line, a cell, the start of a group, a letter, a digit; and letters of a name.
+MAX_CELLS = 40_000  # cells of the map
+# Widths in pixels of a line, a cell, the start of a group, a letter and a digit; then the letters of a name.
 _LINE, _COLUMN, _BEGIN, _LETTER, _DIGIT, _LONGEST = 890, 28, 6, 7, 8, 30
 
 
 def is_fault(finding: AuditFinding) -> bool:
-    """Whether something is certainly wrong. Otherwise something is not known."""
+    """Return True if something is certainly wrong; False if something is not known."""
     return finding.kind != UNREADABLE
 
 
 def states(result: Audit) -> dict[Place, str]:
-    """The state of each replica, also of replicas that only findings name."""
+    """Return the state of each replica, also of replicas that only findings name."""
     furthest: dict[TopicPartition, int] = defaultdict(int)
     for replica in result.replicas:
         if replica.readable:
@@ -45,7 +45,7 @@ def states(result: Audit) -> dict[Place, str]:
 
 
 def concerned(result: Audit) -> dict[Place, list[tuple[int, AuditFinding]]]:
-    """The findings against each replica, numbered from 1. A finding that names none counts against all."""
+    """Return the findings against each replica, numbered from 1. A finding that names none counts against all."""
     held: dict[TopicPartition, list[int]] = defaultdict(list)
     for replica in result.replicas:
         held[replica.key].append(replica.replica)
@@ -59,7 +59,7 @@ def concerned(result: Audit) -> dict[Place, list[tuple[int, AuditFinding]]]:
 
 @dataclass(frozen=True)
 class Cell:
-    """One replica of one partition on the map; `finding` is the number of the first that concerns it, 0 if none."""
+    """One replica of one partition on the map; `finding` is the number of the first finding against it, or 0."""
 
     state: str
     tip: str
@@ -80,7 +80,7 @@ class TopicCells:
 
 @dataclass
 class Map:
-    """Lines of groups that fit a page's width; `counts` is of all cells; `left_out` are partitions not drawn."""
+    """Lines of groups, as wide as the page; `counts` counts all cells, `left_out` the partitions that are not drawn."""
 
     replicas: list[int]
     lines: list[list[TopicCells]]
@@ -91,7 +91,7 @@ class Map:
 
 
 def overview(result: Audit, listed: int) -> Map:
-    """The map. If it would be too large, whole partitions are left out, those that stand best first."""
+    """Return the map. If it would be too large, whole partitions are left out, those with the best states first."""
     standing = states(result)
     replicas = sorted({*result.directories, *(place[2] for place in standing)})
     partitions: dict[TopicPartition, dict[int, str]] = defaultdict(dict)
@@ -100,7 +100,7 @@ def overview(result: Audit, listed: int) -> Map:
     keys = sorted(partitions)
     against = concerned(result)
     for n in (n for _, partition, n in standing if partition < 0):
-        for key in keys:  # a log directory that could not be read may have replicas that are not seen
+        for key in keys:  # an unreadable log directory may have a replica of any partition
             if n not in partitions[key]:
                 partitions[key][n] = UNREAD
                 against[(*key, n)] = against["", -1, n]
@@ -148,7 +148,7 @@ def _cell(state: str, replica: Replica | None, findings: list[tuple[int, AuditFi
 
 
 def _lines(groups: Iterable[TopicCells]) -> list[list[TopicCells]]:
-    """The groups, cut and packed so that each line is about as wide as the page."""
+    """Cut and pack the groups so that each line is about as wide as the page."""
     lines: list[list[TopicCells]] = []
     room = 0
     for group in groups:

@@ -1,4 +1,4 @@
-"""The report's plots, as SVG to be put into the page: pure functions from what an audit found.
+"""The report's plots, as SVG for the page. Pure.
 
 Colours and fonts come from the page's style sheet by class. The shape of a mark shows its kind, too.
 """
@@ -13,9 +13,9 @@ from markupsafe import Markup
 from spark_jobs.audit.text import number, printable
 from spark_jobs.replicas.faults import UNREADABLE
 
-WIDTH, LEFT, RIGHT = 960, 118, 136  # of every plot, and the part for labels; the unit is a pixel at full size
+WIDTH, LEFT, RIGHT = 960, 118, 136  # the width of a plot, and of its labels on each side, in pixels at full size
 _APART = 14  # finding marks closer than this are drawn as one
-_Scale = Callable[[float], float]  # from offset to x
+_Scale = Callable[[float], float]  # maps an offset to x
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Mark:
     first: int
     last: int
     blamed: bool
-    listed: bool = True  # there is a row to lead to
+    listed: bool = True  # the page has a row of the finding, to which the mark links
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One replica of a partition: its log, its high watermark, its epochs, and what was found in it."""
+    """One replica of a partition: its log, its high watermark, its epochs and its findings."""
 
     replica: int
     log_start: int
@@ -49,11 +49,11 @@ class Lane:
     mark: int | None
     epochs: tuple[tuple[int, int], ...]
     findings: tuple[Mark, ...]
-    held: bool = True  # False: nothing is known of a log here
+    held: bool = True  # False: the replica has no known log
 
 
 def lag_plot(partitions: Sequence[tuple[str, Sequence[Lag]]]) -> Markup:
-    """How far each replica, and its high watermark, is behind the furthest log end; logarithmic, so that 1 shows."""
+    """Draw how far each replica, and its high watermark, is behind the furthest log end; the axis is logarithmic."""
     lane, head, gap = 20, 24, 30
     height = 32 + sum(gap + lane * len(lags) for _, lags in partitions)
     furthest = max((max(lag.behind, lag.mark_behind or 0) for _, lags in partitions for lag in lags), default=0)
@@ -93,7 +93,7 @@ def lag_plot(partitions: Sequence[tuple[str, Sequence[Lag]]]) -> Markup:
 
 
 def divergence_plot(name: str, lanes: Sequence[Lane], window: tuple[int, int] | None = None) -> Markup:
-    """Each replica's log over the offset axis, with its bounds, epochs and findings; `window`: these offsets only."""
+    """Draw each replica's log over the offsets, with its bounds, epochs and findings; `window`: these offsets only."""
     low, high = window or bounds(lanes)
     step, head = 46, 30
     height = head + step * len(lanes) + 8
@@ -119,7 +119,7 @@ def divergence_plot(name: str, lanes: Sequence[Lane], window: tuple[int, int] | 
 
 
 def bounds(lanes: Sequence[Lane]) -> tuple[int, int]:
-    """The offsets that a plot must show: logs, high watermarks and findings."""
+    """Return the offsets that a plot must show: logs, high watermarks and findings."""
     held = [lane for lane in lanes if lane.held]
     marks = [mark for lane in lanes for mark in lane.findings]
     low = min([*(lane.log_start for lane in held), *(mark.first for mark in marks)], default=0)
@@ -128,7 +128,7 @@ def bounds(lanes: Sequence[Lane]) -> tuple[int, int]:
 
 
 def close_up(lanes: Sequence[Lane]) -> tuple[int, int] | None:
-    """The surroundings of the findings, if they would be little more than a line in the whole plot."""
+    """Return a window around the findings if it has less than a quarter of the whole plot; otherwise None."""
     low, high = bounds(lanes)
     marks = [mark for lane in lanes for mark in lane.findings]
     if not marks:
@@ -140,7 +140,7 @@ def close_up(lanes: Sequence[Lane]) -> tuple[int, int] | None:
 
 
 def ticks(low: int, high: int) -> list[int]:
-    """Up to nine round numbers in the range."""
+    """Return up to nine round numbers in the range."""
     rough = max((high - low) / 6, 1)
     power = 10 ** math.floor(math.log10(rough))
     step = next(int(power * m) for m in (1, 2, 5, 10) if power * m >= rough)
@@ -148,12 +148,12 @@ def ticks(low: int, high: int) -> list[int]:
 
 
 def initials(kind: str) -> str:
-    """`COMMITTED_LOSS` → `CL`: marks a class if its name has no room."""
+    """Return the initials of a class, as in `COMMITTED_LOSS` → `CL`."""
     return "".join(word[:1] for word in kind.split("_"))
 
 
 def family(kind: str) -> str:
-    """The colour group of a class: data, lie (of an index or checkpoint), or unread."""
+    """Return the colour group of a class: data, lie (of an index or checkpoint), or unread."""
     return "unread" if kind == UNREADABLE else "lie" if kind.endswith("_LIE") else "data"
 
 
@@ -190,7 +190,7 @@ def _log(svg: ElementTree.Element, lane: Lane, middle: float, x: _Scale, window:
 
 
 def _epochs(lane: Lane) -> Iterator[tuple[int | None, int, int]]:
-    """Stretches of the log by epoch; one of no epoch where the checkpoint says nothing."""
+    """Yield the epoch, start and end of each part of the log; None if the checkpoint does not say the epoch."""
     at = lane.log_start
     entries = [entry for entry in lane.epochs if entry[1] < lane.log_end]
     for (epoch, start), (_, end) in zip(entries, [*entries[1:], (0, lane.log_end)], strict=False):
@@ -203,7 +203,7 @@ def _epochs(lane: Lane) -> Iterator[tuple[int | None, int, int]]:
 
 
 def _clusters(marks: Sequence[Mark], x: _Scale, window: tuple[int, int]) -> list[list[Mark]]:
-    """Marks in the window. Marks that are too close are joined, so that a lane stays readable, and bounded."""
+    """Return the marks in the window; those that are too close are joined, so that a lane stays readable."""
     clusters: list[list[Mark]] = []
     reach = -math.inf
     for mark in sorted(marks, key=lambda m: (m.first, m.last)):
@@ -218,7 +218,7 @@ def _clusters(marks: Sequence[Mark], x: _Scale, window: tuple[int, int]) -> list
 
 
 def _finding(svg: ElementTree.Element, lane: Lane, marks: list[Mark], middle: float, x: _Scale) -> None:
-    """A box over the offsets: filled where the replica is blamed, hollow where it is only compared with."""
+    """Draw a box over the offsets: filled if the replica is blamed, hollow if it is only compared with."""
     first, last = min(mark.first for mark in marks), max(mark.last for mark in marks)
     at, width = x(first), max(x(last + 1) - x(first), 5)
     blamed = any(mark.blamed for mark in marks)
@@ -242,7 +242,7 @@ def _bracket(parent: ElementTree.Element, at: float, middle: float, tail: int) -
 
 
 def _watermark(parent: ElementTree.Element, at: float, middle: float) -> None:
-    """A wedge from below, with a stem."""
+    """Draw a wedge from below, with a stem."""
     _add(parent, "line", x1=at, x2=at, y1=middle - 10, y2=middle + 8, class_="watermark")
     corners = f"{at:.1f},{middle + 5:.1f} {at - 4.5:.1f},{middle + 13:.1f} {at + 4.5:.1f},{middle + 13:.1f}"
     _add(parent, "polygon", points=corners, class_="watermark")
@@ -260,7 +260,7 @@ def _picture(height: float, label: str) -> ElementTree.Element:
 def _add(
     parent: ElementTree.Element, tag: str, text: str = "", *, title: str = "", **attributes: str | float
 ) -> ElementTree.Element:
-    """A child; `class_` and `anchor` stand for `class` and `text-anchor`, underscores for dashes."""
+    """Add a child; `class_` and `anchor` stand for `class` and `text-anchor`, underscores for dashes."""
     names = {"class_": "class", "anchor": "text-anchor"}
     element = ElementTree.SubElement(
         parent,

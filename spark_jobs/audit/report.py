@@ -1,4 +1,4 @@
-"""The report directory of an audit: the findings, the summary and, made here, the page for people."""
+"""Writes the report of an audit: the findings, the summary, and the page for people, which is made here."""
 
 import base64
 import hashlib
@@ -29,7 +29,7 @@ from spark_jobs.replicas.describe import Replica
 DRAWN = 24  # diverged partitions with a plot and a lineage
 LAGS_DRAWN = 12  # partitions in the lag plot
 BOUNDS_LISTED = 1000  # replicas whose offsets the page lists; the summary has all
-EVIDENCE_LISTED = 20  # of one finding
+EVIDENCE_LISTED = 20  # pieces of evidence of one finding
 TAKEN_LISTED = 100  # partitions that were taken over from a saved audit
 LINKED = 12  # findings named next to a plot
 
@@ -44,7 +44,7 @@ SYMBOLS = {CONSISTENT: "✓", DIVERGED: "≠", INCONCLUSIVE: "?"}
 
 
 def write_report(result: Audit, directory: Path) -> None:
-    """Table, summary and page, each durably, and whole or not at all. Raises OSError."""
+    """Write table, summary and page, each durably and atomically. Raises OSError."""
     page = html_report(result, directory, datetime.now(UTC)).encode()
     write_findings(result.findings, directory / "findings.parquet")
     write_atomically(directory / "summary.json", (json.dumps(summary(result), indent=2) + "\n").encode())
@@ -52,7 +52,7 @@ def write_report(result: Audit, directory: Path) -> None:
 
 
 def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | None = None) -> str:
-    """One self-contained page that loads nothing; `report_dir` is shown in the command for `audit explain`.
+    """Return a self-contained page; `report_dir` is shown in its command for `audit explain`.
 
     Its size is bounded: the page counts what it leaves out, and says where to find it.
     """
@@ -117,11 +117,11 @@ def _source(environment: Environment, name: str) -> Markup:
 
 
 def _digest(source: str) -> str:
-    """How a Content-Security-Policy names an inline style or script."""
+    """Return the name that a Content-Security-Policy has for an inline style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
-# -- what to think, and to do
+# -- the verdict and the next steps
 
 
 def _told(result: Audit) -> str:
@@ -171,11 +171,11 @@ def _steps(result: Audit) -> list[str]:
     return [*steps, again]
 
 
-# -- what is drawn
+# -- plots
 
 
 def _lagging(result: Audit) -> list[tuple[TopicPartition, list[pictures.Lag]]]:
-    """Partitions in which a replica's log end or its high watermark is behind, the furthest behind first."""
+    """Return partitions in which a log end or a high watermark is behind, the furthest behind first."""
     held: dict[TopicPartition, list[Replica]] = defaultdict(list)
     for replica in sorted(result.replicas, key=_place):
         if replica.readable and replica.partition >= 0:
@@ -242,7 +242,7 @@ def _lane(
 
 
 def _bounds(result: Audit) -> list[tuple[Replica, str]]:
-    """Every replica and its state, those first that are not ok."""
+    """Return every replica with its state, those first that are not ok."""
     standing = states(result)
     rows = [(replica, standing[replica.place]) for replica in result.replicas]
     return sorted(rows, key=lambda row: (overview.STATES.index(row[1]), row[0].place))

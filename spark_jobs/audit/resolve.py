@@ -1,6 +1,6 @@
-"""From raw faults and disagreements to findings: one per cause, with a culprit if there is evidence, and a remedy.
+"""Turns faults and disagreements into findings: one for each cause, with a culprit if there is evidence, and a remedy.
 
-Pure: takes bounded lists from Spark, needs no Spark itself.
+Pure: it takes bounded lists from Spark, but needs no Spark itself.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ from spark_jobs.replicas.describe import Replica
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
 PRODUCERS = (TRANSACTION_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
-TAIL = -1  # instead of a segment: offsets are missing behind the last one
+TAIL = -1  # not a segment: offsets are missing after the last one
 
 
 @dataclass
@@ -49,7 +49,7 @@ def resolve(
     mismatches: Iterable[Mismatch] = (),
     intervals: Iterable[Interval] = (),
 ) -> list[AuditFinding]:
-    """All findings, by topic, partition and offset. Consequences of a finding are left out."""
+    """Return all findings by topic, partition and offset, without those that are consequences of others."""
     partitions: dict[TopicPartition, _Partition] = defaultdict(_Partition)
     for replica in replicas:
         partitions[replica.key].replicas.append(replica)
@@ -111,7 +111,7 @@ class _Resolver:
         return [fault for fault in self._given.faults if fault.kind == kind]
 
     def _above_log_start(self, faults: Iterable[ReplicaFault]) -> Iterator[ReplicaFault]:
-        """Without the part below the replica's log start: it was deleted on purpose."""
+        """Yield faults without the part below the replica's log start, which was deleted on purpose."""
         for fault in faults:
             start = self._replicas[fault.replica].log_start if fault.replica in self._replicas else 0
             if fault.last >= start:
@@ -120,7 +120,7 @@ class _Resolver:
     # -- holes
 
     def _missing_tails(self) -> Iterator[ReplicaFault]:
-        """A log that ends below its own high watermark has lost acknowledged records (INV-1)."""
+        """INV-1: yield a fault for each log that ends below its own high watermark: it has lost committed records."""
         for replica in self._given.replicas:
             if replica.readable and replica.log_end < replica.mark:
                 detail = f"the log ends at {replica.log_end}, below its own high watermark {replica.mark}"
@@ -128,7 +128,7 @@ class _Resolver:
                 yield ReplicaFault(GAP, *self._place, replica.replica, TAIL, None, *offsets, -1, "", detail)
 
     def _hole(self, hole: ReplicaFault) -> AuditFinding:
-        """A loss if another replica has the offsets and they are known to be committed (INV-11). Otherwise a gap."""
+        """INV-11: return a loss if another replica has the offsets and they are committed; otherwise a gap."""
         holders = [r for r in self._given.replicas if r.replica != hole.replica and self._holds(r, hole)]
         committed = max((r.mark for r in self._given.replicas), default=0)
         if not holders or hole.first >= committed:
@@ -140,7 +140,7 @@ class _Resolver:
         return self._finding(replace(hole, kind=COMMITTED_LOSS, first=first, last=last), why)
 
     def _holds(self, replica: Replica, hole: ReplicaFault) -> bool:
-        """Whether it has some of these offsets."""
+        """Return True if the replica has some of these offsets, and they can be read."""
         first, last = max(hole.first, replica.log_start), min(hole.last, replica.log_end - 1)
         if not replica.readable or first > last:
             return False
@@ -149,7 +149,7 @@ class _Resolver:
             for other in [*self._holes, *self._rot, *self._unread]
         )
 
-    # -- what replicas show by themselves
+    # -- faults that a replica shows by itself
 
     def _unreadable(self) -> Iterator[AuditFinding]:
         whole = set()
@@ -175,19 +175,19 @@ class _Resolver:
         return AuditFinding(UNREADABLE, *self._place, (number,), None, None, number, why, remedy, evidence)
 
     def _is_leftover(self, rot: ReplicaFault) -> bool:
-        """Whether a crash left it behind the log end: recovery cuts it off."""
+        """Return True if a crash left the damage after the log end, where recovery cuts it off."""
         replica = self._replicas.get(rot.replica)
         return replica is not None and rot.first >= max(replica.log_end, replica.mark) and rot.epoch < 0
 
     def _is_rot(self, mismatch: Mismatch) -> bool:
-        """Whether others have another batch only because this one is rotten. A header alone need not show that."""
+        """Return True if a replica differs only because its batch is rotten, which headers alone need not show."""
         involved = {replica for pair in mismatch.pairs for replica in pair}
         return any(
             rot.replica in involved and rot.first <= mismatch.first and mismatch.last <= rot.last for rot in self._rot
         )
 
     def _lies(self) -> Iterator[ReplicaFault]:
-        """Faults of indexes and epoch checkpoints."""
+        """Yield the faults of indexes and epoch checkpoints."""
         for replica in self._given.replicas:
             if replica.fault == EPOCH_CACHE_LIE:
                 start, end = replica.log_start, max(replica.log_start, replica.log_end - 1)
@@ -197,13 +197,13 @@ class _Resolver:
         lies = self._of(INDEX_LIE)
         wrong = {(lie.replica, name) for lie in lies if (name := lie.file).endswith(SNAPSHOT_SUFFIX)}
         for lie in lies:
-            # A segment is judged by the snapshot that it begins with, if that one is right.
+            # If the snapshot at a segment's start is wrong, nothing can be said of the segment's other producer files.
             begun = segment_file_name(lie.segment, SNAPSHOT_SUFFIX)
             if not lie.file.endswith(PRODUCERS) or lie.file == begun or (lie.replica, begun) not in wrong:
                 yield lie
 
     def _by_file(self, lies: list[ReplicaFault]) -> Iterator[ReplicaFault]:
-        """Those of one index as one, with offsets of its segment: what a wrong entry names may be anything."""
+        """Join the faults of one index file, with offsets of its segment: a wrong entry may name any offset."""
         files: dict[tuple[str, int, int, str], list[ReplicaFault]] = defaultdict(list)
         ends = {replica.replica: replica.log_end for replica in self._given.replicas}
         for lie in lies:
@@ -234,10 +234,10 @@ class _Resolver:
         place = TOLD_AS.get(fault.kind, fault.kind), *self._place, (fault.replica,), fault.first, fault.last
         return AuditFinding(*place, fault.replica, why, remedy, (evidence,), fault.count)
 
-    # -- what replicas show of each other
+    # -- disagreements of replicas
 
     def _mismatch(self, mismatch: Mismatch) -> Iterator[AuditFinding]:
-        """One finding for each replica that is wrong."""
+        """Yield one finding for each replica that is wrong."""
         checksum = "hash" if mismatch.of_records else "CRC"
         evidence = []
         for view in mismatch.views:
@@ -255,7 +255,7 @@ class _Resolver:
             yield AuditFinding(*place, wrong, why, remedy, tuple(evidence), mismatch.count)
 
     def _contradicted(self, mismatch: Mismatch) -> set[int]:
-        """Replicas whose other files say that their first batch there was a different one."""
+        """Return the replicas whose own indexes or checkpoints contradict their batches there."""
         tell = (DIGEST_SUFFIX, *PRODUCERS)
         lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in self._of(INDEX_LIE) if lie.file.endswith(tell))]
         ends = {view.replica: view.last_offset for view in mismatch.views}
@@ -275,7 +275,7 @@ class _Resolver:
         return AuditFinding(INDEX_LIE, *self._place, (r1, r2), first, interval.last, None, why, remedy)
 
     def _directory(self, replica: int) -> Path:
-        """The partition's replica, in any log directory of that broker."""
+        """Return the partition's directory in any log directory of that broker."""
         paths = [directory / TopicPartition(*self._place).directory_name for directory in self._directories[replica]]
         return next((path for path in paths if path.is_dir()), paths[0])
 
@@ -286,8 +286,8 @@ class _Resolver:
 
 
 def _divergences(mismatches: list[Mismatch]) -> list[Mismatch]:
-    """Join runs that overlap if one replica is part of every disagreement. If others begin elsewhere or cut their
-    batches differently, the same divergence shows again further on."""
+    """Join runs that overlap if one replica is part of every disagreement: one divergence shows in several runs if the
+    other replicas begin elsewhere or cut their batches differently."""
     joined: list[Mismatch] = []
     for mismatch in sorted(mismatches, key=lambda m: m.first):
         for slot, before in enumerate(joined):
@@ -318,23 +318,23 @@ def _overlap(one: ReplicaFault, other: ReplicaFault) -> bool:
 
 
 def _leads_to(finding: AuditFinding, interval: Interval) -> bool:
-    """Whether indexes may differ because of `finding`: the damage shifts later sums of that replica."""
+    """Return True if indexes may differ because of `finding`: the damage shifts later sums of that replica."""
     involved = finding.wrong in interval.replicas or (finding.wrong is None and bool(finding.replicas))
-    last = max(interval.first, interval.last)  # a replica that has offsets twice may contradict itself at one of them
-    return involved and (finding.first is None or finding.first <= last + 1)  # the next may stand where this one ends
+    last = max(interval.first, interval.last)  # offsets that a replica has twice may make `first` the greater
+    return involved and (finding.first is None or finding.first <= last + 1)  # a sum ends where the next batch begins
 
 
 def _makes_lie(cause: ReplicaFault, lie: ReplicaFault) -> bool:
-    """Whether an index is wrong only because its batch is rotten or gone, or has moved in its file."""
+    """Return True if an index is wrong only because its batch is rotten or gone, or has moved in its file."""
     if lie.kind != INDEX_LIE or cause.replica != lie.replica:
         return False
-    beside = cause.segment in (lie.segment, TAIL, None)  # None: records, and it is not known where they were
+    beside = cause.segment in (lie.segment, TAIL, None)  # None: lost records, whose segment is not known
     moved = cause.kind in (GAP, REPEATED) and beside and cause.first <= lie.last
     return moved or _overlap(cause, lie)
 
 
 def _explains(finding: AuditFinding, lie: ReplicaFault) -> bool:
-    """Whether an index or epoch checkpoint is right, and the replica has other batches there: see `finding`."""
+    """Return True if an index or epoch checkpoint only looks wrong because `finding` changed the replica's batches."""
     if finding.kind not in (VALUE_MISMATCH, EPOCH_MISMATCH) or lie.replica not in finding.replicas:
         return False
     if finding.wrong not in (None, lie.replica) or finding.first is None or finding.last is None:

@@ -1,4 +1,4 @@
-"""The results of an audit, for machines: the summary (JSON) and the findings (Parquet)."""
+"""The results of an audit for machines: the summary (JSON) and the findings (Parquet)."""
 
 import io
 from collections import Counter
@@ -15,7 +15,7 @@ from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import EXIT_CODES, AuditFinding, told_of_cleaned
 from spark_jobs.audit.overview import states
 
-_CALLED = {"kind": "class", "first": "first_offset", "last": "last_offset", "wrong": "wrong_replica"}  # in reports
+_CALLED = {"kind": "class", "first": "first_offset", "last": "last_offset", "wrong": "wrong_replica"}
 LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
 
 _OF_REPLICA = ("replica", "topic", "partition", "log_start", "high_watermark", "log_end", "size", "segments")
@@ -40,7 +40,7 @@ FINDINGS_SCHEMA = pa.schema(
 
 
 def write_findings(findings: Sequence[AuditFinding], directory: Path) -> None:
-    """The findings as a Parquet table of one file. It is empty if there are none. Raises OSError."""
+    """Write the findings as a Parquet table of one file, which may be empty. Raises OSError."""
     table = pa.Table.from_pylist([finding_record(finding) for finding in findings], FINDINGS_SCHEMA)
     content = io.BytesIO()
     pq.write_table(table, content)
@@ -49,13 +49,13 @@ def write_findings(findings: Sequence[AuditFinding], directory: Path) -> None:
 
 
 def finding_record(finding: AuditFinding) -> dict[str, Any]:
-    """A finding under the names of the reports."""
+    """Return a finding under the names that reports use."""
     values = asdict(finding) | {"epochs": finding.epochs}
     return {_CALLED.get(name, name): list(of) if isinstance(of, tuple) else of for name, of in values.items()}
 
 
 def summary(result: Audit) -> dict[str, Any]:
-    """The whole result as plain values (findings: the first 1,000)."""
+    """Return the result as plain values, with the first 1,000 findings."""
     standing = states(result)
     return {
         "verdict": result.verdict,
@@ -80,12 +80,12 @@ def summary(result: Audit) -> dict[str, Any]:
 
 
 def _where(result: Audit) -> dict[str, Any]:
-    """Where the replicas are read from, so that they can be read again."""
+    """Return the place of the replicas, with which they can be read again."""
     if isinstance(result.where, str):
         return {"bootstrap_servers": result.where}
     return {"directories": {str(replica): list(map(str, places)) for replica, places in result.directories.items()}}
 
 
 def counts(result: Audit) -> dict[str, int]:
-    """Findings by class."""
+    """Count findings by class."""
     return dict(sorted(Counter(finding.kind for finding in result.findings).items()))

@@ -1,4 +1,4 @@
-"""Rows that a comparison brought to the driver, as the types of `findings`."""
+"""Turns rows that a comparison brought to the driver into the types of `findings`."""
 
 from pyspark.sql import Row
 
@@ -6,7 +6,7 @@ from spark_jobs.audit.findings import Interval, Mismatch, ReplicaFault, View
 
 
 def own_fault(row: Row) -> ReplicaFault:
-    """A fault as it came from the pass."""
+    """Return a fault of a pass, which no comparison changed."""
     fault = row["found"]
     place = (row["topic"], row["partition"], fault["replica"], fault["segment"], fault["position"])
     epoch = -1 if fault["leader_epoch"] is None else fault["leader_epoch"]
@@ -15,7 +15,7 @@ def own_fault(row: Row) -> ReplicaFault:
 
 
 def fault_of(row: Row) -> ReplicaFault:
-    """A fault that went through the comparison of batches."""
+    """Return a fault that went through the comparison of batches."""
     view = row["seen"][0]
     epoch = -1 if view["leader_epoch"] is None else view["leader_epoch"]
     offsets = (row["base_offset"], row["last"])
@@ -25,7 +25,7 @@ def fault_of(row: Row) -> ReplicaFault:
 
 
 def mismatch_of(row: Row) -> Mismatch:
-    views = tuple(View(*view) for view in row["seen"])  # the struct has the same order
+    views = tuple(View(*view) for view in row["seen"])  # the struct has the fields' order
     pairs = tuple((pair["r1"], pair["r2"]) for pair in row["pairs"])
     place = (row["class"], row["topic"], row["partition"])
     return Mismatch(*place, row["base_offset"], row["last"], row["count"], views, pairs)

@@ -1,7 +1,7 @@
-"""Saved audits: up to where replicas were verified, and landmarks which show that they are still the same replicas.
+"""Saved audits: how far replicas were verified, and landmarks which show that they are still the same replicas.
 
-An audit with a saved one compares each partition from there on. If anything does not fit any longer, it compares the
-whole partition, and says why. Needs no Spark.
+An audit with a saved one compares each partition from there on. If a landmark does not fit any longer, it compares the
+whole partition, and says why. This needs no Spark.
 """
 
 import json
@@ -22,12 +22,12 @@ MAX_BYTES = 256 << 20
 
 
 class BadSaved(Exception):
-    """Not a file that an audit saved, or of another version. The message names the file and the remedy."""
+    """A file is not one that an audit saved, or is of another version. The message names the file and the remedy."""
 
 
 @dataclass(frozen=True)
 class SavedPartition:
-    """Below `verified_to` the replicas were compared without a finding."""
+    """A partition whose replicas were compared below `verified_to` without a finding."""
 
     verified_to: int
     replicas: Mapping[int, Landmark]
@@ -65,19 +65,19 @@ class Saved:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Durably, and whole or not at all."""
+    """Write a JSON file durably and atomically."""
     write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def read_saved(path: Path) -> Saved:
-    """Raises BadSaved, OSError."""
+    """Return the saved audit in a file. Raises BadSaved, OSError."""
     remedy = "save one again: audit with --save and without --since"
     saved: Saved = read_json(path, "saved audit", Saved.from_json, remedy)
     return saved
 
 
 def read_json(path: Path, what: str, parse: Callable[[Any], Any], remedy: str) -> Any:
-    """The file, parsed by `parse`; it should be a `what`. Raises BadSaved, OSError."""
+    """Return what `parse` makes of a JSON file, which errors call a `what`. Raises BadSaved, OSError."""
     with path.open("rb") as file:
         raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
@@ -89,7 +89,7 @@ def read_json(path: Path, what: str, parse: Callable[[Any], Any], remedy: str) -
 
 
 def _flaw(error: Exception) -> str:
-    """In words, why a JSON file could not be read."""
+    """Say why a JSON file could not be read."""
     match error:
         case json.JSONDecodeError() | UnicodeDecodeError():
             return f"it is not JSON, or was cut ({error})"
@@ -111,20 +111,20 @@ def _partition(stored: Any) -> tuple[TopicPartition, SavedPartition]:
 
 @dataclass
 class TakenOver:
-    """From where each partition is compared, and why some of them are compared as a whole."""
+    """The offset from which each partition is compared, or the reason why it is compared as a whole."""
 
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     whole: dict[TopicPartition, str] = field(default_factory=dict)
 
     def told(self) -> list[str]:
-        """In words, a line a partition."""
+        """Return a line for each partition."""
         taken = [f"{p.directory_name}: compared from offset {start} on" for p, start in sorted(self.starts.items())]
         whole = [f"{p.directory_name}: compared as a whole: {why}" for p, why in sorted(self.whole.items())]
         return whole + taken
 
 
 def take_over(saved: Saved, level: str, listed: FilesOfReplicas) -> TakenOver:
-    """The part of `saved` that still holds for the replicas as they are now."""
+    """Return the part of `saved` that still holds for the replicas as they are now."""
     taken = TakenOver()
     for partition, replicas in listed.items():
         if partition.partition < 0:
@@ -142,7 +142,7 @@ def take_over(saved: Saved, level: str, listed: FilesOfReplicas) -> TakenOver:
 
 
 def _misfit(before: SavedPartition, replicas: Mapping[int, PartitionFiles]) -> str | None:
-    """Why the replicas are not the verified ones, or do not continue from there."""
+    """Say why the replicas are not the verified ones later on; None if they are."""
     for replica in sorted({*before.replicas, *replicas}):
         if replica not in replicas:
             return f"replica {replica} is gone"
@@ -156,7 +156,7 @@ def _misfit(before: SavedPartition, replicas: Mapping[int, PartitionFiles]) -> s
 
 
 def bounds_of(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
-    """Up to where every replica of a partition has data that it knows to be committed."""
+    """Return for each partition the offset below which every replica has data that it knows to be committed."""
     bounds: dict[TopicPartition, int] = {}
     for replica in replicas:
         bound = min(replica.mark, replica.log_end) if replica.readable else 0
@@ -165,8 +165,8 @@ def bounds_of(replicas: Iterable[Replica]) -> dict[TopicPartition, int]:
 
 
 def landmarks(listed: FilesOfReplicas, bounds: Mapping[TopicPartition, int]) -> dict[TopicPartition, SavedPartition]:
-    """The state to save for each partition, if nothing wrong is found up to `bounds`. Take it before the replicas are
-    compared: a replica that changes meanwhile will not fit then."""
+    """Return the state to save for each partition if nothing wrong is found below `bounds`. Take it before replicas are
+    compared, otherwise a change meanwhile would go unnoticed."""
     partitions = {}
     for partition, bound in bounds.items():
         replicas = {number: landmark(files, bound) for number, files in listed.get(partition, {}).items()}
@@ -183,7 +183,7 @@ def saved_after(
     before: Saved | None,
     taken: TakenOver,
 ) -> Saved:
-    """What to save after an audit. A partition of `wrong`, which has findings, keeps what was verified before."""
+    """Return what to save after an audit. A partition in `wrong`, which has findings, keeps its earlier state."""
     partitions = {partition: saved for partition, saved in verified.items() if partition not in wrong}
     for partition, start in taken.starts.items():
         if before is not None and (partition not in partitions or partitions[partition].verified_to < start):

@@ -1,4 +1,4 @@
-"""What a round of `replog audit follow` tells the cluster: metrics, console and `cluster describe` show it there."""
+"""Reports a round of `replog audit follow` to the cluster, whose metrics, console and `cluster describe` show it."""
 
 import sys
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ from spark_jobs.audit.since import Saved
 from spark_jobs.audit.text import name_of
 
 TIMEOUT_MS = 10_000
-AGAIN_S = 30.0  # a report is metadata, which every broker makes durable: one that brings no news waits for so long
+AGAIN_S = 30.0  # a report without news waits this long, since every broker must make it durable
 
 
 def standing(
     verdict: str, level: str, at_ms: int, saved: Saved | None, findings: Iterable[AuditFinding]
 ) -> StandingAudit:
-    """After a round, or with the last one's `saved` after one that failed."""
+    """Return the report of a round; one that failed has the `saved` of the round before."""
     verified = sorted((tp, each.verified_to) for tp, each in saved.partitions.items()) if saved is not None else []
     diverged = sorted({name_of(finding.topic, finding.partition) for finding in findings})
     return StandingAudit(
@@ -35,12 +35,11 @@ def standing(
 
 
 class Reporter:
-    """Reports to the cluster of `bootstrap`. A report that fails is told once, and the next one is tried: the audit
-    goes on without it."""
+    """Reports to the cluster of `bootstrap`. A failure is printed once, and does not stop the audit."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._last: StandingAudit | None = None  # without its time and offsets, which are no news
+        self._last: StandingAudit | None = None  # its time and offsets are blank, since they are no news
         self._at_s = 0.0
         self._trouble = ""
 

@@ -1,4 +1,4 @@
-"""Values as text for people, even if they are hostile."""
+"""Shows values, even hostile ones, as text for people."""
 
 from spark_jobs.replicas.faults import UNREADABLE
 
@@ -7,22 +7,22 @@ _SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 
 def number(value: int) -> str:
-    """`1 234 567`, with narrow no-break spaces: it does not wrap, and does not depend on a country."""
+    """Return `1 234 567` with narrow no-break spaces, which do not wrap and suit every country."""
     return f"{value:,}".replace(",", _SPACE)
 
 
 def many(count: int, word: str) -> str:
-    """`1 finding`, `2 findings`."""
+    """Return `1 finding`, or `2 findings`."""
     return f"{number(count)} {word}{'' if count == 1 else 's'}"
 
 
 def name_of(topic: str, partition: int) -> str:
-    """`orders-3`; a whole log directory is partition -1 of no topic."""
+    """Return `orders-3`, or the name of a whole log directory, which is partition -1."""
     return f"{topic}-{partition}" if partition >= 0 else "whole log directory"
 
 
 def blamed(kind: str, wrong: int | None, why: str) -> str:
-    """Which replica is wrong, and why. If that could not be settled, why not: no replica need be wrong."""
+    """Say which replica is wrong and why, or why nothing tells which; only `why` if something could not be read."""
     if wrong is None and kind == UNREADABLE:
         return why
     who = "nothing tells which replica" if wrong is None else f"replica {wrong}"
@@ -30,7 +30,7 @@ def blamed(kind: str, wrong: int | None, why: str) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` on one line, without characters that could hide or reorder others. It says so if it is too long."""
+    """Return `text` on one line, without characters that could hide or reorder others; a cut is marked."""
     if not text.replace(_SPACE, "").isprintable():
         text = "".join(c if c.isprintable() or c == _SPACE else c.encode("unicode_escape").decode() for c in text)
     if len(text) > MAX_TEXT:

@@ -1,17 +1,17 @@
-"""Which replicas are wrong where replicas disagree. Who contradicts itself has no vote."""
+"""Decides which replicas are wrong where they disagree. One that contradicts itself has no vote."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from spark_jobs.audit.findings import Mismatch, View, replica_names
 
-Blame = tuple[int | None, str]  # a wrong replica, and why it is; None: nothing tells which is
+Blame = tuple[int | None, str]  # a wrong replica, and the reason; None: nothing tells which is wrong
 
 
 def blame(mismatch: Mismatch, contradicted: Collection[int]) -> list[Blame]:
-    """All that are wrong. `contradicted` are replicas whose own files say that their batch there was another one.
+    """Return all replicas that are wrong. `contradicted`: those whose own files contradict their batch there.
 
-    Such a replica is wrong, unless one that does not contradict itself, and is not outvoted, has the same batch.
+    Such a replica is wrong, unless another has the same batch, does not contradict itself and is not outvoted.
     """
     parties = {replica for pair in mismatch.pairs for replica in pair}
     views = [view for view in mismatch.views if view.replica in parties]
@@ -35,7 +35,7 @@ def blame(mismatch: Mismatch, contradicted: Collection[int]) -> list[Blame]:
 
 
 def _vote(views: list[View], pairs: list[set[int]]) -> list[Blame]:
-    """Whom most others contradict is wrong, else who has the older epoch. Nobody if all agree."""
+    """Blame the minority, else the replica with the oldest epoch, else nobody known; no blame if all agree."""
     agreeing, *alone = _by_content(views)
     if not alone:
         return []
@@ -47,7 +47,7 @@ def _vote(views: list[View], pairs: list[set[int]]) -> list[Blame]:
     common = set.intersection(*pairs) if pairs else set()
     others = set().union(*pairs) - common
     if len(others) > 1 and len(_by_content(view for view in views if view.replica in others)) == 1:
-        return [(min(common), f"{replica_names(others)} agree, {replica_names(common)} is alone")]  # further on
+        return [(min(common), f"{replica_names(others)} agree, {replica_names(common)} is alone")]
     oldest = [view.replica for view in views if view.epoch == min(view.epoch for view in views)]
     if len(oldest) == 1:
         why = f"replica {oldest[0]} holds the older leader epoch: it kept what a newer leader replaced"
@@ -60,7 +60,7 @@ def _content(view: View) -> tuple[int, int, int, int]:
 
 
 def _by_content(views: Iterable[View]) -> list[list[View]]:
-    """Groups of replicas with the same batch, the largest first."""
+    """Group views with the same batch, the largest group first."""
     groups: dict[tuple[int, int, int, int], list[View]] = defaultdict(list)
     for view in views:
         groups[_content(view)].append(view)

@@ -5,13 +5,13 @@
 | the data source | `source.py` |
 | its options | `options.py` |
 | its columns | `schema.py` |
-| where queries begin, end and stand; checkpoints | `offsets.py` |
+| a query's begin, end and progress; checkpoints | `offsets.py` |
 | the driver's requests to the cluster | `cluster.py` |
-| which offsets a trigger takes, which task reads which | `planning.py` |
+| the offsets of a trigger, and of each task | `planning.py` |
 | batch queries | `batch_reader.py` |
 | streaming queries | `stream_reader.py` |
-| how far a query is behind | `progress.py` |
-| what a task fetches | `task.py` |
+| the lag of a query | `progress.py` |
+| fetches of a task | `task.py` |
 | the event loop of the clients | `loop.py` |
 | fetched batches as Arrow batches | `decoding.py`, `columns.py` |
 | lost records; records that cannot be shown | `data_loss.py`, `bad_records.py` |

@@ -1,6 +1,6 @@
-"""What becomes of records that were written so that they cannot be shown: the query fails, or warns and goes on.
+"""Handles records that were written so that they cannot be shown: the query fails, or warns and goes on.
 
-A broker looks at no records, so any producer can write such. A flipped bit is none of them: the CRC tells it.
+Any producer can write such, since brokers do not look at records. A flipped bit is another matter: the CRC shows it.
 """
 
 import logging
@@ -9,16 +9,16 @@ from replog.errors import ErrorCode, ReplogError
 from spark_jobs.records.columns import Longs, Mask
 
 MAX_TIMESTAMP_MS = (2**63 - 1) // 1000  # Spark counts microseconds
-# What Spark documents of its timestamps and Python holds, the years 1 to 9999, whatever the time zone.
+# The years 1 to 9999 in any time zone, which Spark documents for timestamps, and Python can hold.
 FIRST_SHOWN_MS, LAST_SHOWN_MS = -62_135_510_400_000, 253_402_214_400_000
 
 logger = logging.getLogger(__name__)
 
 
 class BadRecords:
-    """Of one task. With `fail` the first one raises, naming its offset, what is wrong and the way past it.
+    """The bad records of one task. With `fail` the first one raises; the error says how to go on past it.
 
-    Otherwise what does not decode is left out, a time that Spark or Python cannot hold is null, and `warn` tells.
+    Otherwise records that do not decode are left out, a time that Spark or Python cannot hold is null, and `warn` logs.
     """
 
     def __init__(self, partition: object, *, fail: bool) -> None:
@@ -28,14 +28,14 @@ class BadRecords:
         self._count = 0
 
     def undecoded(self, first: int, last: int, reason: str) -> None:
-        """The records from `first` to `last` are left out. Raises CORRUPT_MESSAGE."""
+        """Note that the records from `first` to `last` are left out. Raises CORRUPT_MESSAGE if `fail`."""
         what = (
             f"the record at offset {first} does" if first == last else f"the records from offset {first} to {last} do"
         )
         self._tell(ErrorCode.CORRUPT_MESSAGE, last - first + 1, f"{what} not decode: {reason}")
 
     def without_time(self, offsets: Longs, timestamps: Longs) -> Mask:
-        """Whose timestamps (ms) are to be null. Raises INVALID_TIMESTAMP."""
+        """Return the mask of records whose timestamps (ms) must become null. Raises INVALID_TIMESTAMP if `fail`."""
         least, most = (-MAX_TIMESTAMP_MS, MAX_TIMESTAMP_MS) if self._fail else (FIRST_SHOWN_MS, LAST_SHOWN_MS)
         none = (timestamps < least) | (timestamps > most)
         if none.any():
@@ -49,7 +49,7 @@ class BadRecords:
         return none
 
     def warn(self) -> None:
-        """Once of all that were found."""
+        """Log one warning about all bad records, if there were any."""
         if self._count:
             logger.warning(
                 "%s: %d records were left out or have no timestamp; failOnBadRecords is false: going on; the first: %s",

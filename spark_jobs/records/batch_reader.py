@@ -1,4 +1,4 @@
-"""Batch queries: what is there now, between two bounds."""
+"""Batch queries read the records that are there now, between two bounds."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,7 +28,7 @@ class BatchQueryReader(DataSourceReader):
         return tasks(wanted, self._options.min_partitions, self._options.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, OffsetRange):  # Spark's own, when there is nothing to read
+        if not isinstance(partition, OffsetRange):  # Spark makes one of its own when there is nothing to read
             return iter(())
         return read_range(self._options, partition)
 

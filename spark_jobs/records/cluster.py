@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which partitions there are, and their offsets."""
+"""The driver's requests to the cluster, for partitions and their offsets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,9 +16,9 @@ from spark_jobs.records.options import SinkOptions, SourceOptions
 
 TIMEOUT_MS = 60_000
 ONE_BROKER_TIMEOUT_MS = 10_000
-REACHED_MS = 8_000  # so long a query looks for a broker when it begins; later, when there was one, for `TIMEOUT_MS`
-SETTLED_S = 15.0  # until all brokers have heard of a topic that is made or deleted
-LOOKED_AFTER_S = 2.0  # a topic whose leader does not answer: whether it is still there
+REACHED_MS = 8_000  # a query that begins gives up after this time without a broker; later calls have `TIMEOUT_MS`
+SETTLED_S = 15.0  # all brokers have heard of a new or deleted topic by then
+LOOKED_AFTER_S = 2.0  # a leader that does not answer by then may lead a topic that is deleted
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def admin(options: SourceOptions | SinkOptions, timeout_ms: int = TIMEOUT_MS) ->
 
 
 async def reach(options: SourceOptions | SinkOptions) -> None:
-    """Raise soon, naming the addresses, if no broker answers: they may be wrong."""
+    """Raise within `REACHED_MS` if no broker answers; the error names the addresses, which may be wrong."""
     try:
         async with admin(options, REACHED_MS) as client:
             await client.describe_cluster()
@@ -47,7 +47,7 @@ async def reach(options: SourceOptions | SinkOptions) -> None:
 
 
 async def settled(ask: Callable[[bool], Awaitable[T]]) -> T:
-    """What `ask` answers. It is asked again while brokers differ on which topics there are; with True at last."""
+    """Return the answer of `ask(False)`, tried again while brokers know different topics; at last of `ask(True)`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + SETTLED_S
     while loop.time() < deadline:
@@ -61,7 +61,7 @@ async def settled(ask: Callable[[bool], Awaitable[T]]) -> T:
 
 
 async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = False) -> Assigned:
-    """With `all_of_it`: raises UNKNOWN_TOPIC_OR_PARTITION where something that is named does not exist."""
+    """Return the subscribed partitions. `all_of_it`: raises UNKNOWN_TOPIC_OR_PARTITION if one is missing."""
     wanted = options.subscription
     if wanted.pattern is not None:
         topics = [topic for topic in await client.list_topics() if wanted.wants(topic)]
@@ -86,9 +86,9 @@ async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = F
 
 
 async def is_gone(client: Admin, topic: str, topic_id: str, transport: Transport | None = None) -> bool:
-    """Whether brokers answer, and none of them knows the topic under this id; "": under any.
+    """Return True if brokers answer, and none of them knows the topic under this id; "": under any id.
 
-    One broker's word is not enough: it may be cut off from the controller, and not have heard of the topic yet.
+    One broker's answer is not enough: it may be cut off from the controller, and not have heard of the topic yet.
     """
     answered = False
     for broker in (await client.describe_cluster()).brokers:
@@ -107,9 +107,9 @@ async def is_gone(client: Admin, topic: str, topic_id: str, transport: Transport
 async def offsets(
     client: Admin, options: SourceOptions, wanted: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | None]:
-    """Of each partition's timestamp, LATEST (by the isolation level, FE-22) or EARLIEST; None: nothing is so young.
+    """Return offsets for timestamps, LATEST (by the isolation level, FE-22) or EARLIEST; None: no record is so young.
 
-    Raises UNKNOWN_TOPIC_OR_PARTITION soon for a topic that is deleted meanwhile: it has no leaders that could answer.
+    Raises UNKNOWN_TOPIC_OR_PARTITION soon for a topic that is deleted meanwhile, and has no leaders to wait for.
     """
     if not wanted:
         return {}
@@ -125,14 +125,14 @@ async def offsets(
 
 
 class PartitionRange(NamedTuple):
-    """What a partition holds for this query's isolation level."""
+    """The offsets that a partition holds for this query's isolation level."""
 
     start: int
     end: int
 
 
 async def ranges(client: Admin, options: SourceOptions, assigned: Assigned) -> dict[TopicPartition, PartitionRange]:
-    """Starts are asked for first: however the logs move on meanwhile, no end is before its start."""
+    """Return the partitions' ranges. Starts are asked for first, otherwise an end might lie before its start."""
     starts = await offsets(client, options, dict.fromkeys(assigned.partitions, EARLIEST))
     ends = await offsets(client, options, dict.fromkeys(assigned.partitions, LATEST))
     return {
@@ -148,9 +148,8 @@ async def resolve(
     *,
     starting: bool,
 ) -> dict[TopicPartition, int]:
-    """The bound as offsets. Raises INVALID_CONFIG when it names other partitions; when nothing is as young as a
-    starting timestamp, unless that then means the end.
-    """
+    """Return the bound as offsets. Raises INVALID_CONFIG if it names other partitions, or if no record is as young as
+    a starting timestamp and `latest_if_too_young` is not set."""
     asked = bound.of(there)
     if not bound.by_time:
         return {

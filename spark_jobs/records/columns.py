@@ -1,4 +1,4 @@
-"""Records sections as Arrow columns: once it is known where records start, all else is done for all of them at once."""
+"""Decodes records sections into Arrow columns: it finds where records start, then handles all of them at once."""
 
 from array import array
 from collections.abc import Iterable, Iterator
@@ -20,10 +20,10 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _MAX_LONG = 2**63 - 1
 _MAX_VARINT_BYTES = 10
-_MAX_SIZE_BYTES = 5  # of a record's length
-_SHORT_RUN = 32  # records of one size in a row, from which on it is quicker to look for them than to go one by one
-_LONG_RUN = 1024  # and how far to look: in vain, where sizes change that often
-_FEW = 64  # records, in each of which it is quicker to go from one header to the next; one may have a million
+_MAX_SIZE_BYTES = 5  # the longest varint of a record's size
+_SHORT_RUN = 32  # a search for records of one size is quicker than a walk if it finds this many in a row
+_LONG_RUN = 1024  # records that one such search looks at
+_FEW = 64  # with so few records left, a walk through their headers is quicker; one record may have a million headers
 _NO_KEY = "the key of a header"
 
 
@@ -33,11 +33,11 @@ class Section(NamedTuple):
     header: BatchHeader
     data: Buffer
     records: int
-    before: int = 0  # so many records of the batch come before them
+    before: int = 0  # the number of the batch's records before them
 
 
 class Field(NamedTuple):
-    """Where a field of each record lies; null ones have no bytes."""
+    """The place of a field in each record; null ones have no bytes."""
 
     starts: Longs
     ends: Longs
@@ -45,10 +45,10 @@ class Field(NamedTuple):
 
 
 class Bad(NamedTuple):
-    """Records that do not decode: their producer made them so."""
+    """Records, from offset `first` to `last`, that do not decode: their producer made them so."""
 
     first: int
-    last: int  # offset
+    last: int
     reason: str
 
 
@@ -56,7 +56,7 @@ class Columns(NamedTuple):
     """The records that decode, and those that do not."""
 
     offset: Longs
-    timestamp: Longs  # ms; the greatest there is, where it is greater
+    timestamp: Longs  # ms; one of more than 64 bits is `_MAX_LONG`
     timestamp_type: Longs
     key: pa.BinaryArray
     value: pa.BinaryArray
@@ -65,7 +65,7 @@ class Columns(NamedTuple):
 
 
 def decode_columns(sections: Iterable[Section], *, headers: bool) -> Columns:
-    """What is wrong with a record takes out that record; with their sizes, all that its section has (RB-3, RB-4)."""
+    """Decode sections. A fault in a record leaves out the record; in records' sizes, the section (RB-3, RB-4)."""
     data, whole, starts, ends, bad = _framed(list(sections))
     counts = [section.records for section in whole]
 
@@ -108,14 +108,14 @@ def decode_columns(sections: Iterable[Section], *, headers: bool) -> Columns:
 
 
 class _Faults:
-    """Which records cannot be read, and why: the first reason of each that was found."""
+    """The records that cannot be read, each with the first reason that was found."""
 
     def __init__(self, count: int) -> None:
         self.why: Longs = np.zeros(count, np.int64)  # 0: nothing is wrong
         self.reasons = [""]
 
     def unless(self, holds: Mask, reason: str, rows: Longs | None = None) -> None:
-        """`rows`: which records' `holds` are; of all, unless told otherwise."""
+        """Note `reason` for records where `holds` is False. `rows`: the records that `holds` is of; None: all."""
         if not holds.all():
             wrong = np.flatnonzero(~holds) if rows is None else rows[~holds]
             self.why[wrong[self.why[wrong] == 0]] = len(self.reasons)
@@ -123,13 +123,13 @@ class _Faults:
 
 
 def split(section: Section, size: int) -> Iterator[Section]:
-    """Sections of at most `size` bytes each, or of one record."""
+    """Split a section into sections of at most `size` bytes, or of one record."""
     header, data, count, _ = section
     if len(data) <= size:
         yield section
         return
     start = end = first = number = 0
-    with suppress(IndexError, InvalidRecord):  # what cannot be followed stays together, and is found when it is decoded
+    with suppress(IndexError, InvalidRecord):  # records without a right size stay together, and decoding reports them
         for number, after in enumerate(_walk(bytes(data), 0, count)):
             if after - start > size and number > first:
                 yield Section(header, data[start:end], number - first, first)
@@ -139,7 +139,8 @@ def split(section: Section, size: int) -> Iterator[Section]:
 
 
 def _framed(sections: list[Section]) -> tuple[bytes, list[Section], Longs, Longs, list[Bad]]:
-    """The sections' bytes; those sections that their records fill, and where each of these records starts and ends."""
+    """Return the sections' bytes, the sections that their records fill, the starts and ends of these records, and the
+    records of the other sections."""
     data = b"".join(section.data for section in sections)
     octets = np.frombuffer(data, np.uint8)
     whole: list[Section] = []
@@ -165,10 +166,10 @@ def _framed(sections: list[Section]) -> tuple[bytes, list[Section], Longs, Longs
 
 
 def _ends(data: bytes, octets: Octets, position: int, count: int) -> list[Longs]:
-    """Where each of `count` records ends, of which the first is at `position` and the last ends where `octets` do.
+    """Return the ends of `count` records, of which the first is at `position`, and the last must end with `octets`.
 
-    Only a record's size tells where the next one starts: this has to go from one to the next, but where many in a row
-    have the same size. Raises InvalidRecord.
+    Only a record's size tells where the next one starts, so this walks, except where many in a row have the same size.
+    Raises InvalidRecord.
     """
     start, left = position, count
     ends: list[Longs] = []
@@ -192,7 +193,7 @@ def _ends(data: bytes, octets: Octets, position: int, count: int) -> list[Longs]
 
 
 def _run(data: bytes, octets: Octets, start: int) -> Longs:
-    """The ends of the record at `start` and of those behind it that say the same size, as far as it looks."""
+    """Return the ends of the record at `start` and of those after it with the same size, `_LONG_RUN` at most."""
     size, body = _size(data, start)
     step = body + size - start
     rows = octets[start : start + _LONG_RUN * step]
@@ -205,12 +206,12 @@ def _run(data: bytes, octets: Octets, start: int) -> Longs:
 
 
 def _walk(data: bytes, position: int, count: int) -> Iterator[int]:
-    """The ends of `count` records, of which the first is at `position`."""
+    """Yield the ends of `count` records, of which the first is at `position`."""
     for _ in range(count):
         low = data[position]
         if low < 0x80:
             position += 1 + (low >> 1)
-        elif (high := data[position + 1]) < 0x80:  # the usual case, and what this loop's speed is about
+        elif (high := data[position + 1]) < 0x80:  # the usual case, kept fast
             position += 2 + (low - 0x80 >> 1) + (high << 6)
         else:
             size, body = _size(data, position)
@@ -219,7 +220,7 @@ def _walk(data: bytes, position: int, count: int) -> Iterator[int]:
 
 
 def _size(data: bytes, position: int) -> tuple[int, int]:
-    """A record's size without its sign, and where the bytes begin that it counts."""
+    """Return a record's size without its sign, and the position after it."""
     value = 0
     for number in range(_MAX_SIZE_BYTES):
         byte = data[position + number]
@@ -230,8 +231,8 @@ def _size(data: bytes, position: int) -> tuple[int, int]:
 
 
 class _Cursor:
-    """A place in each of many records, moved in all of them at once. It goes on in those that are wrong, reading what
-    is there, and takes nothing from outside of them."""
+    """A position in each of many records, moved in all of them at once. Values that it reads in a wrong record are not
+    used."""
 
     def __init__(self, data: bytes, at: Longs, ends: Longs, faults: _Faults, rows: Longs | None = None) -> None:
         self._data = np.frombuffer(data or b"\0", np.uint8)
@@ -241,7 +242,7 @@ class _Cursor:
         self.faults = faults
 
     def varint(self) -> Longs:
-        """A zigzag varint of at most 10 bytes (2.2)."""
+        """Read a zigzag varint of at most 10 bytes (2.2)."""
         byte = self._data.take(self.at, mode="clip")
         value = (byte & 0x7F).astype(np.uint64)
         self.at = self.at + 1
@@ -257,7 +258,7 @@ class _Cursor:
         return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
 
     def nullable(self) -> Field:
-        """A length, -1 for null, and so many bytes."""
+        """Read a field: its length, -1 for null, and its bytes."""
         sizes = self.varint()
         fits = (sizes >= -1) & (sizes <= self.ends - self.at)
         self.require(fits, "the size of a field")
@@ -269,14 +270,14 @@ class _Cursor:
         self.faults.unless(holds, what, self._rows)
 
     def of(self, rows: Longs) -> "_Cursor":
-        """The same places in these records alone."""
+        """Return a cursor at the same positions, in these records only."""
         part = _Cursor(b"", self.at[rows], self.ends[rows], self.faults, rows)
         part._data = self._data
         return part
 
 
 def _binary(data: bytes, field: Field) -> pa.BinaryArray:
-    """The field's bytes, copied out: as every second element of an array that has what lies between as the others."""
+    """Copy a field's bytes: they are every second element of an array whose other elements are the bytes between."""
     count = len(field.starts)
     if field.nulls.all():
         return pa.nulls(count, pa.binary())
@@ -288,7 +289,7 @@ def _binary(data: bytes, field: Field) -> pa.BinaryArray:
 
 
 def _headers(data: bytes, records: _Cursor, counts: Longs) -> pa.ListArray:
-    """A list of key and value for each record, null where there is none; the cursor moves behind them."""
+    """Read each record's headers as a list of keys and values, null if it has none; the cursor moves past them."""
     rows: list[Longs] = []
     keys: list[Field] = []
     values: list[Field] = []
@@ -331,7 +332,7 @@ def _headers(data: bytes, records: _Cursor, counts: Longs) -> pa.ListArray:
 
 
 def _walk_headers(data: bytes, position: int, end: int, count: int) -> Longs:
-    """Where the key and the value of each of `count` headers of one record start and end; null ones end before.
+    """Return the start and end of key and value of each of `count` headers of one record; a null ends before it starts.
 
     Raises InvalidRecord.
     """
@@ -349,7 +350,7 @@ def _walk_headers(data: bytes, position: int, end: int, count: int) -> Longs:
 
 
 def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """A zigzag varint of at most 10 bytes (2.2), and where it ends."""
+    """Return a zigzag varint of at most 10 bytes (2.2), and the position after it."""
     value = 0
     for number, byte in enumerate(data[position : min(end, position + _MAX_VARINT_BYTES)]):
         value |= (byte & 0x7F) << 7 * number
@@ -359,7 +360,7 @@ def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def _text(names: pa.BinaryArray) -> pa.StringArray:
-    """As Kafka's clients read the names of headers: what is not UTF-8 becomes U+FFFD."""
+    """Decode names of headers as Kafka's clients do: bytes that are not UTF-8 become U+FFFD."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:

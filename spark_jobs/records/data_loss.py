@@ -1,4 +1,4 @@
-"""What becomes of records that a query was to read and that are gone: it fails, or warns and goes on."""
+"""Handles records that a query must read but that are gone: it fails, or warns and goes on."""
 
 import logging
 
@@ -8,7 +8,7 @@ logger = logging.getLogger(__name__)
 
 
 def report_data_loss(fail: bool, message: str) -> None:
-    """Raise OFFSET_OUT_OF_RANGE if `failOnDataLoss`; else log a warning."""
+    """Raise OFFSET_OUT_OF_RANGE if `fail`, the option failOnDataLoss; otherwise log a warning."""
     if fail:
         raise ReplogError(
             ErrorCode.OFFSET_OUT_OF_RANGE, f"{message}; to go on all the same, set the option failOnDataLoss to false"

@@ -1,4 +1,4 @@
-"""Fetched batches, checked, and as Arrow batches in the source's columns."""
+"""Checks fetched batches, and turns them into Arrow batches with the source's columns."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from spark_jobs.records.bad_records import BadRecords
 from spark_jobs.records.columns import Section, decode_columns, split
 from spark_jobs.records.schema import arrow_schema
 
-GROUP_BYTES = 4 << 20  # of records, uncompressed, in one Arrow batch; more only where one record batch has more
+GROUP_BYTES = 4 << 20  # the most bytes of uncompressed records in an Arrow batch, unless one record has more
 
 
 class Batches(NamedTuple):
@@ -26,16 +26,16 @@ class Batches(NamedTuple):
     topic: str
     partition: int
     first_offset: int  # records before it were not asked for
-    batches: list[tuple[BatchHeader, memoryview]]  # with the records section, compressed if it came so
-    next_offset: int  # where to fetch next
+    batches: list[tuple[BatchHeader, memoryview]]  # each with its records section, which may be compressed
+    next_offset: int  # the offset of the next fetch
 
 
 def checked_batches(
     buffer: Buffer, topic: str, partition: int, fetch_offset: int, aborted: Iterable[AbortedTransaction] = ()
 ) -> Batches:
-    """A fetch answer's whole batches, without control batches and those of `aborted` transactions (LG-9).
+    """Return the whole batches of a fetch's answer, without control batches and those of `aborted` transactions (LG-9).
 
-    Raises CORRUPT_MESSAGE, naming partition and offset.
+    Raises CORRUPT_MESSAGE, with partition and offset.
     """
     view = memoryview(buffer)
     batches: list[tuple[BatchHeader, memoryview]] = []
@@ -58,9 +58,9 @@ def checked_batches(
 
 
 def arrow_batches(fetched: Batches, end_offset: int, bad: BadRecords, *, headers: bool) -> Iterator[pa.RecordBatch]:
-    """The records below `end_offset`, in order; `bad` hears of those that do not decode, or whose time is none.
+    """Yield the records below `end_offset`, in order; `bad` handles those that do not decode, or whose time is wrong.
 
-    Memory: one record batch, uncompressed, and a small multiple of `GROUP_BYTES`, or of one record, at a time.
+    It holds one uncompressed record batch, and a small multiple of `GROUP_BYTES`, or of one record, at a time.
     """
     group: list[Section] = []
     size = 0

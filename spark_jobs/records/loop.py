@@ -1,7 +1,7 @@
-"""The event loop that clients run on: one for the life of the process, in a thread of its own.
+"""The event loop of the clients: one for the life of the process, in its own thread.
 
-Spark calls from threads without a loop. A loop for each call would not do: gRPC may still have news of a channel when
-the loop that it was opened on is closed. And so the next batches arrive while the last ones are decoded.
+Spark calls from threads without a loop. With a loop for each call, gRPC might call back into one that is closed. And
+with this one, the next batches arrive while the last ones are decoded.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Its result, waiting for it; errors name options, not arguments of clients. Not to be called on an event loop."""
+    """Wait for the result of a coroutine; errors name options, not clients' arguments. Do not call it on a loop."""
     try:
         return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
     except ReplogError as error:

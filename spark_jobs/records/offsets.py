@@ -1,4 +1,4 @@
-"""Where queries begin, end and stand: bounds as asked for, and the offsets that Spark checkpoints. Pure."""
+"""The bounds of queries, and the offsets that Spark checkpoints. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition, validate_topic_name
 
-TOPIC_IDS = "@topicIds"  # beside the topics; no topic can have this name
+TOPIC_IDS = "@topicIds"  # a key next to the topics; no topic can have this name
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a query begins or ends: `everywhere` the same, or each partition's own."""
+    """The begin or end of a query: the same `everywhere`, or one for `each` partition."""
 
-    option: str  # that said so
-    everywhere: int | None = None  # an offset or timestamp as ListOffsets takes it (ms, LATEST, EARLIEST)
-    each: Mapping[TopicPartition, int] | None = None  # timestamps; or offsets, LATEST and EARLIEST among them
+    option: str  # the option that set it
+    everywhere: int | None = None  # an offset or timestamp for ListOffsets (ms, LATEST, EARLIEST)
+    each: Mapping[TopicPartition, int] | None = None  # timestamps, or offsets with LATEST and EARLIEST
     by_time: bool = False
 
     @property
@@ -25,7 +25,7 @@ class Bound:
         return (self.everywhere,) if self.each is None else self.each.values()
 
     def of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Each partition's. Raises INVALID_CONFIG unless exactly these are named, if any are."""
+        """Return the bound of each partition. Raises INVALID_CONFIG if `each` names other partitions than these."""
         if self.each is None:
             assert self.everywhere is not None
             return dict.fromkeys(partitions, self.everywhere)
@@ -41,7 +41,7 @@ class Bound:
 
 
 def parse_partitions(option: str, text: str, least: int) -> dict[TopicPartition, int]:
-    """`{"topic":{"0":23}}` with numbers from `least` on. Raises INVALID_CONFIG, INVALID_TOPIC_EXCEPTION."""
+    """Parse `{"topic":{"0":23}}` with numbers from `least` on. Raises INVALID_CONFIG, INVALID_TOPIC_EXCEPTION."""
     try:
         return _partitions(json.loads(text), least)
     except (ValueError, TypeError, AttributeError):
@@ -53,7 +53,7 @@ def parse_partitions(option: str, text: str, least: int) -> dict[TopicPartition,
 
 
 def _partitions(document: Any, least: int) -> dict[TopicPartition, int]:
-    """Anything else in a checkpoint is ignored."""
+    """Parse partitions' numbers; the topic ids of a checkpoint are skipped. Raises ValueError and others."""
     offsets: dict[TopicPartition, int] = {}
     for topic, partitions in document.items():
         if topic == TOPIC_IDS:
@@ -67,18 +67,17 @@ def _partitions(document: Any, least: int) -> dict[TopicPartition, int]:
 
 
 class StreamOffset(NamedTuple):
-    """How far a streaming query is: the next offset of every partition, and whose offsets these are.
+    """The progress of a streaming query: the next offset of every partition, and the ids of the topics.
 
-    As JSON it is what Spark's Kafka source writes, with the topics' ids besides, which tell a topic from another of
-    the same name that came later.
+    As JSON it is what Spark's Kafka source writes, and the ids, which tell a topic from a later one of the same name.
     """
 
     offsets: dict[TopicPartition, int]
-    topic_ids: dict[str, str]  # in hexadecimal
+    topic_ids: dict[str, str]  # hexadecimal
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "StreamOffset":
-        """Raises INVALID_REQUEST for what no query of ours, nor Spark's Kafka source, has written."""
+        """Parse a checkpoint's offset. Raises INVALID_REQUEST if neither we nor Spark's Kafka source wrote it."""
         try:
             offsets = _partitions(document, 0)
             ids = {str(topic): bytes.fromhex(id_).hex() for topic, id_ in document.get(TOPIC_IDS, {}).items()}
@@ -93,6 +92,6 @@ class StreamOffset(NamedTuple):
         return {**document, TOPIC_IDS: dict(sorted(self.topic_ids.items()))}
 
     def same_topic(self, topic: str, other: "StreamOffset") -> bool:
-        """Whether both mean the same topic; where either id is not known, the name has to do."""
+        """Return True if both mean the same topic; if an id is not known, the name decides."""
         mine, theirs = self.topic_ids.get(topic), other.topic_ids.get(topic)
         return mine is None or theirs is None or mine == theirs

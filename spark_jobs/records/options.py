@@ -1,7 +1,7 @@
-"""Options of source and sink, by the names of Spark's Kafka source and sink. Pure.
+"""Options of source and sink, with the names of Spark's Kafka source and sink. Pure.
 
-Names are taken without regard to case. Unknown options are refused, so a misspelt one is noticed; those of Kafka's
-clients that change neither what is read nor what is stored are taken, with a warning.
+Case does not matter in names. An unknown option is refused, otherwise a misspelt one would go unnoticed; one of Kafka's
+clients that changes neither reads nor what is stored is accepted with a warning.
 """
 
 import json
@@ -33,7 +33,7 @@ _PRODUCER: dict[str, type] = {
     **dict.fromkeys(("linger.ms", "batch.size", "max.request.size", "buffer.memory", "max.block.ms"), int),
     **dict.fromkeys(("delivery.timeout.ms", "request.timeout.ms"), int),
 }
-_ARGUMENTS = {"compression.type": "compression", "max.request.size": "max_request_bytes"}  # of clients, named otherwise
+_ARGUMENTS = {"compression.type": "compression", "max.request.size": "max_request_bytes"}  # ours have other names
 NAMES = {_ARGUMENTS.get(name, name.replace(".", "_")): f"kafka.{name}" for name in (*_CONSUMER, *_PRODUCER)}
 _SUBSCRIPTIONS = ("assign", "subscribe", "subscribePattern")
 _STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")  # the first one given counts
@@ -45,7 +45,7 @@ _SOURCE = (
     "kafkaConsumer.pollTimeoutMs",
 )
 _SINK = ("topic", "includeHeaders", "checkpointLocation", "queryName")  # the last two are Spark's own
-_PROMISED = {"kafka.acks": ("all", "-1"), "kafka.enable.idempotence": ("true",)}  # by the sink, whatever is asked for
+_PROMISED = {"kafka.acks": ("all", "-1"), "kafka.enable.idempotence": ("true",)}  # the sink always does this
 _IDLE_OF_CLIENTS = """
     allow.auto.create.topics auto.commit.interval.ms check.crcs client.dns.lookup client.id compression.gzip.level
     compression.lz4.level compression.zstd.level connections.max.idle.ms default.api.timeout.ms enable.metrics.push
@@ -57,7 +57,7 @@ _IDLE_OF_CLIENTS = """
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms transaction.timeout.ms
 """
 _IDLE = {
-    *(f"kafka.{name}" for name in (*_CONSUMER, *_PRODUCER, *_IDLE_OF_CLIENTS.split())),  # some are of the other one
+    *(f"kafka.{name}" for name in (*_CONSUMER, *_PRODUCER, *_IDLE_OF_CLIENTS.split())),  # source or sink may use some
     *_PROMISED,
     *("fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix", "usedeprecatedoffsetfetching"),
 }
@@ -67,10 +67,10 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d"
 
 @dataclass(frozen=True)
 class Subscription:
-    """One of the three."""
+    """The topics or partitions of a query: exactly one of the three is set."""
 
     topics: tuple[str, ...] = ()
-    pattern: str | None = None  # occurs in names
+    pattern: str | None = None  # a regular expression that occurs in names
     partitions: tuple[TopicPartition, ...] = ()
 
     def wants(self, topic: str) -> bool:
@@ -86,7 +86,7 @@ class _Options:
 
     @property
     def transport(self) -> Transport | None:
-        """Of each client."""
+        """The transport of each client; None: the client chooses."""
         return transport_with(self.security)
 
 
@@ -95,12 +95,12 @@ class SourceOptions(_Options):
     subscription: Subscription
     starting: Bound
     ending: Bound
-    latest_if_too_young: bool  # where no record is as young as the starting timestamp; else that is an error
+    latest_if_too_young: bool  # False: it is an error if no record is as young as the starting timestamp
     fail_on_data_loss: bool
     fail_on_bad_records: bool
     headers: bool
     max_offsets_per_trigger: int | None
-    min_offsets_per_trigger: int | None  # with fewer a trigger waits, for `max_trigger_delay_s` since the last one
+    min_offsets_per_trigger: int | None  # a trigger waits for so many, up to `max_trigger_delay_s` since the last
     max_trigger_delay_s: float
     max_records_per_partition: int | None
     min_partitions: int | None
@@ -114,7 +114,7 @@ class SourceOptions(_Options):
 
 @dataclass(frozen=True)
 class SinkOptions(_Options):
-    topic: str | None  # of every record, whatever a column says
+    topic: str | None  # every record's topic; None: the column's
     producer: dict[str, Any]  # arguments of the client's producer
 
 
@@ -123,7 +123,7 @@ def include_headers(options: Mapping[str, str]) -> bool:
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Raises INVALID_CONFIG, naming the option, its value and what it may be; INVALID_TOPIC_EXCEPTION."""
+    """Parse the source's options. Raises INVALID_CONFIG, with the remedy, or INVALID_TOPIC_EXCEPTION."""
     given = _Given(options)
     given.refuse_unknown("the source", _SOURCE, _CONSUMER)
     if streaming:
@@ -168,7 +168,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
-    """Raises INVALID_CONFIG, INVALID_TOPIC_EXCEPTION. What is written is always acknowledged by all, and idempotent."""
+    """Parse the sink's options; it always writes with acks=all and idempotence. Raises as `source_options`."""
     given = _Given(options)
     kept = [name for name, values in _PROMISED.items() if given.get(name, "").lower() in values]
     given.refuse_unknown("the sink", (*_SINK, *kept), _PRODUCER)
@@ -179,7 +179,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 
 class _Given:
-    """The options as they were given, found without regard to case, and to space around them."""
+    """The options that were given; names ignore case, values have no space around them."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = in_full(options, (SERVERS, *SECURITY, *_IDLE))
@@ -220,7 +220,7 @@ class _Given:
         return int(text)
 
     def seconds(self, name: str, default: str) -> float:
-        """A time as Spark writes it: `15m`, `30s`, a number of milliseconds."""
+        """Return a time in seconds that is written as in Spark: `15m`, `30s`, or a number of milliseconds."""
         text = self.get(name, default).lower()
         number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
         unit = text[len(number) :] or "ms"
@@ -229,7 +229,7 @@ class _Given:
         return int(number) * _UNITS_MS[unit] / 1000
 
     def client(self, known: Mapping[str, type]) -> dict[str, Any]:
-        """The arguments of the client that its `kafka.` options come to."""
+        """Return a client's arguments, from its `kafka.` options."""
         arguments: dict[str, Any] = {}
         for option, kind in known.items():
             name = f"kafka.{option}"
@@ -243,7 +243,7 @@ class _Given:
 
 @cache
 def _warn(message: str) -> None:
-    """Once a process: Spark makes readers and writers again and again."""
+    """Log a warning once a process: Spark makes readers and writers again and again."""
     logger.warning(message)
 
 
@@ -294,7 +294,7 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _bound(given: _Given, names: tuple[str, ...], default: int) -> Bound:
-    """The first of the options by timestamp, by partitions' timestamps, by offsets that is given."""
+    """Parse a bound from the first option that is given: a timestamp, partitions' timestamps, or offsets."""
     timestamp, timestamps, offsets = names
     if timestamp in given:
         text = given[timestamp]

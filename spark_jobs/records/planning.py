@@ -1,4 +1,4 @@
-"""Which offsets one trigger takes, and which task reads which. Pure."""
+"""Chooses the offsets of a trigger, and divides them among tasks. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from replog.topic import TopicPartition
 
 @dataclass
 class OffsetRange(InputPartition):
-    """What one task reads: the records of one partition from `start` to before `end`."""
+    """The records that one task reads: of one partition, from `start` to before `end`."""
 
     topic: str
     partition: int
-    topic_id: str  # in hexadecimal; "": whichever topic has the name
+    topic_id: str  # hexadecimal; "": any topic of the name
     start: int
     end: int
 
@@ -27,9 +27,9 @@ class OffsetRange(InputPartition):
 def limited(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int
 ) -> dict[TopicPartition, int]:
-    """`end`, drawn in so that at most `limit` offsets are taken: from each partition in proportion to its backlog.
+    """Lower `end` so that at most `limit` offsets are taken, from each partition in proportion to its backlog.
 
-    The smallest get at least one each, so that none of them waits for the larger ones to be empty.
+    Small backlogs get at least one offset, otherwise they would wait until the larger ones are read.
     """
     sizes = {partition: max(0, end[partition] - start[partition]) for partition in end}
     room, left = limit, sum(sizes.values())
@@ -44,7 +44,7 @@ def limited(
 
 
 def tasks(ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[OffsetRange]:
-    """One for each range that is not empty; more, of even size, if `min_partitions` are to be, or for `max_records`."""
+    """Return a task for each range that is not empty; more of even size for `min_partitions` or `max_records`."""
     ranges = [wanted for wanted in ranges if wanted.size > 0]
     total = sum(wanted.size for wanted in ranges)
     pieces: list[OffsetRange] = []

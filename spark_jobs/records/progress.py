@@ -1,6 +1,6 @@
-"""How far a streaming query is behind.
+"""Computes how far a streaming query is behind.
 
-Spark takes no `metrics` of a progress report from a Python source: they are made of the offsets that it reports.
+Spark takes no `metrics` of a progress report from a Python source, so they are computed from its offsets.
 """
 
 import json
@@ -11,9 +11,9 @@ from spark_jobs.records.offsets import StreamOffset
 
 
 def offsets_behind_latest(source: Mapping[str, Any]) -> dict[str, str]:
-    """Of one of a progress report's `sources`: the `metrics` that Spark's Kafka source has there, over its partitions.
+    """Return the `metrics` that Spark's Kafka source would have, for one of a progress report's `sources`.
 
-    Nothing before the first micro-batch.
+    They are empty before the first micro-batch.
     """
     ends = [source["endOffset"], source["latestOffset"]]
     read, latest = (json.loads(end) if isinstance(end, str) and end not in ("", "None") else end for end in ends)

@@ -1,4 +1,4 @@
-"""The columns: those of Spark's Kafka source, types and nullability included."""
+"""The columns, with the types and nullability of Spark's Kafka source."""
 
 from functools import cache
 
@@ -33,5 +33,5 @@ def spark_schema(headers: bool) -> StructType:
 
 @cache
 def arrow_schema(headers: bool) -> pa.Schema:
-    """As Spark compares it with each source's batches."""
+    """Return the schema that Spark expects of the source's batches."""
     return to_arrow_schema(spark_schema(headers), timezone="UTC")

@@ -1,4 +1,4 @@
-"""The data source `replog`. What reads and writes is imported where it is needed: Spark looks sources up often."""
+"""The data source `replog`. Readers and writers are imported where they are used: Spark looks sources up often."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -66,7 +66,7 @@ class ReplogSource(DataSource):
         from spark_jobs.records.options import sink_options
         from spark_jobs.records.writer import StreamWriter
 
-        # Output mode complete comes as `overwrite`: each trigger writes the whole result, as Spark's Kafka sink does.
+        # Output mode complete sets `overwrite`; as in Spark's Kafka sink, each trigger then writes the whole result.
         return StreamWriter(sink_options(self.options), schema)
 
     def _check(self, schema: StructType) -> None:

@@ -1,4 +1,4 @@
-"""Streaming queries: micro-batches of offsets that grow, limited if so asked, and found again in the checkpoint."""
+"""Streaming queries: micro-batches of offsets, which may be limited, and go on from the checkpoint."""
 
 import logging
 import math
@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A partition that appears while the query runs is read from its first record on."""
+    """Reads a streaming query. A partition that appears while it runs is read from its first record on."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._latest: StreamOffset | None = None
-        self._target: StreamOffset | None = None  # of Trigger.AvailableNow
-        self._triggered_s = -math.inf  # when a trigger last took what there was (monotonic)
+        self._target: StreamOffset | None = None  # the end for Trigger.AvailableNow
+        self._triggered_s = -math.inf  # the monotonic time of the last trigger that took records
 
     @told_first()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as those below)
@@ -93,7 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return await self._now(client)
 
     async def _now(self, client: Admin) -> StreamOffset:
-        """The ends of all partitions."""
+        """Return the ends of all partitions."""
         assigned = await cluster.assigned(client, self._options)
         ends = await cluster.offsets(client, self._options, dict.fromkeys(assigned.partitions, LATEST))
         return StreamOffset({partition: end or 0 for partition, end in ends.items()}, assigned.topic_ids)
@@ -120,9 +120,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(ends | stay, now.topic_ids | ids)
 
     def _is_too_little(self, start: StreamOffset, now: StreamOffset) -> bool:
-        """Whether a trigger waits for more, as that of Spark's Kafka source: not the first one, not for ever, and not
-        for the rest of Trigger.AvailableNow. Nor where partitions come or go, which is told once.
-        """
+        """Return True if a trigger waits for more records, as in Spark's Kafka source: not the first one, not for ever,
+        not in Trigger.AvailableNow, and not when partitions come or go, otherwise these would be reported twice."""
         least, time_s = self._options.min_offsets_per_trigger, monotonic()
         backlog = sum(max(0, end - start.offsets.get(partition, 0)) for partition, end in now.offsets.items())
         if (
@@ -138,9 +137,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     async def _report_topics(self, client: Admin, known: StreamOffset, now: StreamOffset, at_last: bool) -> set[str]:
-        """Those of `known` that are gone, or not subscribed to any more, wholly or in part.
+        """Report topics and partitions of `known` that are gone or not subscribed to any more.
 
-        Raises UNKNOWN_TOPIC_ID where brokers differ; `at_last` they are told, and come back.
+        Raises UNKNOWN_TOPIC_ID if brokers differ on a topic; `at_last`, without failOnDataLoss, return those topics.
         """
         in_doubt: set[str] = set()
         for topic in dict.fromkeys(partition.topic for partition in known.offsets):
@@ -165,7 +164,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return in_doubt
 
     async def _begins(self, client: Admin, start: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
-        """Where each partition of `end` goes on: as `start` says, or at its first record if it is new."""
+        """Return the offset from which each partition of `end` goes on: that of `start`, or its first if it is new."""
         begins = {
             partition: start.offsets[partition]
             for partition in end.offsets
@@ -187,7 +186,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 partition: offset
                 for partition, offset in end.offsets.items()
                 if (partition in now.offsets and now.same_topic(partition.topic, end))
-                or (partition.topic in in_doubt and partition in start.offsets)  # its tasks will see
+                or (partition.topic in in_doubt and partition in start.offsets)  # its tasks find out
             }
             begins = await self._begins(client, start, StreamOffset(there, end.topic_ids))
         return [

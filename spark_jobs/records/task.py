@@ -1,4 +1,4 @@
-"""What one task does: fetches a range of one partition's offsets, and hands it on as Arrow batches."""
+"""A task of a query: it fetches a range of one partition's offsets as Arrow batches."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from spark_jobs.records.planning import OffsetRange
 from spark_jobs.told import told_first
 
 POLL_S = 1.0
-ANSWER_S = 10.0  # of the leader, to whether its log ends before the range
-UNKNOWN_S = 10.0  # a topic that is not known for so long may be gone
+ANSWER_S = 10.0  # the leader's time to answer whether its log ends before the range
+UNKNOWN_S = 10.0  # a topic that nobody knows for this time may be gone
 
 
 def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Exactly the records of the range that the isolation level shows; decoded while the next ones are fetched.
+    """Yield exactly the records of the range that the isolation level shows; the next are fetched meanwhile.
 
-    Raises what the client raises, REQUEST_TIMED_OUT when nothing comes for `kafkaConsumer.pollTimeoutMs`, what
-    `report_data_loss` raises when records of the range are gone, and what `BadRecords` does of those that are none.
+    Raises what the client raises, REQUEST_TIMED_OUT if nothing comes for `kafkaConsumer.pollTimeoutMs`, what
+    `report_data_loss` raises if records of the range are gone, and what `BadRecords` raises.
     """
     reading = _Reading(options, wanted)
     bad = BadRecords(TopicPartition(wanted.topic, wanted.partition), fail=options.fail_on_bad_records)
@@ -48,7 +48,7 @@ class _Reading:
         self._wanted = wanted
         self._partition = TopicPartition(wanted.topic, wanted.partition)
         self._position = wanted.start
-        self._end = wanted.end  # less once the log turns out to end before
+        self._end = wanted.end  # lower once the log is known to end before it
 
     async def open(self) -> None:
         options = self._options
@@ -59,7 +59,7 @@ class _Reading:
         self.consumer.seek(self._partition, self._position)
 
     async def fetch(self) -> Batches | None:
-        """The next batches; None when the range is read, or the rest of it lost."""
+        """Return the next batches; None once the range is read, or the rest of it is lost."""
         loop = asyncio.get_running_loop()
         started = known = loop.time()
         while self._position < self._end:
@@ -80,7 +80,7 @@ class _Reading:
             if (another or loop.time() - known > UNKNOWN_S) and await self._is_gone():
                 self._lose(self._position, self._end, "its topic was deleted" + " and created again" * another)
                 return None
-            if another:  # what one broker told, and others do not: what was fetched is not of the topic
+            if another:  # one broker has another topic of this name: otherwise its records would be taken
                 self.consumer.seek(self._partition, self._position)
             elif fetched is not None:
                 self._position = fetched.next_offset
@@ -91,9 +91,9 @@ class _Reading:
         return None
 
     async def _check_end(self) -> None:
-        """Nothing came: raise REQUEST_TIMED_OUT, unless the leader's log ends before the range does.
+        """Raise REQUEST_TIMED_OUT, unless the leader's log ends before the range does.
 
-        Its log end tells, not its high watermark, which may be behind for long after an election.
+        The log end decides, since the high watermark may be behind for long after an election.
         """
         self.consumer.seek(self._partition, self._end)
         try:
@@ -110,7 +110,7 @@ class _Reading:
         )
 
     async def _narrow(self) -> None:
-        """Leave out what the log does not hold: it starts after the position, or ends before the range does."""
+        """Leave out the part of the range before the log's start or after its end."""
         log_start = (await self.consumer.beginning_offsets([self._partition]))[self._partition]
         high_watermark = (await self.consumer.end_offsets([self._partition]))[self._partition]
         if log_start > self._position:

@@ -1,4 +1,4 @@
-"""The sink: every record acknowledged by all in-sync replicas before its task commits."""
+"""The sink: all in-sync replicas acknowledge every record before its task commits."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ _TYPES: dict[str, tuple[str, ...]] = {
     "headers": (HEADERS.simpleString(),),
     "partition": ("int",),
 }
-UNSETTLED = 100_000  # deliveries that a task keeps before it looks at the oldest ones' outcomes
+UNSETTLED = 100_000  # deliveries that a task keeps before it waits for the oldest
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task has written."""
+    """The result of a task."""
 
     records: int
 
@@ -49,9 +49,9 @@ class _Writer:
 
     @told_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Send all records and wait for all outcomes. Raises the first failure: partition, cause.
+        """Send all records and wait for all outcomes. Raises the first failure, with partition and cause.
 
-        Spark's next batch is waited for here, not on the event loop: what was sent is on its way meanwhile.
+        It waits for Spark's next batch outside of the event loop, which sends records meanwhile.
         """
         writing = _Writing(self._options)
         run(writing.open())
@@ -64,16 +64,16 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """At least once: what a task wrote before it failed, and what its next attempt writes again, are other records."""
+    """Writes at least once: a task's next attempt writes again what it wrote before it failed."""
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """The same for each micro-batch."""
+    """Writes each micro-batch at least once."""
 
 
 def _check_columns(options: SinkOptions, schema: StructType) -> None:
-    """Raises INVALID_CONFIG where one is missing, or of the wrong type. Others are not written."""
-    there = {field.name: field.dataType.simpleString() for field in schema.fields}  # nullability is no matter here
+    """Raise INVALID_CONFIG if a column is missing or of the wrong type. Other columns are not written."""
+    there = {field.name: field.dataType.simpleString() for field in schema.fields}  # this has no nullability
     for name, wanted in _TYPES.items():
         if name in there and there[name] not in wanted:
             raise _refused(f"column {name!r} is of type {there[name]}; it must be {' or '.join(wanted)}; cast it")
@@ -118,7 +118,7 @@ class _Writing:
         self._count += batch.num_rows
 
     async def finish(self) -> int:
-        """How many records there were."""
+        """Wait for all deliveries, and return the number of records."""
         await self.producer.flush()
         for delivery in self._unsettled:
             await delivery

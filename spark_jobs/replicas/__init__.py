@@ -1,18 +1,18 @@
-"""Replicas as tables: what brokers and their log directories hold. Nothing that is read is trusted.
+"""Replicas as tables, from brokers or their log directories. Nothing that is read is trusted.
 
 | Looking for | File |
 |---|---|
 | the data sources `replog_replicas`, `replog_indexes`, `replog_batches`, `replog_epochs` | `sources.py` |
 | options, input partitions, Arrow batches: for all data sources | `readers.py` |
-| the files of a replica, and the store they are read from | `files.py` |
+| the files of a replica, and the store that they are read from | `files.py` |
 | the store of a log directory, ours or Apache Kafka's | `directories.py` |
 | the store of a running broker, over gRPC | `brokers.py` |
 | the description of a whole replica | `describe.py` |
 | classes of faults | `faults.py` |
 | the last entries of an offset index | `index_files.py` |
 | every batch of a segment, judged by `replog.log.tools.judge` | `segment_check.py` |
-| the same in parts, for segments that are large | `parts.py` |
-| files that change while they are read: not damage | `moving.py` |
+| the same in parts, for large segments | `parts.py` |
+| files that change while they are read, which is no damage | `moving.py` |
 | the index entries of a segment, against batch headers | `index_check.py` |
 | the data source of the audit: one pass over segments, of one kind of check | `checks.py` |
 | batches by offset, and the fast way through a sound segment | `blocks.py`, `sound.py` |
@@ -20,5 +20,5 @@
 | transaction indexes and producer snapshots | `producers.py` |
 | digest indexes at an offset | `digests.py` |
 | the records that compaction has left in a segment | `cleaned.py` |
-| how many bytes were read | `counting.py` |
+| a count of the bytes that were read | `counting.py` |
 """

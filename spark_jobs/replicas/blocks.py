@@ -1,8 +1,8 @@
-"""Blocks of one segment: its batches checked like in `segment_check`, and summed up by offset to be compared.
+"""Blocks of one segment: its batches are checked as in `segment_check`, and summed up by offset to be compared.
 
-A replica that is sound is the rule, so there is a short way and a long way. The short way reads a segment once, does
-next to nothing for each batch, and checks thousands of them at a time with numpy; it says "sound" or gives up. Where it
-gives up, `segment_check` takes the long way and says what is wrong.
+Most replicas are sound, so there is a short way and a long way. The short way reads a segment once, does almost nothing
+for each batch, and checks thousands of them at a time with numpy; at the first doubt it gives up. Then `segment_check`
+takes the long way, and says what is wrong.
 """
 
 import math
@@ -46,7 +46,7 @@ from spark_jobs.replicas.sound import (
     require,
 )
 
-BLOCK_BYTES = 64 << 20  # about as many of a replica's log make a block
+BLOCK_BYTES = 64 << 20  # bytes of a replica's log in a block, on average
 CHUNK = 4096  # batches that are checked together
 WINDOW = 1 << 20  # bytes of one read
 
@@ -56,17 +56,17 @@ _digested = struct.Struct(">qqiI").pack
 
 @dataclass(frozen=True)
 class Cells:
-    """How the offsets of a partition are cut to be compared: every `span` offsets, and at each of `cuts`.
+    """The cells in which a partition's offsets are compared: cut every `span` offsets, and at each of `cuts`.
 
-    Where the cuts are the places at which replicas begin, end, or know their data to be committed, the same replicas
-    hold the whole of a cell and either all of it is committed or nothing.
+    The cuts are where replicas begin and end, and their high watermarks. So a replica has all of a cell or nothing, and
+    all of it is committed or nothing.
     """
 
     span: int
     cuts: tuple[int, ...]  # ascending
-    end: int  # batches from here on are not summed up
-    begin: int = 0  # those before it are not either, and need not be read
-    cleaned_to: int = 0  # those before it are not either: replicas compacted them on their own (CL-10)
+    end: int  # batches from this offset on are not summed up
+    begin: int = 0  # batches before it are not summed up, and need not be read
+    cleaned_to: int = 0  # batches before it are not summed up: each replica compacted its own (CL-10)
 
     @property
     def compared_from(self) -> int:
@@ -74,7 +74,7 @@ class Cells:
 
 
 def block_span(offsets: int, size: int) -> int:
-    """Offsets in a block: a power of two, so that a block of a log of `size` bytes has about `BLOCK_BYTES`."""
+    """Return the offsets in a block, a power of two: a block of a log of `size` bytes has about `BLOCK_BYTES`."""
     return 1 << min(62, math.ceil(math.log2(max(1.0, offsets * BLOCK_BYTES / max(1, size)))))
 
 
@@ -82,23 +82,23 @@ class Block(NamedTuple):
     """The batches of one segment that begin in one cell."""
 
     number: int  # offset // span
-    cell: int  # number of cuts at or below its offsets
+    cell: int  # the number of cuts at or below its offsets
     first: int
     last: int
     batches: int
     size: int
-    digest: int  # sum of the digests of the batches
+    digest: int  # the sum of the batches' digests
 
 
 class Producing:
-    """The batches of a segment that a replay of its producers needs: of transactions, and the last ones of others."""
+    """The batches of a segment that a replay of producers needs: those of transactions, and each producer's last."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[Array, Array]] = []  # positions and headers
-        self.end = 0  # the offset behind the segment's last batch
+        self.end = 0  # the offset after the segment's last batch
 
     def add(self, positions: Array, headers: Array) -> None:
-        """Batches one behind the other."""
+        """Add consecutive batches."""
         if not len(wrote := np.flatnonzero(headers["producer_id"] >= 0)):
             return
         keep = np.zeros(len(headers), bool)
@@ -114,10 +114,10 @@ class Producing:
 def check_blocks(
     segment: ReplicaSegment, log_start: int, cells: Cells, *, crc: bool, told: list[Producing] | None = None
 ) -> Iterator[Block | FileFault]:
-    """The segment's blocks, and every fault of its log and indexes. Raises OSError if a file cannot be read.
+    """Yield the segment's blocks, and every fault of its log and indexes. Raises OSError if a file cannot be read.
 
-    Without `crc` no payload is read, and what only the payload tells is not seen. If all of a sound segment was read,
-    `told` is told of its producers.
+    Without `crc` no payload is read, and faults in it are not seen. If all of a sound segment was read, its producers
+    are appended to `told`.
     """
     try:
         sound = _Sound(segment, log_start, cells, crc=crc)
@@ -189,12 +189,12 @@ class _Sums:
 
 
 def _digest(base_offset: int, last_offset: int, leader_epoch: int, crc: int) -> bytes:
-    """As `batch_digest`, which wants a header; eight bytes, big-endian."""
+    """Return what `batch_digest` returns for a header, as eight bytes, big-endian."""
     return blake2b(_digested(base_offset, last_offset, leader_epoch, crc), digest_size=8).digest()
 
 
 class _Sound:
-    """The short way through one segment. Whatever the long way would complain of must raise `NotSound` here."""
+    """The short way through one segment. Every fault that the long way would report must raise `NotSound` here."""
 
     def __init__(self, segment: ReplicaSegment, log_start: int, cells: Cells, *, crc: bool) -> None:
         self._segment = segment
@@ -202,20 +202,20 @@ class _Sound:
         self._crc = crc
         self._begin = cells.begin
         self._sums = _Sums(cells)
-        # Read before the log, which a live broker writes first.
+        # A live broker writes the log first: read after it, an index might name batches that were not read.
         self._indexes = {suffix: SoundIndex(segment, suffix) for suffix in INDEX_LAYOUTS}
         self._checkpoint = EpochCheckpoint()
         self._expected = segment.base
         self.producing, self.whole = Producing(), True
-        self._end = 0  # position behind the batches so far
-        self._appended = -1  # the offset of the offset entry before
+        self._end = 0  # the position after the batches so far
+        self._appended = -1  # the offset of the last entry of the offset index
         self._digest = np.uint64(0)
         self._max_timestamp = -1
 
     def blocks(self) -> list[Block]:
         segment = self._segment
         with segment.open(LOG_SUFFIX) as log:
-            # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+            # A live broker writes an epoch before its first batch (EP-9): read before the log's size, it might miss.
             self._checkpoint = segment.epochs()
             self._end = first = self._first(log)
             self.whole = first == 0
@@ -232,7 +232,7 @@ class _Sound:
         return self._sums.blocks
 
     def _first(self, log: SegmentFile) -> int:
-        """Where to begin: behind the last batch before `begin` that every index has, else with the segment."""
+        """Return the position to begin at: after the last batch below `begin` that every index has, or 0."""
         offsets, times, digests = (self._indexes[suffix] for suffix in INDEX_LAYOUTS)
         count = int(np.searchsorted(offsets.entries["offset"], self._begin))
         if not count:
@@ -250,7 +250,7 @@ class _Sound:
         except CorruptRecord:
             return 0
         if header.last_offset != offset or position + header.size > log.size:
-            return 0  # perhaps an entry for an append of several batches (SG-2)
+            return 0  # the entry may be for an append of several batches (SG-2)
         offsets.seen = offsets.seen_positions = count
         times.seen, digests.seen = times_seen, digests_seen
         if times_seen:
@@ -261,7 +261,7 @@ class _Sound:
         return int(position) + header.size
 
     def _check(self, start: int, headers: Array, digests: Array) -> None:
-        """Batches that lie one behind the other from position `start` on."""
+        """Check consecutive batches, of which the first is at position `start`."""
         sizes = headers["length"].astype(np.int64) + LOG_OVERHEAD
         ends = start + np.cumsum(sizes)
         bases = headers["base_offset"].astype(np.int64)
@@ -282,7 +282,7 @@ class _Sound:
         self._sums.add(bases, lasts, sizes, digests)
 
     def _check_offsets(self, positions: Array, bases: Array, lasts: Array) -> None:
-        """An entry is a batch's position and last offset, or those of the first and last batch of an append (SG-2)."""
+        """SG-2: an entry has a batch's position and last offset, or those of the first and last batch of an append."""
         index = self._indexes[INDEX_SUFFIX]
         index.find(lasts, lasts)
         entries = index.until_position(int(positions[-1]))
@@ -309,10 +309,10 @@ class _Sound:
 
 
 def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]:
-    """Batches one behind the other, `CHUNK` of them at a time: where they start, their headers and digests.
+    """Yield consecutive batches, `CHUNK` of them at a time: the position of the first, their headers and digests.
 
-    This is the loop that the speed of an audit is made of: reads are large and in order, a CRC is computed where the
-    bytes lie, and a batch that a read cuts goes on in the next one.
+    The speed of an audit is that of this loop: reads are large and in order, a CRC is computed without a copy, and a
+    batch that a read cuts goes on in the next one.
     """
     headers: list[bytes] = []
     digests: list[bytes] = []
@@ -331,7 +331,7 @@ def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]
         headers.append(bytes(window[place : place + HEADER_SIZE]))
         try:
             digests.append(_digest(base_offset, base_offset + delta, epoch, stored))
-        except struct.error:  # an offset that does not fit
+        except struct.error:  # the last offset has more than 64 bits
             raise NotSound from None
         computed = crc32c(window[place + CRC_START : end])
         while end > len(window):
@@ -350,9 +350,8 @@ def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]
 
 
 def _headers(log: SegmentFile, position: int, indexed: Array) -> Iterator[tuple[int, Array, Array]]:
-    """As `_batches`, without payload, but that of a batch with leftovers behind it: it may be longer than it says.
-
-    Where batches are large most of them are `indexed`, which says where they will be.
+    """Yield the same as `_batches` from headers only. The last batch's CRC is checked if bytes follow, since its size
+    may be wrong. `indexed` has positions to read ahead; most large batches have one.
     """
     last = None
     while True:
@@ -375,7 +374,7 @@ def _headers(log: SegmentFile, position: int, indexed: Array) -> Iterator[tuple[
 
 
 def _require_end(log: SegmentFile, position: int) -> None:
-    """The file may end before a batch does (the rest is on its way), but not with bytes that are no batch."""
+    """Raise NotSound if a file ends with bytes that are no batch; the end of a batch may still be missing."""
     if log.size - position < HEADER_SIZE:
         return
     try:

@@ -1,6 +1,6 @@
-"""Replicas of a live cluster, read from the brokers that have them: gRPC service Inspection.
+"""Replicas of a live cluster, read from their brokers with the gRPC service Inspection.
 
-Calls block, have deadlines and are tried again with backoff: these run in Spark's tasks, where there is no event loop.
+Calls block, since Spark's tasks have no event loop; they have deadlines, and are tried again with backoff.
 """
 
 import errno
@@ -41,9 +41,9 @@ from spark_jobs.replicas.files import (
     segments_of,
 )
 
-CALL_TIMEOUT_S = 20.0  # of one call; the longest reads an index file
-TRIES = 6  # of one call, if the broker cannot be reached
-FIRST_WAIT_S = 2.0  # for one of several brokers that can answer
+CALL_TIMEOUT_S = 20.0  # one call's; the longest reads an index file
+TRIES = 6  # tries of one call, if the broker cannot be reached
+FIRST_WAIT_S = 2.0  # the first try's timeout for each of several brokers
 _FILES = {
     LOG_SUFFIX: pb.LOG,
     INDEX_SUFFIX: pb.OFFSET_INDEX,
@@ -59,9 +59,8 @@ def broker_stores(
     replicas: frozenset[int] = frozenset(),
     security: Security = (),
 ) -> "list[BrokerStore]":
-    """A store for each broker to which the cluster's metadata assigns a replica, of `topics` and `replicas` only
-    unless empty; also for one that is down. Raises OSError if no broker answers, a topic is not known or an address
-    is none.
+    """Return a store for each broker that has replicas by the cluster's metadata, even if it is down; only for `topics`
+    and `replicas`, unless these are empty. Raises OSError if no broker answers, or a topic or an address is wrong.
     """
     try:
         addressed = parse_bootstrap(bootstrap)
@@ -84,7 +83,7 @@ def broker_stores(
 
 
 def _metadata(addresses: Sequence[str], topics: list[str], security: Security) -> log_pb2.GetMetadataResponse:
-    """From the first that answers. None is waited for long while there are others; each time longer."""
+    """Return the metadata of the first broker that answers; every round waits longer for each of them."""
     request = log_pb2.GetMetadataRequest(topics=topics, max_bytes=MAX_ANSWER_BYTES)
     backoff = Backoff(Random())
     for attempt in range(TRIES):
@@ -108,14 +107,14 @@ class _Connection:
     """Calls to one broker. Errors are OSErrors: FileNotFoundError for a file that the broker does not have, Vanished
     for a replica.
 
-    A broker that gave no answer is not asked again: else each of a task's segments would wait for it.
+    A broker that gave no answer is not asked again, otherwise each segment of a task would wait for it.
     """
 
     def __init__(self, address: str, security: Security = ()) -> None:
         self._address = address
         self._security = security
         self._channel: grpc.Channel | None = None
-        self._silent: str | None = None  # no answer came, and why
+        self._silent: str | None = None  # why no answer came
 
     def _open(self) -> grpc.Channel:
         if self._channel is None:
@@ -127,7 +126,7 @@ class _Connection:
         return self._tried(lambda: call(request, timeout=timeout_s or CALL_TIMEOUT_S), tries)
 
     def stream(self, method: Method, request: Any, most: int) -> list[Any]:
-        """All answers. Raises OSError if there are more than `most` bytes of records in them."""
+        """Return all answers. Raises OSError if they have more than `most` bytes of records."""
         call = self._open().unary_stream(method.path, method.encode_request, method.decode_response)
         answers: list[Any] = self._tried(lambda: self._bounded(call(request, timeout=CALL_TIMEOUT_S), most), TRIES)
         return answers
@@ -145,7 +144,7 @@ class _Connection:
         return taken
 
     def close(self) -> None:
-        """May be used again."""
+        """Close the channel; the next call opens another."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -160,7 +159,7 @@ class _Connection:
             except grpc.RpcError as error:
                 failure = from_rpc_error(error, self._address)
             if failure.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED and time.monotonic() < deadline:
-                pass  # a broker serves so many at a time; an audit of many tasks waits for its turn
+                pass  # a broker limits calls at a time, and an audit of many tasks has to wait
             else:
                 attempt += 1
                 if failure.code is not ErrorCode.NETWORK_EXCEPTION or attempt == tries:
@@ -177,11 +176,11 @@ class _Connection:
 
 @dataclass
 class BrokerStore:
-    """`ReplicaStore` of a running broker."""
+    """The `ReplicaStore` of a running broker."""
 
     replica: int
     address: str  # empty: the cluster has no such broker
-    assigned: tuple[TopicPartition, ...] = field(repr=False)  # what it should have
+    assigned: tuple[TopicPartition, ...] = field(repr=False)  # its partitions by the metadata
     security: Security = ()
     _connection: _Connection | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -204,11 +203,11 @@ class BrokerStore:
             self._connection.close()
 
     def for_segments(self) -> "BrokerStore":
-        """As `ReplicaStore` says, without what else is assigned to the broker."""
+        """Return this store without `assigned`, which may be long."""
         return replace(self, assigned=())
 
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
-        """As `ReplicaStore` says, all bounds of a partition as of one moment. One call for each topic."""
+        """List every partition, with all its bounds as of one moment. This takes one call for each topic."""
         files = []
         for topic, partitions in groupby(self.assigned, key=lambda partition: partition.topic):
             if topics and topic not in topics:
@@ -273,7 +272,7 @@ class BrokerStore:
         return self._files(partition, described)
 
     def snapshots(self, segment: ReplicaSegment) -> None:
-        """A running broker shows none."""
+        """Return None: a running broker does not show them."""
 
     def identity(self, partition: TopicPartition) -> str:
         return ""
@@ -286,7 +285,7 @@ class BrokerStore:
 
 
 class _RemoteFile:
-    """`SegmentFile` of a broker. Each read names the file: if it is gone meanwhile, it has Vanished."""
+    """The `SegmentFile` of a broker. Each read names the file, and raises Vanished if it is gone meanwhile."""
 
     def __init__(self, connection: _Connection, topic: str, partition: int, base: int, kind: pb.SegmentFile) -> None:
         self._connection = connection
@@ -295,7 +294,7 @@ class _RemoteFile:
         self.size = 0
 
     def open(self) -> int:
-        """Ask for the size. Raises FileNotFoundError."""
+        """Ask for the size, and return it. Raises FileNotFoundError."""
         pieces = self._pieces(0, 1)
         if not pieces or pieces[0].head.file_size < 0:
             raise OSError("asked for the size of a file, got none")
@@ -340,7 +339,7 @@ class _RemoteFile:
         return [(position, header) for position, header in parsed if header is not None]
 
     def will_read(self, positions: Sequence[int]) -> None:
-        """Headers come thousands at a time anyway."""
+        """Do nothing: headers come thousands at a time anyway."""
 
     def _headers(self, request: pb.ReadBatchHeadersRequest, most: int) -> list[bytes]:
         bytes_wanted = most * HEADER_SIZE

@@ -1,13 +1,13 @@
-"""`replog_checks`: the data source of the audit. One pass over segments, as one of five kinds of check.
+"""`replog_checks`, the data source of the audit: one pass over segments, with one of five kinds of check.
 
-Options, with those of all sources: `pass` = blocks, digests, indexes, batches or records; `crc` = false to read no
-payload (blocks and batches); `entries` = true for a point of every index entry (digests and indexes); `bounds` = JSON
-rows [topic, partition, replica, high watermark, log end, cleaned to] as they were before anything was read; `ranges` =
-JSON rows [topic, partition, first, last], of which other offsets come to no rows, except for faults; `starts` = JSON
-rows [topic, partition, offset]: what lies below need not be read.
+Its own options: `pass` = blocks, digests, indexes, batches or records; `crc` = false to read no payload (blocks and
+batches); `entries` = true for a point of every index entry (digests and indexes); `bounds` = JSON rows [topic,
+partition, replica, high watermark, log end, cleaned to], from before anything was read; `ranges` = JSON rows [topic,
+partition, first, last], outside of which only faults make rows; `starts` = JSON rows [topic, partition, offset], below
+which nothing need be read.
 
 Below the greatest `cleaned to` of a partition's replicas offsets may be missing (CL-10): the pass `records` has rows of
-that part, the others check it and have rows of what lies above.
+that part, the others check it, and have rows of the part above.
 
 A row is a block of batches or of index entries (`number` is set), a point of an index (`kind`), a batch (`crc`), a
 record (`crc`, which is a hash, and `flags`), a fault (`fault`), or the count of bytes that a segment took (`read`).
@@ -41,8 +41,8 @@ from spark_jobs.replicas.segment_check import Batch, check_segment
 
 BLOCKS, DIGESTS, INDEXES, BATCHES, RECORDS = "blocks", "digests", "indexes", "batches", "records"
 
-_COMPARED = "position long, base_offset long, last_offset long, leader_epoch int, crc long, size long"  # of a `Batch`
-_RECORD = "key binary, producer long, flags int"  # what else there is of a `CleanedRecord`
+_COMPARED = "position long, base_offset long, last_offset long, leader_epoch int, crc long, size long"  # a `Batch`
+_RECORD = "key binary, producer long, flags int"  # the other fields of a `CleanedRecord`
 CHECKS_SCHEMA = (
     f"replica int, topic string, partition int, segment long, {_COMPARED}, {_RECORD}, kind string, slot int, "
     "value long, number long, cell int, batches long, read long, fault string, file string, detail string"
@@ -54,7 +54,7 @@ _Item = Block | Point | Batch | CleanedRecord | FileFault
 
 
 class CheckWork(NamedTuple):
-    """A segment to check, and what its partition's replicas are to be compared by."""
+    """A segment to check, with the cells in which its partition's replicas are compared."""
 
     segment: ReplicaSegment
     log_start: int
@@ -121,7 +121,7 @@ class _ChecksReader(SegmentReader):
     def _with_producers(
         self, items: Iterator[Block | FileFault], segment: ReplicaSegment, work: CheckWork, told: list[Producing]
     ) -> Iterator[_Item]:
-        """And what is wrong with its transaction index and snapshots, which nothing is said of where batches are."""
+        """Yield `items`, then the faults of the transaction index and snapshots, if the log itself has none."""
         sound = True
         for item in items:
             sound &= not isinstance(item, FileFault) or item.file != LOG_SUFFIX or item.fault == EPOCH_CACHE_LIE
@@ -159,12 +159,12 @@ class _ChecksReader(SegmentReader):
             kind, slot, offset, position, value = item
             at = {"position": position, "base_offset": offset, "last_offset": offset}
             return self.row(**place, **at, kind=kind, slot=slot, value=signed(value))
-        begun = (*place.values(), *item)  # both are columns as they are
+        begun = (*place.values(), *item)  # both are in the order of columns
         return (*begun, *_UNSET[len(begun) :])
 
 
 class ChecksSource(ReplicaSource):
-    """See the module."""
+    """The data source that the module describes."""
 
     called = "replog_checks"
     columns = CHECKS_SCHEMA
@@ -173,10 +173,10 @@ class ChecksSource(ReplicaSource):
 
 
 class Ranges:
-    """Ranges of offsets, of which there may be thousands to be asked for every batch and segment."""
+    """Ranges of offsets, maybe thousands, which are searched for every batch and segment."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
-        self._ranges: list[tuple[int, int]] = []  # in order, and none overlaps another
+        self._ranges: list[tuple[int, int]] = []  # ascending, and none overlaps another
         for first, last in sorted(ranges):
             if self._ranges and first <= self._ranges[-1][1]:
                 first, before = self._ranges.pop()
@@ -200,7 +200,7 @@ def cells_of(
     bounds: list[tuple[str, int, int, int | None, int, int]],
     starts: Mapping[tuple[str, int], int] = MappingProxyType({}),
 ) -> dict[tuple[int, str, int], Cells]:
-    """By replica, topic and partition; without replicas that `bounds` does not name."""
+    """Return the cells by replica, topic and partition, for each replica that `bounds` names."""
     described = {(replica, topic, partition): (mark, log_end) for topic, partition, replica, mark, log_end, _ in bounds}
     cleaned: dict[tuple[str, int], int] = defaultdict(int)
     for topic, partition, *_, cleaned_to in bounds:
@@ -227,15 +227,15 @@ def cells_of(
 
 
 def _is_compared(item: _Item, cells: Cells) -> bool:
-    """Whether it is more than what the replica's own check needs."""
+    """Return True if the item is compared with other replicas, and not only part of the replica's own check."""
     if isinstance(item, Point):
         return item.offset + 1 >= cells.cleaned_to
     return not isinstance(item, Batch) or item.base_offset >= cells.cleaned_to
 
 
 def _from_cuts(batch: Batch, cells: Cells) -> Iterator[Batch]:
-    """The batch once more for each cut within it, as if it began there: what a replica whose log begins at the cut has
-    is compared with it, also if they share no base offset from there on."""
+    """Yield the batch once more for each cut within it, as if it began there, so that it is compared with a replica
+    whose log begins at the cut."""
     if batch.base_offset >= cells.cleaned_to:
         first, end = (bisect_right(cells.cuts, offset) for offset in (batch.base_offset, batch.last_offset))
         yield from (batch._replace(base_offset=cut) for cut in cells.cuts[first:end])

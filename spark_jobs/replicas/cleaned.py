@@ -1,6 +1,6 @@
-"""The records that compaction has left in one segment, so that replicas are compared where their batches may differ.
+"""Reads the records that compaction has left in one segment, to compare replicas whose batches may differ.
 
-Replicas clean on their own (CL-10). What stays of a record is all of it, at its offset: key, value, headers, timestamp
+Each replica cleans on its own (CL-10). A record that stays is whole, and at its offset: key, value, headers, timestamp
 and leader epoch (CL-7, CL-8).
 """
 
@@ -20,31 +20,30 @@ from replog.log.tools.judge.indexes import read_index
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
 
-TOMBSTONE, COMMITTED, ABORTED, BEYOND = 1, 2, 4, 8  # flags: of a record; of a transaction's marker (two); see below
-KEY_BYTES = 16  # of a hash
+TOMBSTONE, COMMITTED, ABORTED, BEYOND = 1, 2, 4, 8  # flags of a record; COMMITTED and ABORTED are markers
+KEY_BYTES = 16  # the size of a key's hash
 
 
 class CleanedRecord(NamedTuple):
     """One record; the fields up to `size` are those of a `Batch`, so that both are compared alike."""
 
-    position: int  # of its batch
+    position: int  # its batch's
     base_offset: int
-    last_offset: int  # the same
+    last_offset: int  # equals `base_offset`
     epoch: int
-    hash: int  # of timestamp, key, value and headers
-    size: int  # in bytes, without its timestamp
-    key: bytes | None  # a hash of it; None: it has none, or is a marker
-    producer: int | None  # if it belongs to a transaction, or ends one
+    hash: int  # covers timestamp, key, value and headers
+    size: int  # bytes, without its timestamp
+    key: bytes | None  # a hash of the key; None: it has none, or is a marker
+    producer: int | None  # set if it belongs to a transaction, or ends one
     flags: int
 
 
 def cleaned_records(segment: ReplicaSegment, start: int) -> Iterator[CleanedRecord | FileFault]:
-    """Records of sound batches, from `start` on and below `segment.cleaned_to`.
+    """Yield records of sound batches from offset `start` on and below `segment.cleaned_to`.
 
-    Those of the batch there as well, flagged BEYOND: where the cleaner's map was full it may know some of its keys
-    (CL-3), and have taken out what these replace. And the ends of transactions that the segment has beyond. What is not
-    sound `check_segment` tells; records of a sound batch that do not decode are UNREADABLE. Memory: one batch,
-    uncompressed. Raises OSError if a file cannot be read.
+    Flagged BEYOND, it also yields those of the batch at `cleaned_to`, whose keys a full map of the cleaner may know in
+    part (CL-3), and later ends of transactions. `check_segment` reports other faults; a sound batch whose records do
+    not decode is UNREADABLE here. It holds one uncompressed batch. Raises OSError if a file cannot be read.
     """
     return capped(_records(segment, start))
 
@@ -92,7 +91,7 @@ def _of_batch(position: int, header: BatchHeader, data: bytes) -> Iterator[Clean
 
 
 def _hash(header: BatchHeader, raw: bytes, record: RecordSlice) -> int:
-    """Of the absolute timestamp (a delete horizon changes deltas) and all that follows it."""
+    """Return a hash of the absolute timestamp, since a delete horizon changes deltas, and of all that follows it."""
     time = header.max_timestamp
     if not header.attributes & LOG_APPEND_TIME:
         time = header.base_timestamp + record.timestamp_delta

@@ -11,7 +11,7 @@ from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaSe
 
 
 class CountingStore:
-    """`ReplicaStore` of another one. Counts what is read from segments' files."""
+    """A `ReplicaStore` over another one, which counts the bytes that are read from segments' files."""
 
     def __init__(self, store: ReplicaStore) -> None:
         self._store = store
@@ -73,7 +73,7 @@ class _CountedFile:
 
     def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
         batches = self._file.headers(position, count)
-        # Small batches share reads, so that all of their bytes are read.
+        # Reads of small batches' headers take in all of their bytes.
         self._store.bytes_read += sum(
             header.size if header.size <= HEADER_WINDOW else HEADER_SIZE for _, header in batches
         )

@@ -1,4 +1,4 @@
-"""What `replog_replicas` says of one replica: its bounds, and whether its epoch checkpoint can be right."""
+"""The description of one replica in `replog_replicas`: its bounds, and any fault of its epoch checkpoint."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE
 from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaSegment, open_log
 from spark_jobs.replicas.index_files import last_indexed
 
-_WINDOW = 4096  # bytes read at once near the log end
+_WINDOW = 4096  # bytes of one read near the log end
 
 
 Place = tuple[str, int, int]  # topic, partition, replica
@@ -30,11 +30,11 @@ class Replica:
     fault: str | None = None
     file: str | None = None
     detail: str | None = None
-    leads: bool | None = None  # None, for a directory: not known
-    leader_epoch: int | None = None  # the same
+    leads: bool | None = None  # None: not known, as for a directory
+    leader_epoch: int | None = None  # None: not known, as for a directory
     cleaned_to: int = 0  # below it compaction may have taken offsets out
     topic_id: str | None = None  # None: not known
-    read: int = 0  # bytes of segments' files that it took to tell
+    read: int = 0  # bytes of segments' files that were read for it
 
     @property
     def key(self) -> TopicPartition:
@@ -50,22 +50,22 @@ class Replica:
 
     @property
     def suspect(self) -> bool:
-        """Whether its description alone makes a finding."""
+        """True if its description alone makes a finding."""
         return self.fault is not None or self.log_end < self.mark
 
     @property
     def mark(self) -> int:
-        """Up to where it knows its data to be committed; 0 if it does not know."""
+        """The offset below which it knows its data to be committed; 0 if it does not know."""
         return self.high_watermark or 0
 
 
 def describe(files: PartitionFiles) -> Replica:
-    """A replica that cannot be read is described as UNREADABLE."""
-    # Read before the log: no entry begins beyond its end.
+    """Describe a replica; one that cannot be read is UNREADABLE."""
+    # Read after the log, the checkpoint might have an entry beyond the log end.
     epochs = files.epochs() if files.error is None else EpochCheckpoint()
     described = _bounds(files)
     if files.log_end is not None and epochs.entries and epochs.entries[-1][1] > described.log_end:
-        # A running broker was asked for its bounds first. They may have moved.
+        # A running broker was asked for its bounds before, and they may have moved.
         listed = files.store.partitions(frozenset({files.partition.topic}))
         described = _bounds(next((again for again in listed if again.partition == files.partition), files))
     if described.fault is not None:
@@ -79,7 +79,7 @@ def describe(files: PartitionFiles) -> Replica:
         return replace(
             described, fault=EPOCH_CACHE_LIE, file=epochs.path, detail="the epoch checkpoint is missing or empty"
         )
-    has_lost_its_tail = described.log_end < described.mark  # and with it those batches
+    has_lost_its_tail = described.log_end < described.mark  # the batches of the last entries may be lost with it
     knows_its_end = not epochs.unclean and not has_lost_its_tail
     if epochs.entries and epochs.entries[-1][1] > described.log_end and knows_its_end:
         detail = f"the epoch checkpoint's last entry {epochs.entries[-1]} begins beyond the log end {described.log_end}"
@@ -112,7 +112,7 @@ def _bounds(files: PartitionFiles) -> Replica:
 
 
 def _log_end(segment: ReplicaSegment) -> int:
-    """The offset after the last batch that can be read: walks from the last index entry at which a batch begins."""
+    """Return the offset after the last batch that can be read, on a walk from the last true index entry."""
     next_offset = segment.base
     with open_log(segment, _WINDOW) as log:
         for item in log.walk(last_indexed(segment, log)):

@@ -1,7 +1,7 @@
-"""The digest check of one segment: what its digest index says, and as few headers as it takes to say it of an offset.
+"""The digest check of one segment: it reads the digest index, and few headers, for the digests at given offsets.
 
-A digest index is believed here. What it says is compared with what other replicas' say: two replicas with the same
-batches agree on the difference between any two offsets, and on the bytes between the ends of any two segments.
+The index is believed, and compared with those of other replicas: two replicas with the same batches agree on the
+difference between any two offsets, and on the bytes between the ends of any two segments.
 """
 
 from collections.abc import Iterator
@@ -27,10 +27,10 @@ _positions = LAYOUTS[INDEX_SUFFIX]
 
 
 def digest_points(segment: ReplicaSegment, aligned: list[int], *, entries: bool) -> Iterator[Point | FileFault]:
-    """Points of the segment's beginning and end, and of what ends below each of the offsets `aligned` within it.
+    """Yield points at the segment's ends, and of the batches that end below each of the offsets `aligned` within it.
 
-    With `entries` those of all entries as well, which is what bisects a difference. Raises OSError if a file cannot be
-    read.
+    With `entries` it also yields those of all entries, which narrow a difference down. Raises OSError if a file cannot
+    be read.
     """
     return capped(_points(segment, aligned, entries=entries))
 
@@ -44,7 +44,7 @@ def _points(segment: ReplicaSegment, aligned: list[int], *, entries: bool) -> It
     if segment.size < HEADER_SIZE and (gap := gap_behind(segment, segment.size, segment.base)) is not None:
         yield gap
     if before is None:
-        return  # the first segment that cannot tell has said so
+        return  # an earlier segment has reported that its digest is not known
     if entries:
         for slot, offset, digest in read_index(segment, DIGEST_SUFFIX).rows:
             yield Point(DIGEST, slot, offset, -1, add_digests(before, digest))
@@ -61,7 +61,7 @@ def _points(segment: ReplicaSegment, aligned: list[int], *, entries: bool) -> It
 
 
 class _Digests:
-    """One open digest index."""
+    """An open digest index."""
 
     def __init__(self, segment: ReplicaSegment, file: SegmentFile) -> None:
         self._segment = segment
@@ -80,13 +80,13 @@ class _Digests:
         last = self._entry(self._count - 1)[0]
         if (gap := gap_behind(self._segment, self._segment.size, offset + 1)) is not None:
             yield gap
-        elif last != offset:  # then the digests of later segments are not known either
+        elif last != offset:  # the digests of later segments are not known either
             yield FileFault(NO_DIGESTS, DIGEST_SUFFIX, 0, self._segment.base, offset, -1, _NO_DIGESTS)
         if last >= next_base and (gap := gap_behind(self._segment, self._segment.size, last + 1)) is not None:
             yield gap
 
     def _entry(self, slot: int) -> tuple[int, int]:
-        """Offset and digest; (-1, 0) is what comes before the first batch."""
+        """Return the offset and digest of an entry; slot -1 means before the first batch."""
         if slot < 0:
             return self._segment.base - 1, 0
         raw = self._file.read(slot * _layout.size, _layout.size)
@@ -96,9 +96,9 @@ class _Digests:
         return self._segment.base + relative, digest
 
     def _at(self, wanted: int) -> tuple[int, int, bool]:
-        """Last offset and digest of the batches that end below `wanted`, and whether there are offsets up to there.
+        """Return the last offset and the digest of the batches that end below `wanted`, and whether offsets reach it.
 
-        From the entry before it, and headers.
+        They come from the entry before it, and from headers.
         """
         last = self._count - 1
         low, high = (last, last + 1) if self._entry(last)[0] < wanted else (-1, last)
@@ -125,9 +125,9 @@ class _Digests:
         return offset, digest, reached
 
     def _position(self, slot: int) -> int:
-        """A batch that begins at or before that of a digest entry, which nearly always has one beside it in the index.
+        """Return the position of a batch at or before that of a digest entry, by the offset index's entry of that slot.
 
-        Where the indexes do not fit each other the walk begins with the segment.
+        If the indexes do not fit each other, it is 0, the segment's beginning.
         """
         if slot < 0:
             return 0

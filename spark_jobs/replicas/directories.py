@@ -37,13 +37,13 @@ from spark_jobs.replicas.files import (
     segments_of,
 )
 
-LISTINGS = 5  # of a directory whose files go while it is listed
+LISTINGS = 5  # tries at a directory whose files go while it is listed
 KRAFT_METADATA = "__cluster_metadata"
 
 
 @dataclass(frozen=True)
 class DirectoryStore:
-    """`ReplicaStore` of one of a broker's log.dirs. A broker with several has a store for each."""
+    """The `ReplicaStore` of one of a broker's log.dirs. A broker with several has a store for each."""
 
     replica: int
     directory: Path
@@ -64,16 +64,16 @@ class DirectoryStore:
         return sorted(offset for offset, _ in named if segment.base <= offset <= end)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing, for nothing stays open."""
 
     def for_segments(self) -> "DirectoryStore":
         return self
 
     def partitions(self, topics: frozenset[str]) -> list[PartitionFiles]:
-        """As `ReplicaStore` says; costs a stat a segment and one small read for each digest index."""
+        """List every partition. It costs a stat for each segment, and a small read for each digest index."""
         try:
             with os.scandir(self.directory) as entries:
-                # Read before the names: a replica that has a mark is there, or set aside.
+                # Read before the names, otherwise a replica made meanwhile would have a mark but no directory.
                 marks = _marks(self.directory / HIGH_WATERMARK_CHECKPOINT)
                 starts = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read()
                 cleaned = OffsetCheckpoint(self.directory / CLEANER_CHECKPOINT).read()
@@ -86,11 +86,11 @@ class DirectoryStore:
             try:
                 partition = parse_directory_name(name if set_aside is None else set_aside["replica"])
             except ValueError:
-                continue  # somebody else's
-            if set_aside is not None:  # by the broker, which knows: a copy in the making, or one on its way out
+                continue  # not a partition's directory
+            if set_aside is not None:  # by the broker: a future copy, or one to be deleted
                 marks.pop(partition, None)
             elif partition.topic == KRAFT_METADATA and not topics:
-                continue  # Kafka's quorum copies it by Raft, and no disk says what of it is committed
+                continue  # Kafka's quorum copies it by Raft, and no disk has its high watermark
             elif not topics or partition.topic in topics:
                 mark = marks.get(partition)
                 files[partition] = self._list(partition, starts.get(partition, 0), mark, cleaned.get(partition, 0))
@@ -111,7 +111,7 @@ class DirectoryStore:
         return self._list(partition, log_start, None, cleaned_to)
 
     def identity(self, partition: TopicPartition) -> str:
-        """One that was moved aside and copied again is another, even under the same inode number."""
+        """Return the inode and the time of partition.metadata: a copy made again may get the same inode number."""
         directory = self.directory / partition.directory_name
         written = 0
         with suppress(FileNotFoundError):
@@ -131,7 +131,7 @@ class DirectoryStore:
         return PartitionFiles(self, partition, start, mark, segments, cleaned_to=cleaned_to, topic_id=shown_id)
 
     def _listed(self, partition: TopicPartition) -> list[Listed]:
-        """Lists again what retention takes from while it is listed."""
+        """List segments; again if retention deletes some meanwhile."""
         for _ in range(LISTINGS - 1):
             with suppress(FileNotFoundError):
                 return self._listed_once(partition)
@@ -154,7 +154,7 @@ class DirectoryStore:
         path = self.directory / partition.directory_name / LEADER_EPOCH_CHECKPOINT
         try:
             unclean = not (self.directory / CLEAN_SHUTDOWN).exists()
-            # Read first: what is flushed later may have been noted later.
+            # Read before the epochs, which are written before records of them are flushed.
             flushed = self._flushed(partition) if unclean else None
             raw = read_regular(path, MAX_CHECKPOINT_BYTES + 1)
         except FileNotFoundError:
@@ -164,9 +164,9 @@ class DirectoryStore:
         return replace(epoch_checkpoint(raw, str(path)), unclean=unclean, flushed=flushed)
 
     def _flushed(self, partition: TopicPartition) -> int | None:
-        """Up to where the epoch checkpoint says what the batches say, where a broker runs or was killed.
+        """Return the offset up to which the epoch checkpoint is complete if a broker runs or was killed.
 
-        None: to the end, as Kafka's does, which has no digests (divergence 31).
+        None: up to the end, as for Kafka's, which has no digest indexes (divergence 31).
         """
         if not any(name.endswith(DIGEST_SUFFIX) for name in os.listdir(self.directory / partition.directory_name)):
             return None
@@ -180,9 +180,9 @@ class DirectoryStore:
 
 @lru_cache(maxsize=8)
 def _recovery_points(path: Path, _version: tuple[int, int]) -> dict[TopicPartition, int]:
-    """None of a checkpoint that cannot be read: no replica is the worse for that. It is read once for all of them.
+    """Return the recovery points, read once for all replicas; none if they cannot be read, which is no fault.
 
-    A version is its file's inode and time: two that are written within one tick of the clock differ by inode alone.
+    A version is the file's inode and time: two that are written within one tick of the clock differ only by inode.
     """
     with suppress(LogStorageError):
         return OffsetCheckpoint(path).read()
@@ -190,7 +190,7 @@ def _recovery_points(path: Path, _version: tuple[int, int]) -> dict[TopicPartiti
 
 
 def _marks(path: Path) -> dict[TopicPartition, int]:
-    """High watermarks. Raises LogStorageError, also for one of what can be no partition: it would become a row."""
+    """Return the high watermarks. Raises LogStorageError, also for one of an impossible partition."""
     marks = OffsetCheckpoint(path).read()
     for partition in marks:
         try:
@@ -204,4 +204,4 @@ def _may_be_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:
-        return True  # a link to itself, say: listing it gives the reason
+        return True  # such as a link to itself: an attempt to list it gives the reason

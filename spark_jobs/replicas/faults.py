@@ -1,4 +1,4 @@
-"""What can be wrong in one replica's own files, and how much of it is listed."""
+"""The classes of faults in one replica's own files, and the limit of how many are listed."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
@@ -8,14 +8,14 @@ from replog.log.tools.judge.indexes import MAX_FAULTS
 
 BIT_ROT = "BIT_ROT"
 GAP = "GAP"
-REPEATED = "REPEATED"  # offsets come twice: none is missing
+REPEATED = "REPEATED"  # offsets come twice, but none is missing
 INDEX_LIE = "INDEX_LIE"
 EPOCH_CACHE_LIE = "EPOCH_CACHE_LIE"
 UNREADABLE = "UNREADABLE"
 VANISHED = "VANISHED"  # no damage: retention, truncation or a cleaning took it away while it was read
 NO_DIGESTS = "NO_DIGESTS"  # no damage: nobody wrote a digest index
 
-CLASSES = {  # of what the judge says; audits pass over the rest, as the torn end of a log, which a start cuts off
+CLASSES = {  # the judge's other kinds are not reported, such as the torn end of a log, which a start cuts off
     Kind.BATCH_HEADER: BIT_ROT,
     Kind.BATCH_CRC: BIT_ROT,
     Kind.BASE_OFFSET: BIT_ROT,
@@ -38,7 +38,7 @@ Item = TypeVar("Item")
 
 
 class FileFault(NamedTuple):
-    """Something wrong in one replica's own files: offsets it concerns, where, and what was seen."""
+    """A fault in one replica's own files: the offsets it concerns, its place, and what was seen."""
 
     fault: str  # its class
     file: str  # suffix of the segment's file, or the name of a file beside it
@@ -50,7 +50,7 @@ class FileFault(NamedTuple):
 
 
 def capped(items: Iterator[Item | Fault]) -> Iterator[Item | FileFault]:
-    """`items`, with faults by class, no more than `MAX_FAULTS` of each; the last one says that there may be more."""
+    """Yield `items`, with at most `MAX_FAULTS` faults of each class; the last one says that there may be more."""
     counts: dict[str, int] = {}
     for item in items:
         if not isinstance(item, Fault):

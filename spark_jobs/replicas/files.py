@@ -1,6 +1,6 @@
-"""What a replica holds: partitions, segments and their files; and the store that they are read through.
+"""Partitions, segments and their files, and the store that they are read through.
 
-A store is pickled into Spark's tasks: it opens what it needs when it is first asked, and `close` lets go of it.
+A store is pickled into Spark's tasks: it opens files or connections at the first call, and `close` closes them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ NO_PARTITION = TopicPartition("", -1)
 
 
 class ReplicaStore(Protocol):
-    """Where the replicas of one broker are read from. Errors are `OSError`s."""
+    """The source of one broker's replicas. Errors are `OSError`s."""
 
     @property
     def replica(self) -> int:
@@ -32,37 +32,37 @@ class ReplicaStore(Protocol):
 
     @property
     def place(self) -> str:
-        """Where it is, for people: a log directory, or a broker's address."""
+        """A log directory, or a broker's address, as text for people."""
 
     def for_segments(self) -> "ReplicaStore":
-        """What it takes to read segments: it goes with every task."""
+        """Return a small store that can read segments; it goes with every task."""
 
     def partitions(self, topics: frozenset[str]) -> "list[PartitionFiles]":
-        """Every partition, of `topics` only unless empty. What cannot be read comes back as an error."""
+        """List every partition, only of `topics` unless empty. One that cannot be read has an `error`."""
 
     def epochs(self, partition: TopicPartition) -> "EpochCheckpoint":
-        """The leader epoch checkpoint as it is now, checked for order (EP-1)."""
+        """Return the leader epoch checkpoint as it is now, checked for order (EP-1)."""
 
     def again(self, partition: TopicPartition) -> "PartitionFiles":
-        """The partition as it is now; digests may be left out. Raises Vanished if it is gone."""
+        """List a partition as it is now; digests may be left out. Raises Vanished if it is gone."""
 
     def identity(self, partition: TopicPartition) -> str:
-        """Of the directory: one that takes its place has another. Empty if nobody knows."""
+        """Return an identity that the directory's replacement does not have; empty if it is not known."""
 
     def open(self, segment: "ReplicaSegment", suffix: str) -> AbstractContextManager[SegmentFile]:
-        """One of the segment's files, by its suffix. Raises FileNotFoundError if it has none."""
+        """Open one of the segment's files, by its suffix. Raises FileNotFoundError if it has none."""
 
     def snapshots(self, segment: "ReplicaSegment") -> list[int] | None:
-        """The offsets of the producer snapshots from where the segment begins to where the next one does, ascending.
-        None: snapshots and transaction indexes are not shown."""
+        """Return the offsets of the producer snapshots from the segment's base to the next one's, ascending. None:
+        snapshots and transaction indexes are not shown."""
 
     def close(self) -> None:
-        """Let go of connections; the store may be used again."""
+        """Close connections; the store may be used again."""
 
 
 @dataclass(frozen=True)
 class ReplicaSegment:
-    """One segment of one replica, and what the segments before it add up to."""
+    """One segment of one replica, with the sums over the segments before it."""
 
     store: ReplicaStore
     topic: str
@@ -70,9 +70,9 @@ class ReplicaSegment:
     base: int
     next_base: int | None  # None: the last segment
     size: int  # bytes of the .log file
-    bytes_before: int  # in the .log files of the earlier segments
-    digest_before: int | None  # of the batches of the earlier segments; None if their digest indexes do not say
-    cleaned_to: int = 0  # below it compaction may have taken offsets out (CL-8)
+    bytes_before: int  # bytes in the .log files of earlier segments
+    digest_before: int | None  # the digest of the batches of earlier segments; None: not known
+    cleaned_to: int = 0  # compaction may have taken out lower offsets (CL-8)
 
     @property
     def replica(self) -> int:
@@ -84,7 +84,7 @@ class ReplicaSegment:
 
     @contextmanager
     def open(self, suffix: str) -> Iterator[SegmentFile]:
-        """Raises Vanished if the log is not the one that was listed: one that is sealed keeps its size."""
+        """Open a file. Raises Vanished if the log has another size than was listed: a sealed one must keep it."""
         with ExitStack() as opened:
             try:
                 file = opened.enter_context(self.store.open(self, suffix))
@@ -98,7 +98,7 @@ class ReplicaSegment:
             yield file
 
     def _is_listed_still(self) -> bool:
-        """Whether the broker of a sealed segment knows of no change: then its file is damaged, whatever its size."""
+        """Return True if a sealed segment is listed without a change: then a wrong size of its file is damage."""
         if self.next_base is None:
             return False
         now, _ = self.again()
@@ -108,7 +108,7 @@ class ReplicaSegment:
         return self.store.epochs(self.topic_partition)
 
     def again(self) -> "tuple[ReplicaSegment, int]":
-        """The segment as it is listed now, and the log start offset. Raises Vanished if it is gone."""
+        """Return the segment as it is listed now, and the log start offset. Raises Vanished if it is gone."""
         files = self.store.again(self.topic_partition)
         if files.error is not None:
             raise OSError(files.error)
@@ -128,7 +128,7 @@ def open_log(segment: ReplicaSegment, window: int = WINDOW) -> Iterator[LogFile]
 class PartitionFiles:
     """One replica of one partition. `error` says why it could not be listed.
 
-    A store that cannot be listed at all is one of `NO_PARTITION`.
+    A store that cannot be listed at all has one, of `NO_PARTITION`.
     """
 
     store: ReplicaStore
@@ -137,11 +137,11 @@ class PartitionFiles:
     high_watermark: int | None = None  # None: the checkpoint does not name this partition
     segments: tuple[ReplicaSegment, ...] = ()
     error: str | None = None
-    log_end: int | None = None  # None: nobody says, but the batches do
-    leads: bool | None = None  # None: nobody says
+    log_end: int | None = None  # None: only the batches show it
+    leads: bool | None = None  # None: not known
     leader_epoch: int | None = None
-    cleaned_to: int = 0  # below it compaction may have taken offsets out, in this replica
-    topic_id: str | None = None  # None: nobody says
+    cleaned_to: int = 0  # compaction may have taken out lower offsets in this replica
+    topic_id: str | None = None  # None: not known
 
     @property
     def replica(self) -> int:
@@ -152,7 +152,7 @@ class PartitionFiles:
         return f"{self.store.place}/{self.partition}" if self.partition.topic else self.store.place
 
     def through(self, store: ReplicaStore) -> "PartitionFiles":
-        """The same, to be read from another store."""
+        """Return the same partition, to be read through another store."""
         segments = tuple(replace(segment, store=store) for segment in self.segments)
         return replace(self, store=store, segments=segments)
 
@@ -164,8 +164,8 @@ class PartitionFiles:
 class EpochCheckpoint:
     """The entries of a `leader-epoch-checkpoint`; `fault` is a class of fault, `detail` says more.
 
-    They were cut off below the log start (EP-5), which is noted late where a broker runs or was killed: such a replica
-    is `unclean`. From `flushed` on they may lag behind its log: a start adds what the batches say, and cuts the rest.
+    `unclean`: a broker runs or was killed. Then entries may be cut to a log start (EP-5) that its checkpoint does not
+    have yet; and from `flushed` on they may lag behind the log, until a start adds those of the batches.
     """
 
     entries: tuple[tuple[int, int], ...] = ()
@@ -173,16 +173,16 @@ class EpochCheckpoint:
     detail: str = ""
     path: str = field(default="", compare=False)
     unclean: bool = False
-    flushed: int | None = None  # None: they say all
+    flushed: int | None = None  # None: entries do not lag
 
     @property
     def begin(self) -> int:
-        """Where the log starts at the earliest, as far as they say so."""
+        """The lowest log start that the entries allow."""
         return self.entries[0][1] if self.unclean and self.entries else 0
 
 
 def epoch_checkpoint(raw: bytes, path: str) -> EpochCheckpoint:
-    """What the content of a leader epoch checkpoint says, checked for order (EP-1)."""
+    """Parse the content of a leader epoch checkpoint, checked for order (EP-1)."""
     try:
         entries = checked_epochs(Path(path), parse_entries(Path(path), raw, 2))
     except DamagedCheckpoint as error:
@@ -195,13 +195,13 @@ class Listed(NamedTuple):
 
     base: int
     size: int  # bytes of the .log file
-    digest: int | None  # of all its batches; None if its digest index does not say, and for the last segment
+    digest: int | None  # the digest of all its batches; None: not known, as for the last segment
 
 
 def segments_of(
     store: ReplicaStore, partition: TopicPartition, listed: Sequence[Listed], cleaned_to: int
 ) -> tuple[ReplicaSegment, ...]:
-    """The segments of one partition. Raises OSError unless they are listed by base offset, with sizes that can be."""
+    """Return the segments of one partition. Raises OSError if base offsets do not rise, or sizes are impossible."""
     segments = []
     bytes_before = 0
     digest_before: int | None = 0

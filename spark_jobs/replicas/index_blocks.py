@@ -1,8 +1,8 @@
-"""The index check of one segment as an audit wants it: every entry is checked, and few rows come of them.
+"""The index check of one segment for an audit: every entry is checked, but they make few rows.
 
-Replicas whose segments have the same boundaries have the same entries: those of a block are hashed and become one row.
-Points remain where replicas are compared whatever their segments are: at the ends of segments and at the cuts. Where
-either differs, `index_check` tells all entries as points.
+Replicas whose segments have the same boundaries have the same entries, so the entries of a block are hashed into one
+row. Points remain at the ends of segments and at the cuts, where replicas with other boundaries are compared. Where any
+differs, `index_check` yields all entries as points.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,13 +32,13 @@ from spark_jobs.replicas.sound import (
     require,
 )
 
-MAX_STRAYS = 16  # entries beside no offset entry; the last one of a sealed segment is
+MAX_STRAYS = 16  # entries of an index without an offset entry, such as the last one of a sealed segment
 
 
 def index_blocks(segment: ReplicaSegment, log_start: int, cells: Cells) -> Iterator[Block | Point | FileFault]:
-    """Blocks of index entries (their `digest` is a hash of them), a few points, and every fault that was seen.
+    """Yield blocks of index entries (their `digest` is a hash of them), a few points, and every fault that was seen.
 
-    Raises OSError if a file cannot be read. Reads what `index_points` reads.
+    It reads what `index_points` reads. Raises OSError if a file cannot be read.
     """
     try:
         yield from _Sound(segment, log_start).rows(cells)
@@ -59,10 +59,10 @@ def index_blocks(segment: ReplicaSegment, log_start: int, cells: Cells) -> Itera
 
 
 def _hashed(cells: Cells, base: int, offsets: Array, values: Array) -> Iterator[Block]:
-    """A block for the entries of each cell: `values` say what the segment, which begins at `base`, has up to `offsets`,
-    in bytes or digests."""
-    steps = np.diff(values, prepend=np.uint64(0))  # so that it does not matter what came before
-    since = np.concatenate([[base], offsets + 1])[:-1]  # a step that begins in the cleaned part is like no other's
+    """Yield a block for the entries of each cell. `values` are the bytes, or the digests, of the segment from `base` up
+    to each of `offsets`."""
+    steps = np.diff(values, prepend=np.uint64(0))  # otherwise a difference would show in all later blocks
+    since = np.concatenate([[base], offsets + 1])[:-1]  # steps that begin in the cleaned part differ by replica
     wanted = (offsets >= cells.begin) & (since >= cells.cleaned_to) & (offsets < cells.end)
     offsets, steps = offsets[wanted], steps[wanted]
     if not len(offsets):
@@ -77,11 +77,11 @@ def _hashed(cells: Cells, base: int, offsets: Array, values: Array) -> Iterator[
 
 
 class _Sound(SegmentEnds):
-    """The short way. Whatever `index_check` would complain of must raise `NotSound`, or `CorruptRecord`, here."""
+    """The short way. Every fault that `index_check` would report must raise `NotSound` or `CorruptRecord` here."""
 
     def __init__(self, segment: ReplicaSegment, log_start: int) -> None:
         self._log_start = log_start
-        # Read before the log, which a live broker writes first.
+        # A live broker writes the log first: read after it, an index might name batches that were not read.
         indexes = {suffix: SoundIndex(segment, suffix) for suffix in INDEX_LAYOUTS}
         self._offsets = indexes[INDEX_SUFFIX].entries
         self._times = indexes[TIME_INDEX_SUFFIX].entries
@@ -94,7 +94,7 @@ class _Sound(SegmentEnds):
     def rows(self, cells: Cells) -> list[Block | Point]:
         segment = self._segment
         with segment.open(LOG_SUFFIX) as file:
-            # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+            # A live broker writes an epoch before its first batch (EP-9): read before the log's size, it might miss.
             self._checkpoint = segment.epochs()
             log = LogFile(file, HEADER_SIZE)
             ends, firsts, timestamps = self._read_entries(file)
@@ -110,7 +110,7 @@ class _Sound(SegmentEnds):
         return [*blocks, *(point for point in points if isinstance(point, Point))]
 
     def _read_entries(self, file: SegmentFile) -> tuple[Array, Array, Array]:
-        """Where the batches of the offset entries end, their first offsets and their greatest timestamps."""
+        """Return the ends, first offsets and greatest timestamps of the batches of the offset entries."""
         ends, firsts, timestamps = [], [], []
         before = np.concatenate([[self._segment.base - 1], self._offsets["offset"]])
         for start in range(0, len(self._offsets), MAX_HEADERS):
@@ -131,9 +131,9 @@ class _Sound(SegmentEnds):
         return np.concatenate([empty, *ends]), np.concatenate([empty, *firsts]), np.concatenate([empty, *timestamps])
 
     def _check_times(self, log: LogFile, firsts: Array, timestamps: Array) -> None:
-        """Each is the greatest timestamp of its batch; nearly all are of batches that have offset entries."""
+        """Check that each entry has its batch's greatest timestamp; nearly all these batches have offset entries."""
         offsets, wanted = self._offsets["offset"], self._times["offset"]
-        lowest = np.where(offsets <= self._exact_to, offsets, firsts)  # that the entry for a batch may have
+        lowest = np.where(offsets <= self._exact_to, offsets, firsts)  # the lowest offset of a batch's time entry
         at = np.searchsorted(offsets, wanted)
         beside = at < len(offsets)
         beside[beside] = lowest[at[beside]] <= wanted[beside]
@@ -145,7 +145,7 @@ class _Sound(SegmentEnds):
             require(header is not None and (header.last_offset, header.max_timestamp) == (offset, timestamp))
 
     def _check_digests(self, log: LogFile) -> None:
-        """Batches end where they say; nearly all lie beside offset entries, and beside all of ours lies one."""
+        """Check that batches end at the entries' offsets; nearly all have offset entries, and all of those have one."""
         check_beside(self._offsets["offset"], self._digests["offset"])
         strays = np.setdiff1d(self._digests["offset"], self._offsets["offset"]).tolist()
         require(len(strays) <= MAX_STRAYS)
@@ -154,7 +154,7 @@ class _Sound(SegmentEnds):
             require(header is not None and header.last_offset == offset)
 
     def _last_below(self, log: LogFile, offset: int) -> BatchHeader | None:
-        """Of the last batch that ends below it."""
+        """Return the header of the last batch that ends below `offset`."""
         last = None
         for item in log.walk(self.floor(offset - 1)[1]):
             if isinstance(item, Break) or item[1].last_offset >= offset:

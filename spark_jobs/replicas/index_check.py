@@ -1,6 +1,6 @@
-"""The index check of one segment: its index entries against the headers that they point at, and points to compare.
+"""The index check of one segment: it compares entries with the headers that they point at, and yields points.
 
-A point says how much log, and which digest, a replica has up to and including an offset. Two replicas with the same
+A point says how many bytes, and which digest, a replica has up to and including an offset. Two replicas with the same
 batches agree on the difference between any two points that they share, whatever their segments and log starts are.
 """
 
@@ -33,53 +33,53 @@ _offset = itemgetter(1)
 
 
 class Point(NamedTuple):
-    """An index entry, or a place beside one (`slot` -1). `value` is unset (None) where the replica cannot say."""
+    """An index entry, or another place (`slot` -1). `value` is None if the replica does not know it."""
 
     kind: str  # BYTES: bytes of log up to `offset`; DIGEST: digest of it; TIME: a timestamp
     slot: int
     offset: int
-    position: int  # of the batch; -1 for entries that have none
+    position: int  # the batch's; -1 for entries without one
     value: int | None
 
 
 def index_points(segment: ReplicaSegment, log_start: int, aligned: list[int]) -> Iterator[Point | FileFault]:
-    """The segment's entries as points, and the faults seen on the way. Raises OSError if a file cannot be read.
+    """Yield the segment's entries as points, and the faults seen on the way. Raises OSError if a file cannot be read.
 
-    Each offset of `aligned` within the segment adds the point just before it, with what ends below it: replicas share
-    those even where their indexes, or the batches themselves, share nothing. Reads batch headers only: those at
-    entries, behind the last one and by aligned offsets.
+    Each offset of `aligned` within the segment adds a point just before it, for the batches that end below it: replicas
+    share these even if their indexes, or their batches, share no offset. It reads only batch headers: at entries, after
+    the last one, and near aligned offsets.
     """
     return capped(_IndexCheck(segment, log_start).run(aligned))
 
 
 class SegmentEnds:
-    """Points at a segment's ends and by aligned offsets, and what is wrong there, from sound index entries on."""
+    """Finds points and faults at a segment's ends and near aligned offsets, from sound index entries on."""
 
     def __init__(self, segment: ReplicaSegment, *, has_entries: bool) -> None:
         self._segment = segment
-        self._has_entries = has_entries  # of its offset index
+        self._has_entries = has_entries  # the offset index has some
 
     def see(self, position: int, header: BatchHeader) -> Iterable[Fault]:
-        """What is wrong with its leader epoch."""
+        """Return the faults of a batch's leader epoch."""
         raise NotImplementedError
 
     def floor(self, offset: int) -> tuple[int, int]:
-        """Where to look for the batch that ends with `offset`: offset and position of the last sound entry up to it."""
+        """Return offset and position of the last sound entry up to `offset`, from which its batch is found."""
         raise NotImplementedError
 
     def digest_at(self, offset: int) -> int | None:
-        """The segment's digest up to `offset`, which an entry of the offset index has; 0 before the first batch."""
+        """Return the segment's digest up to `offset`, which has an offset entry; 0 before the first batch."""
         raise NotImplementedError
 
     def first(self, log: LogFile) -> Iterator[Point | Fault]:
-        """The point before the segment, which is where its sums begin."""
+        """Yield the point before the segment, at which its sums begin."""
         base = self._segment.base
         if log.size < HEADER_SIZE:
             return
         try:
             header = log.header(0)
         except CorruptRecord as error:
-            if self._has_entries:  # if not, the tail begins here, and says so
+            if self._has_entries:  # otherwise `tail` begins here, and reports it
                 yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, 0, base, base, -1, error.message)
             return
         first = header.base_offset
@@ -92,7 +92,7 @@ class SegmentEnds:
         yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
 
     def tail(self, log: LogFile) -> Iterator[Point | Fault]:
-        """The batches behind the last entry: where the segment ends, and whether the next one continues it."""
+        """Check the batches after the last entry, and that the next segment continues there; yield the point there."""
         position = last = -1
         header = None
         indexed, start = self.floor(MAX_LONG)
@@ -124,7 +124,7 @@ class SegmentEnds:
             yield gap
 
     def align(self, log: LogFile, offset: int) -> Iterator[Point]:
-        """What ends below `offset`, as a point at the offset before it, or at the log's end if that comes first."""
+        """Yield points for the batches that end below `offset`: at the offset before it, or at the log's end."""
         segment = self._segment
         if offset <= segment.base or (segment.next_base is not None and offset > segment.next_base):
             return
@@ -154,19 +154,19 @@ class SegmentEnds:
 class _IndexCheck(SegmentEnds):
     def __init__(self, segment: ReplicaSegment, log_start: int) -> None:
         self._log_start = log_start
-        # Read before the log, which a live broker writes first.
+        # A live broker writes the log first: read after it, an index might name batches that were not read.
         self._indexes = read_indexes(segment)
         super().__init__(segment, has_entries=bool(self._indexes.offsets.rows))
         self._epochs = epoch_judge(EpochCheckpoint(), log_start)
         self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
-        self._sound = Rows()  # entries of the offset index that tell the truth
-        self._reached = 0  # a batch that the chain of batches from the last sound entry led to
-        self._near = 0  # a batch that ends before the one that is looked for next
+        self._sound = Rows()  # true entries of the offset index
+        self._reached = 0  # the position of a batch to which the chain from the last sound entry led
+        self._near = 0  # the position of a batch before the one that is looked for next
 
     def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
-        # A window of one header: entries are an index interval apart, so reading on would read the log.
+        # A window larger than one header would read most of the log: entries are an index interval apart.
         with open_log(self._segment, HEADER_SIZE) as log:
-            # Read after the log's size is known: a live broker writes an epoch before its first batch (EP-9).
+            # A live broker writes an epoch before its first batch (EP-9): read before the log's size, it might miss.
             self._epochs = epoch_judge(self._segment.epochs(), self._log_start)
             yield from self.first(log)
             yield from self._offsets(log)
@@ -183,12 +183,12 @@ class _IndexCheck(SegmentEnds):
     def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
         entries, exact_to = self._indexes.offsets, self._indexes.exact_to
         yield from entries.faults
-        lies: set[int] = set()  # that others are out of order behind
+        lies: set[int] = set()  # wrong entries after which right ones look out of order
         for number, (slot, offset, position) in enumerate(entries.rows):
             if number % MAX_HEADERS == 0:
                 log.expect([row[2] for row in entries.rows[number : number + MAX_HEADERS]])
             try:
-                # An append of several batches (SG-2) ends before the next one begins, if that entry does not lie.
+                # An append of several batches (SG-2) ends before the next begins, unless the next entry is wrong.
                 end = entries.rows[number + 2][2] if number + 2 < len(entries.rows) else log.size
                 if offset <= exact_to:
                     end = position
@@ -200,7 +200,7 @@ class _IndexCheck(SegmentEnds):
                     lies |= {slot} & entries.disordered.keys()
                     yield lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position}: {error.message}")
                 continue
-            first = log.header(position)  # of an append of several batches (SG-2)
+            first = log.header(position)  # another batch than `header` for an append of several (SG-2)
             if self._sound and first.base_offset <= self._sound[-1][1]:
                 before, said, start = self._sound[-1]
                 yield lie(INDEX_SUFFIX, before, said, f"{said} → {start}: that would run into the batch at {position}")
@@ -212,7 +212,7 @@ class _IndexCheck(SegmentEnds):
         yield from entries.out_of_order(lies)
 
     def _batch_of(self, log: LogFile, offset: int, position: int, end: int) -> tuple[int, BatchHeader]:
-        """The batch that ends with `offset`, in the chain from `position` to `end`; CorruptRecord if there is none."""
+        """Return the batch that ends with `offset`, in the chain from `position` to `end`. Raises CorruptRecord."""
         header = log.header(position)
         if not self._segment.base <= header.base_offset <= offset:
             raise CorruptRecord(f"the batch there begins with offset {header.base_offset}")
@@ -227,9 +227,9 @@ class _IndexCheck(SegmentEnds):
         _require(header, ends_batch(header, offset, self._segment.cleaned_to))
 
     def _batch_reaching(self, log: LogFile, offset: int) -> BatchHeader:
-        """The batch at `_near`, the first that ends with `offset` or behind it; CorruptRecord if there is none.
+        """Move `_near` to the first batch that ends at or after `offset`, and return it. Raises CorruptRecord.
 
-        To be asked of one offset after the other, from `_near` 0 on: no batch is looked at twice.
+        Offsets must rise from call to call, from `_near` 0 on: no batch is looked at twice.
         """
         start = self._ceiling(offset)
         if log.header(start).base_offset > offset:
@@ -240,9 +240,9 @@ class _IndexCheck(SegmentEnds):
         return header
 
     def _chain_breaks_at(self, log: LogFile, position: int) -> bool:
-        """Whether the batches from the last sound entry lead to `position` and no batch is there.
+        """Return True if the batches from the last sound entry lead to `position`, and no batch is there.
 
-        To be asked of one position after the other: no batch is looked at twice, however many entries lie.
+        Positions must rise from call to call: no batch is looked at twice, however many entries are wrong.
         """
         at = max(self._reached, self._sound[-1][2] if self._sound else 0)
         while at < position:
@@ -256,7 +256,7 @@ class _IndexCheck(SegmentEnds):
     def _times(self, log: LogFile) -> Iterator[Point | Fault]:
         entries, exact_to = self._indexes.times, self._indexes.exact_to
         yield from entries.faults
-        lies: set[int] = set()  # that others are out of order behind
+        lies: set[int] = set()  # wrong entries after which right ones look out of order
         self._near = 0
         for number, (slot, timestamp, offset) in enumerate(entries.rows):
             if number % MAX_HEADERS == 0:
@@ -276,7 +276,7 @@ class _IndexCheck(SegmentEnds):
     def _digests(self, log: LogFile) -> Iterator[Point | Fault]:
         entries = self._indexes.digests
         yield from entries.faults
-        lies: set[int] = set()  # that others are out of order behind
+        lies: set[int] = set()  # wrong entries after which right ones look out of order
         doubtful: set[int] = set()
         self._digest_rows = entries.rows if entries.present else None
         self._near = 0
@@ -302,7 +302,7 @@ class _IndexCheck(SegmentEnds):
         return self._sound[slot][1:] if slot >= 0 else (self._segment.base - 1, 0)
 
     def _ceiling(self, offset: int) -> int:
-        """Position of the first sound entry for `offset` or more, whose batch most often has it; else of the last."""
+        """Return the position of the sound entry at or after `offset`, whose batch usually has it, or of the last."""
         slot = bisect_left(self._sound, offset, key=_offset)
         return self._sound[slot][2] if slot < len(self._sound) else self.floor(offset)[1]
 
@@ -313,7 +313,7 @@ def _require(header: BatchHeader, fits: bool) -> None:
 
 
 def _add(digest: int | None, header: BatchHeader, indexed: int) -> int | None:
-    """`digest` with one more batch, unless that is not known, or has the batch already (offsets up to `indexed`)."""
+    """Add a batch to `digest`, unless that is None, or covers the batch already (offsets up to `indexed`)."""
     if digest is None or header.last_offset <= indexed:
         return digest
     return add_digests(digest, batch_digest(header))

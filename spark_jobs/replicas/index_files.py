@@ -1,4 +1,4 @@
-"""The offset index of one segment, read from its end."""
+"""Reads the offset index of one segment from its end."""
 
 from collections.abc import Iterator
 
@@ -10,15 +10,14 @@ from replog.log.tools.judge.indexes import open_index
 from replog.properties import MAX_LONG
 from spark_jobs.replicas.files import ReplicaSegment
 
-FIRST_ENTRIES = 4096  # bytes of an index read from its end at once, then twice as many, and so on
-MOST_ENTRIES = 1 << 20  # bytes, at most
+FIRST_ENTRIES = 4096  # bytes of the first read; each further one is twice as long
+MOST_ENTRIES = 1 << 20  # bytes of the longest read
 
 
 def last_indexed(segment: ReplicaSegment, log: LogFile, below: int = MAX_LONG) -> int:
-    """Where the last batch begins of which the offset index tells the truth, of those that end below an offset; 0 if
-    there is none.
+    """Return the position of the last true entry of the offset index below an offset; 0 if there is none.
 
-    An entry may be for an append of several batches, and have the first one's position (SG-2).
+    The entry may be for an append of several batches, and have the first one's position (SG-2).
     """
     for offset, position in entries_from_end(segment):
         if offset >= below:
@@ -33,10 +32,9 @@ def last_indexed(segment: ReplicaSegment, log: LogFile, below: int = MAX_LONG) -
 
 
 def entries_from_end(segment: ReplicaSegment) -> Iterator[tuple[int, int]]:
-    """Offsets and positions of the offset index, the last entry first, whether they tell the truth or not.
+    """Yield offsets and positions of the offset index, true or not, the last entry first. It reads as far as needed.
 
-    Costs what is taken of it. Of an entry that points at the segment's beginning nothing can be learnt: it is left out,
-    as unused slots are (IX-2).
+    Entries that point at the segment's beginning, which are of no use, and unused slots (IX-2) are left out.
     """
     layout = LAYOUTS[INDEX_SUFFIX]
     try:

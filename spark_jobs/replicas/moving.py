@@ -1,4 +1,4 @@
-"""What moves while it is read is no damage: a fault counts if it is seen twice."""
+"""Separates damage from changes during the read: a fault counts only if it is seen twice."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,14 +7,14 @@ from replog.log.formats.segment_file import Vanished
 from spark_jobs.replicas.faults import UNREADABLE, VANISHED, FileFault, Item
 from spark_jobs.replicas.files import ReplicaSegment
 
-Look = Callable[[ReplicaSegment, int], Iterator[Item | FileFault]]  # at a segment, given the log start offset
+Look = Callable[[ReplicaSegment, int], Iterator[Item | FileFault]]  # takes a segment and the log start offset
 
 
 def settled(look: Look[Item], segment: ReplicaSegment, log_start: int) -> Iterator[Item | FileFault]:
-    """What `look` finds in a segment; faults last, and only those that it finds again in the segment as it is then.
+    """Yield what `look` finds in a segment; then the faults that it finds again in the segment as it is by then.
 
-    Where a second look no longer sees a fault, or the segment is gone or cut, there is one fault of class VANISHED.
-    Where a file cannot be read there is one of class UNREADABLE, behind the faults that were found before it.
+    If a fault is not seen again, or the segment is gone or cut, one fault of class VANISHED follows. If a file cannot
+    be read, the faults found so far and one of class UNREADABLE follow.
     """
     faults: dict[tuple[str, str, int, int], FileFault] = {}
     try:
@@ -27,7 +27,7 @@ def settled(look: Look[Item], segment: ReplicaSegment, log_start: int) -> Iterat
             now, start = segment.again()
             again = {_same(item) for item in look(now, max(log_start, start)) if isinstance(item, FileFault)}
             _, start = segment.again()
-            # Below a log start that has moved, the epoch checkpoint says nothing any more.
+            # If the log start has moved, the epoch checkpoint has lost the epochs below it.
             kept = [f for key, f in faults.items() if key in again and not (f.last < start and start > log_start)]
             yield from kept
             if len(kept) < len(faults):
@@ -44,7 +44,7 @@ def _same(fault: FileFault) -> tuple[str, str, int, int]:
 
 
 def unread(segment: ReplicaSegment, error: OSError) -> FileFault:
-    """What there is to say of a segment that could not be read to its end."""
+    """Return the fault of a segment that could not be read to its end."""
     return _about(segment, VANISHED if isinstance(error, Vanished) else UNREADABLE, str(error))
 
 

@@ -1,8 +1,8 @@
-"""Parts of a large segment, each checked by a task of its own; together they say what one check of it all says.
+"""Parts of a large segment, each checked by its own task; together they report what one check of it all reports.
 
-A part begins at a border: a batch that the offset index knows, so close behind others that all of them, and what the
-indexes say of them, are seen to be sound. A walk that comes to such a place knows the same, wherever it began, and
-everything before it is judged. If a part has no such place, the part before it reads on.
+A part begins at a border: a batch with an offset entry, such that a short walk before it finds batches and index
+entries sound. Every walk that comes to a border has the same state there, wherever it began, and has judged everything
+before it. If a part has no border, the part before it reads on.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,16 +18,15 @@ from replog.log.tools.judge.segment import SegmentJudge
 from replog.properties import MAX_INT
 from spark_jobs.replicas.files import ReplicaSegment
 
-PART_BYTES = 256 << 20  # every part reads the whole of the indexes, some 2 % of 1 GiB
+PART_BYTES = 256 << 20  # every part reads all indexes, some 2 % of 1 GiB
 MAX_TRIES = 8  # entries that are tried as a border
-MAX_WARM_UP = 8 << 20  # bytes of log before a border that are read to know that it is one
+MAX_WARM_UP = 8 << 20  # bytes of log that the walk before a border reads
 
 _offset, _position = itemgetter(1), itemgetter(2)
 
 
 class Part(NamedTuple):
-    """One `of` so many parts, `number` 0 is the first, of `size` bytes each; the last one has what is left, and what is
-    appended."""
+    """Part `number`, from 0, `of` so many, of `size` bytes each; the last one has the rest, and what is appended."""
 
     number: int
     of: int
@@ -38,19 +37,19 @@ WHOLE = Part(0, 1, 1 << 63)
 
 
 def parts_of(segment: ReplicaSegment, size: int = PART_BYTES) -> list[Part]:
-    """The parts of about `size` bytes that a segment is read in. None is shorter than that, if there are two.
+    """Return the parts in which a segment is read. If there are two or more, none is shorter than `size` bytes.
 
-    What lies beyond the last position that an index can name has no borders.
+    Beyond the last position that an index can name there are no borders.
     """
     count = max(1, min(segment.size, MAX_INT) // size)
     return [Part(number, count, size) for number in range(count)]
 
 
 class Border(NamedTuple):
-    """Where a part begins, and a judge that has come there."""
+    """The beginning of a part, and a judge that has come there."""
 
     position: int
-    following: list[int]  # the first entry of each index that is of this part
+    following: list[int]  # this part's first entry of each index
     judge: SegmentJudge
 
 
@@ -65,7 +64,7 @@ class Borders:
         self._new_judge = new_judge
 
     def find(self, part: Part) -> Border | None:
-        """Where the part begins. The same for all who ask: it depends on nothing but the files around it."""
+        """Return the part's border, or None. It depends only on the files, so all tasks find the same one."""
         if part.number == 0:
             return Border(0, [0, 0, 0], self._new_judge())
         first = part.number * part.size
@@ -78,7 +77,7 @@ class Borders:
         return None
 
     def _try(self, slot: int) -> Border | None:
-        """The border at an entry of the offset index, if a walk comes there with nothing to complain of."""
+        """Return the border at an entry of the offset index, if a walk comes there without a fault."""
         entry = self._entries[slot]
         if not self._log.is_landmark(entry):
             return None
@@ -100,9 +99,9 @@ class Borders:
         return Border(position, following, judge) if sound and judge.has_come_to(offset) else None
 
     def _start(self, following: list[int]) -> int:
-        """The entry to begin at to know all at those `following`; -1 is the beginning of the segment.
+        """Return the offset entry at which the walk to `following` must begin; -1: at the segment's beginning.
 
-        A batch before, the last entry of the time index, and the last two of the digest index: where they have more.
+        It has to see the batch before, the last time entry, and the last two digest entries, if more of them follow.
         """
         slot, time, digest = following
         before = [slot - 1]
@@ -113,5 +112,5 @@ class Borders:
         return min(before)
 
     def _floor(self, offset: int) -> int:
-        """The last entry of the offset index up to `offset`."""
+        """Return the last entry of the offset index up to `offset`."""
         return bisect_right(self._entries, offset, key=_offset) - 1

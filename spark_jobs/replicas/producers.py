@@ -1,7 +1,7 @@
-"""The transaction index of one segment, and the producer snapshots at its ends, against its batches: as `log verify`.
+"""Checks a segment's transaction index, and the snapshots at its ends, against its batches, as `log verify` does.
 
-A segment begins with the snapshot of the one before, so that each is judged by itself. Without it nothing is said of
-what producers did before the segment.
+A segment begins with the snapshot of the one before, so that each is judged by itself. Without it, the state of
+producers before the segment is not known.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,10 +25,10 @@ from spark_jobs.replicas.files import ReplicaSegment, open_log
 def producer_faults(
     segment: ReplicaSegment, log_start: int, mark: int, producing: Producing | None = None
 ) -> Iterator[FileFault]:
-    """Of a segment whose log is sound, if there is a store that shows these files. Raises OSError.
+    """Yield the faults of a segment whose log is sound, if its store shows these files. Raises OSError.
 
-    Behind the high watermark `mark` a broker may not have written them yet. Without `producing`, the batches to be
-    replayed, all headers are read.
+    Above the high watermark `mark` a broker may not have written them yet. Without `producing`, the batches to replay,
+    all headers are read.
     """
     offsets = segment.store.snapshots(segment)
     return iter(()) if offsets is None else capped(_faults(segment, log_start, mark, offsets, producing))
@@ -43,7 +43,7 @@ def _faults(
     if segment.base in offsets:
         begun, damage = _read(segment, segment.base)
         if damage is not None and not segment.bytes_before:
-            yield damage  # of others the segment before has told
+            yield damage  # the segment before has reported that of later ones
     if begun is None:
         known_from = max(known_from, segment.base)
     compacted = segment.base < segment.cleaned_to
@@ -60,7 +60,7 @@ def _faults(
             and segment.next_base is not None
             and all(offset >= producing.end for offset in coming)
         ):
-            batches, end = producing, producing.end  # of the last segment the index may have grown since they were read
+            batches, end = producing, producing.end  # not the last segment's, whose index may have grown since
         for position, header in batches:
             end = max(end, header.next_offset)
             while coming and coming[0] <= header.base_offset:
@@ -72,7 +72,7 @@ def _faults(
                 if fault.first < mark:
                     yield fault._replace(position=max(fault.position, 0))
         for offset in coming:
-            if offset <= (segment.next_base or end):  # later ones a start removes
+            if offset <= (segment.next_base or end):  # a start removes later ones
                 yield from _snapshot_faults(segment, producers, offset, flushed)
     yield from transactions.beyond()
 
@@ -86,7 +86,7 @@ def _snapshot_faults(segment: ReplicaSegment, producers: Producers, offset: int,
 
 
 def _read(segment: ReplicaSegment, offset: int) -> tuple[list[ProducerSnapshotEntry] | None, Fault | None]:
-    """The entries, or what is wrong with the file; neither if it is gone: brokers keep few."""
+    """Return the entries, or the fault of the file; neither if it is gone, since brokers keep few."""
     try:
         with segment.store.open(replace(segment, base=offset), SNAPSHOT_SUFFIX) as file:
             if file.size > MAX_SNAPSHOT_BYTES:

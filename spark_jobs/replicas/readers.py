@@ -1,4 +1,4 @@
-"""What the data sources over replicas share: options, input partitions, and rows as Arrow batches."""
+"""The shared part of the data sources over replicas: options, input partitions, and rows as Arrow batches."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,8 +19,8 @@ from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaSto
 from spark_jobs.told import told_first
 
 ROWS_PER_BATCH = 8192
-PACKED_BYTES = 32 << 20  # of small segments in one input partition
-MAX_SEGMENTS = 64  # in one input partition
+PACKED_BYTES = 32 << 20  # bytes of small segments in one input partition
+MAX_SEGMENTS = 64  # segments in one input partition
 _COMMON = (SERVERS, *SECURITY, "topic", "topics", "replicas")  # options of all sources
 _ARROW_TYPES = {
     "int": pa.int32(),
@@ -34,11 +34,11 @@ Row = Sequence[Any]
 
 
 class ReplicaSource(DataSource):
-    """The options of all sources. An unknown or senseless one is refused by its name, so that it is noticed."""
+    """The base of all sources, with their options. An unknown or senseless one is refused by its name."""
 
-    called: str  # as `format(…)` has it
+    called: str  # the name for `format(…)`
     columns: str
-    own_options: frozenset[str] = frozenset()  # beside those of all
+    own_options: frozenset[str] = frozenset()  # the source's own, besides those of all sources
     reads: "type[ReplicaReader]"
 
     @classmethod
@@ -53,7 +53,7 @@ class ReplicaSource(DataSource):
         return self.reads(self)
 
     def stores(self) -> list[ReplicaStore]:
-        """Where the options say that replicas are. Raises INVALID_CONFIG; OSError if no broker answers, or a topic is
+        """Return the stores that the options name. Raises INVALID_CONFIG; OSError if no broker answers, or a topic is
         not known."""
         given = in_full(self.options, (SERVERS, *SECURITY))
         directories = sorted(name for name in given if name.startswith("replica."))
@@ -63,7 +63,7 @@ class ReplicaSource(DataSource):
             raise refused(f"{self.name()}: give either {SERVERS} or replica.<id> = a broker's log directory")
         wanted = frozenset(_replica_id("replicas", name) for name in self._names("replicas"))
         if bootstrap is not None:
-            from spark_jobs.replicas.brokers import broker_stores  # a third of all that a worker would import
+            from spark_jobs.replicas.brokers import broker_stores  # it would be a third of a worker's imports
 
             return list(broker_stores(bootstrap, self.topics(), wanted, security_of(given)))
         stores = self._directory_stores(directories)
@@ -103,19 +103,19 @@ def _replica_id(option: str, name: str) -> int:
 
 
 class ReplicaReader(DataSourceReader):
-    """What all readers share: where replicas are, and rows as Arrow batches."""
+    """The base of all readers: the stores, and rows as Arrow batches."""
 
     def __init__(self, source: ReplicaSource) -> None:
         self._stores = source.stores()
         self._topics = source.topics()
-        self._columns = dict(column.split() for column in source.columns.split(", "))  # types by name
+        self._columns = dict(column.split() for column in source.columns.split(", "))  # names to types
 
     def row(self, **values: Any) -> Row:
-        """One with these columns set."""
+        """Return a row with these columns set."""
         return tuple(map(values.get, self._columns))
 
     def batches(self, rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-        """Rows as Arrow batches of bounded length."""
+        """Yield rows as Arrow batches of bounded length."""
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in self._columns.items()])
         held: list[Row] = []
         for row in rows:
@@ -140,21 +140,21 @@ class Work(Protocol):
 
     @property
     def size(self) -> int:
-        """In bytes of its log."""
+        """The bytes of its log."""
 
 
 @dataclass
 class SegmentPartition(InputPartition):
-    """What a task reads: one piece of work, or several small ones; and what could not be listed."""
+    """The work of a task: one large piece, or several small ones; and partitions that could not be listed."""
 
     work: list[Any]
     unlisted: list[PartitionFiles] = field(default_factory=list)
 
 
 def packed(work: Iterable[Work]) -> list[SegmentPartition]:
-    """Input partitions. Small work shares them: a task costs more than reading a few MiB.
+    """Return input partitions. Small work shares them: a task costs more than reading a few MiB.
 
-    One at least: Spark would make up one of its own.
+    There is at least one, otherwise Spark would make one of its own.
     """
     partitions = [SegmentPartition([])]
     room = PACKED_BYTES
@@ -172,7 +172,7 @@ class SegmentReader(ReplicaReader):
     """A reader whose rows come of segments."""
 
     def listed(self) -> list[PartitionFiles]:
-        """Every partition of every store."""
+        """List every partition of every store."""
         partitions = []
         for store in self._stores:
             light = store.for_segments()
@@ -206,11 +206,11 @@ class SegmentReader(ReplicaReader):
 
 
 def place_of(segment: ReplicaSegment) -> dict[str, Any]:
-    """The first columns of its rows."""
+    """Return the first columns of a segment's rows."""
     replica, topic, partition = segment.replica, segment.topic, segment.partition
     return {"replica": replica, "topic": topic, "partition": partition, "segment": segment.base}
 
 
 def signed(value: int | None) -> int | None:
-    """A 64-bit digest as Spark's signed long; differences stay right modulo 2^64."""
+    """Return a 64-bit digest as Spark's signed long; differences stay right modulo 2^64."""
     return value if value is None or value < 2**63 else value - 2**64

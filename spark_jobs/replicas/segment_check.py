@@ -1,4 +1,4 @@
-"""The judge of segments (`replog.log.tools.judge`) for audits: its batches as rows, its faults by class."""
+"""Runs the judge of segments (`replog.log.tools.judge`) for audits: batches become rows, and faults have classes."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -28,10 +28,9 @@ class Batch(NamedTuple):
 def check_segment(
     segment: ReplicaSegment, log_start: int, *, crc: bool, part: Part = WHOLE
 ) -> Iterator[Batch | FileFault]:
-    """Every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be read.
-
-    Without `crc` no payload is read, except where something does not fit. Over all parts, every batch and every fault
-    comes once; only the number of faults that are listed is that of each part.
+    """Yield every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be
+    read. Without `crc` no payload is read, except where something does not fit. Over all parts, every batch and every
+    fault comes once, but the limit of listed faults is that of each part.
     """
     return capped(_check(segment, log_start, part, crc))
 
@@ -39,7 +38,7 @@ def check_segment(
 def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> Iterator[Batch | Fault]:
     indexes = read_indexes(segment)
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
-        # Read after the log's size is known: a live broker notes an epoch with its first batch (EP-9).
+        # A live broker writes an epoch before its first batch (EP-9): read before the log's size, it might miss.
         checkpoint = segment.epochs()
 
         def new_judge() -> SegmentJudge:
@@ -48,7 +47,7 @@ def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> It
         borders = Borders(segment, indexes, log, new_judge)
         begin = borders.find(part)
         if begin is None:
-            return  # read with the part before
+            return  # the part before reads on to the next border
         later = (borders.find(part._replace(number=number)) for number in range(part.number + 1, part.of))
         end = next(filter(None, later), None)
         if part.number == 0:

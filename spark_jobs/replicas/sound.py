@@ -1,6 +1,6 @@
-"""What the short ways through a segment share: layouts for numpy, indexes and epochs that are as they should be.
+"""The shared part of the short ways through a segment: numpy layouts, and checks of indexes and epochs.
 
-Anything else raises `NotSound`, and the long way says what it is.
+Any fault raises `NotSound`, and the long way reports it.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ INDEX_LAYOUTS = {
 
 
 class NotSound(Exception):
-    """Something is not as it should be, or not as simple as it usually is."""
+    """Something is wrong, or less simple than usual, so that the short way gives up."""
 
 
 def require(sound: object) -> None:
@@ -33,7 +33,7 @@ def require(sound: object) -> None:
 
 
 def check_epochs(checkpoint: EpochCheckpoint, log_start: int, epochs: Array, bases: Array, lasts: Array) -> None:
-    """The epochs of batches from their bases to their lasts against the epoch checkpoint (INV-15)."""
+    """INV-15: check the epochs of batches, from their bases to their lasts, against the epoch checkpoint."""
     if checkpoint.fault is not None or not checkpoint.entries:
         return
     begin = max(log_start, checkpoint.begin)
@@ -46,12 +46,12 @@ def check_epochs(checkpoint: EpochCheckpoint, log_start: int, epochs: Array, bas
 
 
 def check_beside(offsets: Array, digests: Array) -> None:
-    """An entry of the offset index has a digest beside it, up to the last digest: so far they are ours."""
+    """Check that each offset entry up to the last digest has a digest entry; later ones may be Kafka's."""
     require(np.isin(offsets[offsets <= digests.max(initial=-1)], digests, assume_unique=True).all())
 
 
 class SoundIndex:
-    """The entries of an index file, ticked off in the order of the log."""
+    """The entries of an index file; `seen` counts those whose batches were checked."""
 
     def __init__(self, segment: ReplicaSegment, suffix: str) -> None:
         layout = INDEX_LAYOUTS[suffix]
@@ -72,7 +72,7 @@ class SoundIndex:
 
     @property
     def last_offset(self) -> int:
-        """Of the last entry; -1 if there is none."""
+        """The offset of the last entry; -1 if there is none."""
         return int(self.entries["offset"][-1]) if len(self.entries) else -1
 
     def _check_order(self, suffix: str, base: int) -> None:
@@ -84,9 +84,9 @@ class SoundIndex:
         require(suffix != INDEX_SUFFIX or (self.entries["position"] >= 0).all())
 
     def find(self, firsts: Array, lasts: Array) -> tuple[Array, Array]:
-        """The next entries, up to the last of these batches, and which batch each of them is of.
+        """Return the next entries up to the last of these batches, and the number of each one's batch.
 
-        An entry for a batch has an offset from its first to its last, as they are given.
+        An entry for a batch has an offset from its `firsts` to its `lasts`.
         """
         offsets = self.entries["offset"]
         until = int(np.searchsorted(offsets, lasts[-1], "right"))
@@ -97,7 +97,7 @@ class SoundIndex:
         return entries, at
 
     def until_position(self, position: int) -> Array:
-        """The next entries by position, up to `position`."""
+        """Return the next entries by position, up to `position`."""
         until = int(np.searchsorted(self.entries["position"], position, "right"))
         entries = self.entries[self.seen_positions : until]
         self.seen_positions = until

@@ -3,10 +3,10 @@
     spark.read.format("replog_batches").option("bootstrap.servers", "broker-1:9092").option("topic", "orders").load()
     spark.read.format("replog_batches").option("replica.1", "/data/1").option("replica.2", "/mnt/a,/mnt/b").load()
 
-`docs/spark.md` tells their options and columns.
+docs/spark.md describes their options and columns.
 
 An input partition is a part of a segment, a segment, or a few small ones; for `replog_replicas` and `replog_epochs` it
-is a broker, or one of its directories. Its memory is bounded, however large a segment is.
+is a broker, or one of its directories. Memory is bounded, however large a segment is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -102,15 +102,15 @@ class _PartReader(SegmentReader):
                 yield (*place, *self._told(item), None, None, None)
 
     def _parts(self, segment: ReplicaSegment) -> list[Part]:
-        """The parts that a segment is read in."""
+        """Return the parts in which a segment is read."""
         return [WHOLE]
 
     def _items(self, work: PartWork) -> Iterator[Any]:
-        """What there is to tell of it, and its faults."""
+        """Yield the items of this work that become rows, and its faults."""
         raise NotImplementedError
 
     def _told(self, item: Any) -> Row:
-        """The columns between the segment's place and `fault`."""
+        """Return the columns between the segment's place and `fault`."""
         raise NotImplementedError
 
 
@@ -125,7 +125,7 @@ class _ReplicasReader(_StoreReader):
 
 
 class ReplicasSource(ReplicaSource):
-    """One row for each partition of each replica: its bounds, its size, and whether it can be read."""
+    """One row for each partition of each replica: its bounds, its size, and any fault."""
 
     called = "replog_replicas"
     columns = REPLICAS_SCHEMA
@@ -166,7 +166,7 @@ class IndexesSource(ReplicaSource):
     """One row for each index entry, checked against the headers that it points at; see `index_check`.
 
     `kind` is bytes (offset index: `value` is the bytes of log up to `last_offset`), time (`value` is the timestamp) or
-    digest (`value` is the digest up to `last_offset`). `slot` -1: no entry, but an end of the segment.
+    digest (`value` is the digest up to `last_offset`). `slot` -1 is an end of the segment, not an entry.
     """
 
     called = "replog_indexes"

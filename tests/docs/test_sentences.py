@@ -24,10 +24,6 @@ ALLOWED = {
     "replog/demo": (5, 2),
     "replog/local_cluster": (20, 16),
     "replog/server": (125, 78),
-    "spark_jobs": (6, 2),
-    "spark_jobs/audit": (27, 18),
-    "spark_jobs/records": (29, 14),
-    "spark_jobs/replicas": (40, 20),
 }
 
 

@@ -35,10 +35,10 @@ LINES = {
     "replog/rpc": 6_845,
     "replog/server": 10_334,
     "replog/simulator": 9_370,
-    "spark_jobs": 1_268,
-    "spark_jobs/audit": 4_199,
-    "spark_jobs/records": 1_952,
-    "spark_jobs/replicas": 3_391,
+    "spark_jobs": 1_267,
+    "spark_jobs/audit": 4_195,
+    "spark_jobs/records": 1_950,
+    "spark_jobs/replicas": 3_384,
 }
 FILES = 666
 TESTS = 77_500

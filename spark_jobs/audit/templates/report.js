@@ -1,4 +1,4 @@
-// Search and filters of the findings. Without scripts every finding is there all the same.
+// Search and filters of the findings. Without scripts the page shows every finding.
 (() => {
   "use strict";
   const form = document.getElementById("filter");
@@ -47,7 +47,7 @@
     event.target.textContent = open ? "Close all" : "Open all";
   });
   form.addEventListener("input", apply);
-  form.addEventListener("reset", () => setTimeout(apply)); // once the fields are empty
+  form.addEventListener("reset", () => setTimeout(apply)); // later: the fields still have their values here
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", arrive);
   form.hidden = false;
