@@ -52,7 +52,7 @@ class Named:
 
     request: FetchPartition
     told: tuple[int, int] | None = None  # high watermark and log start last sent
-    place: OffsetMetadata | None = None  # where the fetch offset lies, once it was read
+    place: OffsetMetadata | None = None  # the place of the fetch offset, once it was read
     has_all: bool = False  # the reader had all at the last look, and nothing has happened since
     fresh: bool = True  # named or marked since the last look: it is read even if no room is left
     lacks: ColdRead | None = None  # a thread reads this from the disk now

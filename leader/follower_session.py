@@ -76,7 +76,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
                 f"a fetch session of broker {asker.replica_id} in epoch {asker.broker_epoch} is continued by "
                 f"{request.replica_id} in {request.broker_epoch}; open a stream of its own"
             )
-        if self.parked is not None:  # it came before the last answer: an empty one completes that
+        if self.parked is not None:  # its request gets an empty answer, and the new one replaces it
             self._send(self._response([], now_ms))
         self._change(request)
         response = self.ask(request, now_ms, self._max_bytes)

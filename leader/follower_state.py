@@ -27,8 +27,8 @@ class FollowerState(NamedTuple):
     log_end_offset: int = -1  # the last accepted fetch offset; may go down after the follower truncated
     last_fetch_leader_end_offset: int = 0  # the leader's log end just before it served the last accepted fetch
     last_fetch_ms: int = NEVER_MS
-    last_caught_up_ms: int = NEVER_MS  # the follower last had all that the leader had
-    broker_epoch: int = NO_BROKER_EPOCH  # as the last accepted fetch named it
+    last_caught_up_ms: int = NEVER_MS  # the last time when the follower had all that the leader had
+    broker_epoch: int = NO_BROKER_EPOCH  # the last accepted fetch named it
     asker: Asker | None = None  # set while it is level, until the next append: each of its requests counts as a fetch
 
     @property

@@ -13,7 +13,7 @@ class Hearing:
 
     def __init__(self, now_ms: int) -> None:
         self.session_ms = 0  # the controller fences this broker after so much silence
-        self.controller_ms = now_ms  # this broker last had all metadata of the controller
+        self.controller_ms = now_ms  # when this broker last had all metadata of the controller
         self._brokers: dict[int, int] = {}
         self._listening_ms = now_ms  # messages were read without delay since this time
         self._looked_ms = now_ms

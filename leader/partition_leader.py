@@ -139,8 +139,8 @@ class PartitionLeader:
     # Produce
 
     def append(self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int, apart_ms: int = 0) -> LeaderAppend:
-        """Append batches in the current epoch (PR-3). LogAppendTime stamps `wall_ms`, which another clock may show
-        `apart_ms` later (CT-28).
+        """Append batches in the current epoch (PR-3). LogAppendTime stamps `wall_ms`; another clock may show `apart_ms`
+        less (CT-28).
 
         Raises NOT_ENOUGH_REPLICAS, INVALID_TXN_STATE for a transactional batch (no coordinator could end its
         transaction), NOT_LEADER_OR_FOLLOWER while the start of another epoch is made durable, or what the log refuses;

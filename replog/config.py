@@ -120,7 +120,7 @@ def _prefix(value: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 ListenerList = Annotated[str, AfterValidator(_with(named_addresses))]  # NAME://host:port,…
 ProtocolMap = Annotated[str, AfterValidator(_with(protocol_map))]  # NAME:PROTOCOL,…
-Addresses = Annotated[str, AfterValidator(_addresses)]  # with commas between them
+Addresses = Annotated[str, AfterValidator(_addresses)]  # separated by commas
 LogDirs = Annotated[
     tuple[Path, ...],
     BeforeValidator(_split_paths),
@@ -222,7 +222,7 @@ class AuthorizerConfig(Settings):
 
     authorizer_class_name: Literal["", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"] = ""  # none: all
     super_users: Principals = ()  # User:a;User:b, who may do everything
-    allow_everyone_if_no_acl_found: bool = False  # with resources that no ACL names
+    allow_everyone_if_no_acl_found: bool = False  # grants access to resources that no ACL names
 
 
 class ClientSecurity(Settings):
@@ -262,7 +262,7 @@ class DynamicBrokerConfig(Settings):
 
 
 class AlterableBrokerConfig(DynamicBrokerConfig):
-    """All settings of a broker that may be altered. The controller decides by whether it gets new replicas."""
+    """All settings of a broker that may be altered: these rates, and whether the controller gives it new replicas."""
 
     cordoned_log_dirs: Literal["", "*"] = ""  # *: it gets none (KIP-1066, which also has single directories)
 

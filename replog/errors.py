@@ -92,7 +92,7 @@ RETRIABLE = codes(
 
 
 DENIALS = codes("TOPIC_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED")
-"""Errors that no other broker would spare the client: it is not allowed to do this."""
+"""Errors of a client that is not allowed to do this: every broker answers so."""
 
 
 class ReplogError(Exception):

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from replog.errors import ErrorCode
 
 _LOOKS = 3  # so many wrong names are answered with a better one
-_SHOWN = 60  # at most so many characters of a wrong value are shown
+_SHOWN = 60  # characters of a wrong value, at most
 
 
 class Settings(BaseModel):

@@ -128,7 +128,6 @@ class LeaderEpochCache:
         return entries
 
     def replace(self, entries: Iterable[EpochEntry]) -> None:
-        """Take `entries` in place of all others."""
         taken = list(entries)
         if taken != self._entries:
             self._entries = taken

@@ -62,7 +62,7 @@ def load_log(
     except CorruptRecord as damage:
         report(f"recovering all of {directory}: {damage.message}")
         loaded = _load(directory, config, False, 0, log_start_offset, report)
-    missing = loaded.segments.active.next_offset < recovery_point  # otherwise durable records are gone
+    missing = loaded.segments.active.next_offset < recovery_point  # durable records are gone
     return loaded._replace(lost_data=loaded.lost_data or missing)
 
 

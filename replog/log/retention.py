@@ -18,8 +18,8 @@ class Deletion(NamedTuple):
     why: str
     records: int  # more than there were if the cleaner has left holes
     up_to: int  # the last offset that is gone
-    newest_ms: int  # by the records' own timestamps
-    written_ms: int  # by the time of the last segment's file
+    newest_ms: int  # the greatest of the records' timestamps
+    written_ms: int  # the time of the last segment's file
 
 
 def expired_segments(

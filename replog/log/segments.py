@@ -21,7 +21,7 @@ class SegmentView(NamedTuple):
 
     base_offset: int
     size: int  # bytes of the .log file
-    path: Path  # of the .log file; the indexes are in the same directory
+    path: Path  # the .log file; the indexes are in the same directory
 
 
 class Segments:
@@ -81,7 +81,6 @@ class Segments:
         return OffsetMetadata(offset, self.active.base_offset, self.active.size)
 
     def end(self) -> OffsetMetadata:
-        """Return the log end and its place."""
         active = self._segments[-1]
         return OffsetMetadata(active.next_offset, active.base_offset, active.size)
 

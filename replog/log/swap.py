@@ -61,7 +61,7 @@ class Swap:
         self.new.rename(SWAP_SUFFIX)
 
     def finish(self, old: Sequence[Segment], deleted: DeletedFiles) -> None:
-        """Rename the old files, and producer snapshots within them, to `.deleted`, and the new ones to their names."""
+        """Rename the old files, and snapshots in their range, to `.deleted`, and the new ones to their names."""
         for segment in old:
             segment.close()
             deleted.set_aside(segment.paths)

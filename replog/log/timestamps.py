@@ -51,8 +51,6 @@ class ClaimingBatch(NamedTuple):
 
 
 class HasBatches(Protocol):
-    """A log, or another holder of batches."""
-
     def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None: ...
 
 

@@ -46,7 +46,7 @@ def key_of(kind: Kind, name: Any) -> str:
 
 
 def partitions_key(topic: str) -> str:
-    """Return the start of the keys of the topic's partitions. It ends in "/", which no other topic's starts with."""
+    """Return the prefix of the keys of the topic's partitions. It ends in "/", which no key does."""
     return f"partition/{topic}/"
 
 

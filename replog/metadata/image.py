@@ -92,7 +92,7 @@ class MetadataImage:
         self.version = max(self.version, newer.version)
 
     def _leave(self, topic: str, topic_id: bytes | None) -> None:
-        """Drop the topic's partitions unless they have this id (None: keep them). Another id shows that the topic was
+        """Drop the topic's partitions unless they have this id; None drops all. Another id shows that the topic was
         deleted and created again: only the newer record of one key is sent (CT-19)."""
         if self.index.topic_id(topic) not in (topic_id, None):
             for tp in self.index.forget_topic(topic):

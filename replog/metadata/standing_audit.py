@@ -15,6 +15,6 @@ class StandingAudit:
     at_ms: int  # milliseconds since 1970, by the auditor's clock
     verified: tuple[tuple[TopicPartition, int], ...]  # below the offset all replicas were equal; sorted by name
     partitions: int  # so many were compared
-    diverged: tuple[str, ...]  # at most MAX_DIVERGED of the partitions with a finding, by name
+    diverged: tuple[str, ...]  # partitions with a finding, by name; MAX_DIVERGED of them at most
     diverged_partitions: int  # the number of all of them
-    consistent_at_ms: int = 0  # it last said CONSISTENT then; 0: never
+    consistent_at_ms: int = 0  # when it last said CONSISTENT; 0: never

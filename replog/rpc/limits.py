@@ -23,10 +23,10 @@ DEFAULT_ANSWER_BYTES = 4 * MIB  # gRPC's own default for clients
 MAX_UNREAD_BYTES = 256 * MIB  # all messages of a server that are incomplete or wait for their handlers
 MAX_CONNECTIONS = 5000  # one server's; a further one is closed
 MAX_HANDSHAKES = 1000  # unfinished ones of TLS on one server; with one more, the oldest is closed
-HANDSHAKE_S = 10.0  # for one handshake
+HANDSHAKE_S = 10.0  # a longer handshake is given up
 MAX_STREAMS = 1000  # calls and streams of one connection; further ones wait at the client
 MAX_PARTITIONS_PER_REQUEST = 10_000  # a broker takes so many in a request, or topics: the most partitions of a topic
-MAX_BATCHES_PER_REQUEST = 250  # one produce; they are appended in one step, at 30 to 110 us each
+MAX_BATCHES_PER_REQUEST = 250  # one produce appends them in one step, at 30 to 110 us each
 MAX_PARTITIONS_OF_BROKERS = 2000  # a broker's own request, to the controller or a leader; it names 500 at most
 MAX_REPLICAS_PER_REQUEST = 100_000  # one request to the controller, over all partitions that it names
 MAX_OFFLINE_PER_REQUEST = 1000  # one heartbeat: replicas, and log ends
@@ -42,7 +42,7 @@ class Limit:
     calls: int  # calls and streams at once
     request_bytes: int  # one message, without the record batches behind it
     listed: int = 0  # entries of each of its lists
-    replicas: int = 0  # over all entries together, where an entry lists some
+    replicas: int = 0  # all entries' together, where an entry lists some
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ UNSAID = ConnectionLimits()
 
 LIMITS = {
     # the controller's, for brokers: a cluster has at most 1,000
-    "Controller/RegisterBroker": Limit(1000, MIB, MAX_CLUSTER_PARTITIONS, MAX_CLUSTER_PARTITIONS),  # those it lacks
+    "Controller/RegisterBroker": Limit(1000, MIB, MAX_CLUSTER_PARTITIONS, MAX_CLUSTER_PARTITIONS),  # replicas it lacks
     "Controller/Heartbeat": Limit(2000, 512 * KIB, MAX_OFFLINE_PER_REQUEST),
     "Controller/AlterPartition": Limit(1000, 8 * MIB, MAX_PARTITIONS_OF_BROKERS, MAX_REPLICAS_PER_REQUEST),
     "Controller/AllocateProducerIds": Limit(1000, 64 * KIB),

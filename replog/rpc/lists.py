@@ -22,8 +22,8 @@ class _List(NamedTuple):
     packed: bool  # one field may have many numbers, which are varints
 
     def may_exceed(self, data: bytes) -> bool:
-        """Return True if so many bytes look like the start of an entry. It takes a hundredth of the time that counting
-        does."""
+        """Return True if more bytes than `most` look like the start of an entry, in a hundredth of the time that
+        it takes to count."""
         if self.packed:
             return len(data) > self.most
         left = self.most

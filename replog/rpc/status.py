@@ -65,7 +65,7 @@ class CallStatus(NamedTuple):
     details: bytes  # a google.rpc.Status, the value of `grpc-status-details-bin`; empty if the server sent none
 
 
-MAX_MESSAGE = 3000  # an error's text travels twice, and some clients take 8 KiB of trailers in all; in bytes
+MAX_MESSAGE = 3000  # bytes of an error's text, which travels twice: some clients take 8 KiB of trailers in all
 INSTEAD_KEY = "instead"
 DETAILS_KEY = "grpc-status-details-bin"
 

@@ -31,7 +31,7 @@ from replog.log.swap import Swap, cleaned_segment, remove_cleaned
 
 WRITE_BYTES = 1 << 20
 MAX_LOG_BYTES = 2**31 - 1
-NOTED_PART = 8  # fates get so small a part of the memory
+NOTED_PART = 8  # fates get an eighth of the memory
 
 
 class SourceSegment(NamedTuple):
@@ -57,7 +57,7 @@ class CleanTask:
     directory: Path
     config: TopicConfig
     sources: tuple[SourceSegment, ...]  # below the first uncleanable offset, oldest first
-    transaction_indexes: tuple[TransactionIndexFile, ...]  # those with entries, of all segments, oldest first
+    transaction_indexes: tuple[TransactionIndexFile, ...]  # only files with entries, of all segments, oldest first
     producers: Mapping[int, ProducerEnd]
     first_dirty: int
     first_uncleanable: int

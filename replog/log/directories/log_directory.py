@@ -53,7 +53,7 @@ class FutureLog(NamedTuple):
 
 
 Opened = Callable[[Path, TopicPartition], FutureLog | None]
-# Returns the replica that the metadata place here, if a directory with metadata of this version must be of its topic.
+# Returns what the metadata place here, if a directory that knew them up to this version must be of that topic.
 PlacedHere = Callable[[TopicPartition, int], Placed | None]
 
 

@@ -16,7 +16,7 @@ from replog.log.files.transfer import read_exactly
 from replog.properties import MAX_LONG
 
 LONG_BYTES = 256 << 10  # so long reads count as cold where the file system does not say
-BROUGHT_BYTES = 1 << 20  # at least so many are brought: the next bytes are wanted next
+BROUGHT_BYTES = 1 << 20  # the least to bring: the next bytes are wanted next
 
 
 class Stretch(NamedTuple):

@@ -34,7 +34,7 @@ class OpenFiles:
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
         self.lock = Lock()  # guards all fields here, and in every file
-        self._clean: OrderedDict[OpenFile, None] = OrderedDict()  # open files, the least used first (`_unused`)
+        self._clean: OrderedDict[OpenFile, None] = OrderedDict()  # the least recently used first
         self._unsynced: OrderedDict[OpenFile, None] = OrderedDict()  # open files with unsynced data, likewise
         self._let_go: dict[OpenFile, None] = {}  # closed with unsynced data
         self.tails = Tails()
@@ -234,7 +234,6 @@ class OpenFile:
             self._tail.add(buffer, position)
 
     def truncate(self, size: int) -> None:
-        """Cut it to `size` bytes."""
         self._forget_tail()
         with self as fd:
             os.ftruncate(fd, size)

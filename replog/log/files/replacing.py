@@ -13,7 +13,6 @@ def fsync_directory(directory: Path) -> None:
 
 
 def fsync_path(path: Path) -> None:
-    """fsync a file or directory by name."""
     fd = open_fd(path, os.O_RDONLY)
     try:
         os.fsync(fd)

@@ -10,7 +10,7 @@ HEADER_WINDOW = 4096
 
 
 def read_headers(fd: int, end: int, position: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield position and header of each whole batch below `end`. Raises CorruptRecord if there is none.
+    """Yield position and header of each whole batch below `end`. Raises CorruptRecord at other bytes.
 
     A partial batch ends the walk. Small batches share a system call."""
     window: Buffer = b""

@@ -171,7 +171,7 @@ def check_replicated_batches(
 
 
 def continues(header: BatchHeader, next_offset: int, *, holes: bool) -> bool:
-    """Return True if a batch may follow before `next_offset`: compaction leaves holes, nothing else does (CL-8)."""
+    """Return True if a batch may come at `next_offset`, or behind a hole that compaction has left (CL-8)."""
     return header.base_offset >= next_offset if holes else header.base_offset == next_offset
 
 

@@ -52,7 +52,7 @@ class Survey(NamedTuple):
     passed_over: list[str]
     metadata_version: int  # the newest that the broker knows
     log_dirs: int = 0  # the broker's number of them when it stopped in order; 0: not known
-    written_ms: int | None = None  # by the wall clock, if it was read from a file
+    written_ms: int | None = None  # wall clock; only set if it was read from a file
 
 
 def survey(directory: Path) -> Survey:

@@ -17,8 +17,8 @@ FORMAT = 2
 MAX_LINE = 4096  # characters
 MAX_DIRECTORIES = 1000
 MAX_REPLICAS = 200_000  # one directory's, with those passed over
-_MAX = {"broker_id": (1 << 31) - 1, "last_epoch": 1 << 30, "seen_epoch": 1 << 30}  # with room above,
-_MAX_OTHERS = 1 << 62  # as a restored store needs it
+_MAX = {"broker_id": (1 << 31) - 1, "last_epoch": 1 << 30, "seen_epoch": 1 << 30}
+_MAX_OTHERS = 1 << 62  # a restored store needs room above these limits
 _NUMBERS = ("last_epoch", "log_end_offset", "seen_epoch", "producer_id")
 
 

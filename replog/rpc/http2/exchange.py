@@ -12,7 +12,7 @@ from replog.rpc.http2.deadlines import Deadlines
 from replog.rpc.http2.frames import CANCEL
 
 MAX_WAITING = 64 << 10  # posted bytes that wait; beyond them a stream is not read from
-STEP_S = 0.005  # after so long, other messages wait for the next turn of the loop
+STEP_S = 0.005  # the time for messages in one turn of the loop; others wait
 TAKEN_AT_ONCE = 50  # a reader that never has to wait lets others run after so many messages
 
 
@@ -33,7 +33,7 @@ class Exchange:
         self._reading: asyncio.Future[None] | None = None
         self._handle: Callable[[bytes], None] | None = None  # the function of `each`
         self._ready: Callable[[], bool]
-        self._handling = False  # a received message
+        self._handling = False  # `_hand_over` is at work
         self._sending: asyncio.Future[None] | None = None
 
     def on_message(self, payload: bytes, *, late: bool = False) -> None:

@@ -21,7 +21,7 @@ from replog.rpc.http2.frames import (
 )
 from replog.rpc.http2.stream import Stream
 
-MAX_SENT_FRAME = 256 << 10  # smaller than many peers' limit: after a frame others get their turn
+MAX_SENT_FRAME = 256 << 10  # even to a peer that takes more: after a frame others get their turn
 _AHEAD = 1 << 20  # so many bytes of messages are framed before anybody asks for them
 _pack_header = WHOLE_MESSAGE.pack
 

@@ -1,7 +1,7 @@
 """A message that arrives in pieces, and their place until it is whole.
 
 Once an eighth of a large message has arrived, there is memory for all of it. The rest is read from the socket into its
-place, and copied nowhere. Earlier, a peer could have memory for messages of which it sends hardly anything."""
+place, and copied nowhere. With less, a peer could take memory for messages of which it sends hardly anything."""
 
 from replog.buffers import unwritten
 from replog.log.offsets import Buffer

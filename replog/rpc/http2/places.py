@@ -9,7 +9,7 @@ from replog.rpc.limits import ConnectionLimits
 class Place(Protocol):
     """A connection."""
 
-    idle_since: float  # the loop's time, s, when it last became idle or, if it has calls, busy
+    idle_since: float  # the loop's time, s, when its last call ended, or when it was made
 
     @property
     def is_idle(self) -> bool: ...
@@ -35,7 +35,7 @@ class Places:
 
     def yielding(self, host: str) -> Place | None:
         """Return the connection that gives way to a new one of `host`: of the host that has most the longest idle one,
-        else the one busy for longest. None if that host would then have fewer than `host`."""
+        else the one whose last call ended first. None if that host would then have fewer than `host`."""
         most = max(self._of.values(), key=len, default={})
         if len(most) <= len(self._of.get(host, ())) + 1:
             return None

@@ -28,7 +28,7 @@ from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Denied, unheard
 
-SWEEP_S = 10.0  # the pause between looks for connections that are idle, or of an untrusted authority, at most
+SWEEP_S = 10.0  # the longest pause between looks for connections that are idle, or no longer trusted
 ENDING_S = 5.0  # the time for handlers that were cancelled
 
 

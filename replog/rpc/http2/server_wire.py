@@ -158,7 +158,7 @@ class ServerWire(Wire):
         self._flight = b""  # the handshake's bytes, until it is its turn
         self._place = ""  # the other end's address and port
         self._stranger = ""  # the reason why none of its calls is taken
-        self._authorities: frozenset[bytes] = frozenset()  # those trusted when its handshake began
+        self._authorities: frozenset[bytes] = frozenset()  # trusted when its handshake began
 
     def __str__(self) -> str:
         return f"{self.peer}, {', '.join(sorted({call.path for call in self.calls.values()}))}"
@@ -290,7 +290,7 @@ class ServerWire(Wire):
 
     def _too_late(self, call: ServerCall) -> None:
         self._cut_short(call, _TOO_LATE)
-        if self.connection.waiting(call.exchange.stream):  # otherwise the end waits behind data that nobody takes
+        if self.connection.waiting(call.exchange.stream):  # the end would wait behind data that nobody takes
             self.connection.reset(call.exchange.stream, CANCEL)
             self.write_soon()
 

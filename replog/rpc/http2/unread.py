@@ -13,7 +13,7 @@ from replog.rpc import limits
 from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.partial import SHARE
 
-PARTS = 8  # parts of the memory: a look is due when one of them may be taken
+PARTS = 8  # parts of the memory: a look is due when one of them may be full
 
 
 class Served(Protocol):

@@ -71,7 +71,7 @@ class Wire(asyncio.BufferedProtocol):
         self._landing = False  # the next read goes to the place of a message
         self._full = False  # the socket takes no more
         self._wrote = -1  # the count of reads at the last write
-        self._will_write = False  # at the end of this turn
+        self._will_write = False  # a write is due at the end of this turn
         self.why = CLOSED
         self._heard = self._look_due = self._loop.time()
         self._read_s = 0.0
@@ -123,7 +123,7 @@ class Wire(asyncio.BufferedProtocol):
                 reads.brought_much(self._transport)
             self._handle(came)
         if connection.has_to_send:  # settings, pings, credit
-            self.write_soon()  # after the writes of tasks that wake now
+            self.write_soon()  # tasks that wake now write first
 
     def pause_writing(self) -> None:
         self._full = True

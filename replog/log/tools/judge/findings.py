@@ -117,8 +117,6 @@ class Fault(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A result of a verification."""
-
     kind: Kind
     file: Path
     position: int | None

@@ -33,9 +33,9 @@ class Ticks:
         self._max_timestamp = -1
         self._indexed = False  # replog has indexed the last batch by offset
         self._latest: int | None = NO_TIMESTAMP  # the time of the last time entry; None: unknown
-        self.newest: tuple[int, BatchHeader] | None = None  # the batch with that timestamp
+        self.newest: tuple[int, BatchHeader] | None = None  # the batch with the greatest timestamp
         self.interval = 0  # position of the first batch since the last digest entry
-        self._time_known = True  # that timestamp is the greatest so far, wherever the walk began
+        self._time_known = True  # `newest` has the greatest timestamp, wherever the walk began
         self._digest: int | None = 0  # the right value of an entry here, if the entry before it is right
         self._other: int | None = None  # the right value if that entry is wrong
         self._digest_known = True  # the two do not depend on batches before the walk began

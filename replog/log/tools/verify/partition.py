@@ -21,8 +21,6 @@ from replog.log.tools.verify.transactions import Producers
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a verification."""
-
     deep: bool = False  # decode every record
     compacted: bool = False  # take every log for a cleaned one
     on_bytes: Callable[[int], None] = lambda _: None  # gets the number of bytes of `.log` files that were done
