@@ -21,8 +21,6 @@ MAX_NAMED = 50  # partitions in one request; if there are more, it does not wait
 
 
 class FetchedReplica(Protocol):
-    """A replica of this broker."""
-
     topic_partition: TopicPartition
     topic_id: bytes
     follower: PartitionFollower | None
@@ -206,7 +204,6 @@ class FetchSessionHandler:
     # Answers
 
     def on_response(self, response: SessionResponse, now_ms: int) -> None:
-        """Apply an answer of the leader to its partitions."""
         if response.pushed:
             for row in response.rows:
                 replica = self.partitions.get(row.topic_partition)

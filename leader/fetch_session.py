@@ -134,7 +134,6 @@ class FetchSession(ABC, Generic[R]):
     # Requests
 
     def _change(self, request: SessionRequest) -> None:
-        """Take over what the request names and forgets."""
         for tp in request.forgotten:
             self.forget(tp)
         for tp, fetch in request.named.items():

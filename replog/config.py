@@ -205,8 +205,6 @@ class LogConfig(Settings):
 
 
 class MetricsConfig(Settings):
-    """The address for Prometheus."""
-
     metrics_listener: Address | Literal[""] = ""  # host:port of /metrics; none when empty
 
 
@@ -268,8 +266,6 @@ class AlterableBrokerConfig(DynamicBrokerConfig):
 
 
 class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig, LogConfig):
-    """One broker process."""
-
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
     listeners: ListenerList = "127.0.0.1:9092"  # or several: NAME://host:port,NAME://host:port
     rpc_transport: RpcTransport = ""
@@ -358,8 +354,6 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
 
 
 class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig, LogConfig):
-    """The controller process."""
-
     listeners: Address = "127.0.0.1:9093"
     rpc_transport: RpcTransport = ""
     metadata_store: Literal["sqlite", "etcd"] = "sqlite"

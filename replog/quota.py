@@ -25,7 +25,6 @@ class ReplicationQuota:
         self._total = 0
 
     def record(self, size: int, now_ms: int) -> None:
-        """Count `size` bytes that have passed."""
         if size <= 0:
             return
         self._forget(now_ms)
@@ -35,7 +34,6 @@ class ReplicationQuota:
         self._total += size
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Return True if more has passed than the rate allows."""
         self._forget(now_ms)
         if not self._samples:
             return False

@@ -576,7 +576,6 @@ class Log:
             self.flushed(task)
 
     def flush_now(self) -> None:
-        """Flush when this cannot be left for later."""
         with self._working.no_way_back():  # the records are in the log already
             self.flush()
 
@@ -603,7 +602,6 @@ class Log:
         )
 
     def abort_cleaning(self) -> None:
-        """Make a cleaning that is under way void."""
         with self._working:
             self._segments.abort_cleaning()
 

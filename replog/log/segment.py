@@ -106,7 +106,6 @@ class Segment:
         return [self.file, *(index.file for index in self.indexes), *transactions]
 
     def renamed(self, directory: Path) -> None:
-        """The directory has this name from now on."""
         self.path = directory / self.path.name
         for index in (*self.indexes, self.transaction_index):
             index.path = directory / index.path.name
@@ -280,7 +279,6 @@ class Segment:
     # -- reading
 
     def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield position and header of each batch from `position` on."""
         with self.file as fd:
             yield from read_headers(fd, self.size, position)
 

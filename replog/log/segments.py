@@ -207,7 +207,6 @@ class Segments:
         self.generation += 1
 
     def renamed(self, directory: Path) -> None:
-        """The directory has this name from now on."""
         self.directory = directory
         for segment in self._segments:
             segment.renamed(directory)

@@ -58,7 +58,6 @@ class Timer(Generic[T]):
         return entry
 
     def next_deadline_ms(self) -> int | None:
-        """The earliest live deadline, or None."""
         while self._deadlines and self._deadlines[0] not in self._buckets:
             heapq.heappop(self._deadlines)
         return self._deadlines[0] if self._deadlines else None

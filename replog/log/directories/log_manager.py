@@ -98,12 +98,10 @@ class LogManager:
 
     @property
     def working(self) -> Sequence[LogDirectory]:
-        """The directories that are not offline."""
         return [directory for directory in self.directories if directory.offline is None]
 
     @property
     def offline(self) -> Mapping[Path, LogStorageError]:
-        """The errors of the directories that are offline."""
         return {each.path: each.offline for each in self.directories if each.offline is not None}
 
     def _check_any_works(self) -> None:
@@ -145,7 +143,6 @@ class LogManager:
         return next((directory for directory in self.directories if tp in directory.logs), None)
 
     def _failed_home(self, tp: TopicPartition) -> LogDirectory | None:
-        """Return the directory of a replica that could not be loaded."""
         return next((directory for directory in self.working if tp in directory.failed), None)
 
     def _future_home(self, tp: TopicPartition) -> LogDirectory | None:

@@ -32,7 +32,6 @@ class DeletedFiles:
             self._waiting.append((target, None))
 
     def renamed(self, directory: Path) -> None:
-        """The directory has this name from now on."""
         self._waiting = [(directory / path.name, since) for path, since in self._waiting]
 
     def take_expired(self, now_ms: int, delay_ms: int) -> list[Path]:

@@ -40,7 +40,6 @@ class OpenFiles:
         self.tails = Tails()
 
     def __len__(self) -> int:
-        """The number of open files."""
         return len(self._clean) + len(self._unsynced)
 
     def to_sync(self) -> "list[OpenFile]":

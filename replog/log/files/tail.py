@@ -33,8 +33,6 @@ class Tails:
 
 
 class Tail:
-    """The tail of one file."""
-
     __slots__ = ("_buffers", "_end", "_tails", "size")
 
     def __init__(self, tails: Tails) -> None:

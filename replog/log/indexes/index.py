@@ -34,7 +34,6 @@ class Index(EntryFile):
 
     @property
     def last_offset(self) -> int | None:
-        """The offset of the last entry; None if there is none."""
         return self._last_entry()[self.offset_field] + self.base_offset if self.count else None
 
     def truncate_to(self, offset: int) -> None:

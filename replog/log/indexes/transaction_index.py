@@ -39,7 +39,6 @@ class TransactionIndex(EntryFile):
         return AbortedTxn._make(self.layout.unpack(self._read(slot, slot + 1))[1:])
 
     def entries(self, slot: int = 0) -> Iterator[AbortedTxn]:
-        """Yield the entries from `slot` on, in order."""
         for _, *fields in self._rows(slot):
             yield AbortedTxn._make(fields)
 

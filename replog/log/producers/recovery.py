@@ -48,7 +48,6 @@ class ProducerSnapshots:
         return True
 
     def drop(self, offset: int) -> None:
-        """Remove the snapshot as of `offset`."""
         self._remove(offset.__eq__)
 
     def sync(self) -> None:

@@ -250,7 +250,6 @@ class ProducerStateManager:
         return [s.snapshot_entry() for s in other._producers.values() if s.producer_id not in self._producers]
 
     def learn(self, entries: list[ProducerSnapshotEntry]) -> None:
-        """Add these producers."""
         self.load([*self.snapshot_entries(), *entries])
 
     def cut_to(self, end_offset: int) -> "ProducerStateManager":

@@ -46,6 +46,5 @@ def _take(reading: socket.socket, handle: Callable[[], object]) -> None:
 
 
 def unread(reading: socket.socket) -> int:
-    """Return the number of bytes that wait there."""
     (count,) = _COUNT.unpack(fcntl.ioctl(reading, termios.FIONREAD, bytes(_COUNT.size)))
     return int(count)

@@ -23,7 +23,6 @@ class Deadlines:
         self._due.pop(what, None)
 
     def stop(self) -> None:
-        """Let no deadline pass any more."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -7,8 +7,6 @@ from replog.rpc.limits import ConnectionLimits
 
 
 class Place(Protocol):
-    """A connection."""
-
     idle_since: float  # the loop's time, s, when its last call ended, or when it was made
 
     @property

@@ -35,8 +35,6 @@ _STOPPING = CallStatus(code_pb2.UNAVAILABLE, "the server is stopping; ask anothe
 
 
 class Route(NamedTuple):
-    """One method of a server."""
-
     method: Method
     handler: Callable[..., Any]
     gate: Gate
@@ -120,7 +118,6 @@ class ServerCall:
             self._wire.end(self, None)
 
     def ending(self, status: CallStatus | None) -> Any:
-        """Return the headers that end the call."""
         if status is None:
             return OK_TRAILERS if self._answered else (*ANSWER, *OK_TRAILERS)
         return trailers(status) if self._answered else whole_answer(status)
