@@ -1,4 +1,4 @@
-"""This release, and the others that its brokers and controllers can work with (docs/versions.md). Pure."""
+"""This release, and the others that its brokers and controllers can work with (docs/operations.md). Pure."""
 
 from typing import NamedTuple
 

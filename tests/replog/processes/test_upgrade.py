@@ -66,7 +66,7 @@ def controllers_of(cluster: LocalCluster) -> list[str]:
 def test_no_record_fails_while_each_process_is_replaced_by_this_release(
     last_release, tmp_path, monkeypatch, controllers
 ):
-    """docs/versions.md: controllers first, then one broker after the other."""
+    """docs/operations.md: controllers first, then one broker after the other."""
     directory = tmp_path / "cluster"
     up = [sys.executable, "-P", "-m", "replog.cli", "cluster", "up", "--directory", str(directory)]
     if controllers > 1:

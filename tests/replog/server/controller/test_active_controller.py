@@ -417,7 +417,7 @@ async def test_ct_5_a_broker_that_stops_is_let_go_and_its_successor_need_not_wai
 
 
 async def test_a_broker_of_a_release_that_cannot_work_with_this_one_is_not_registered(running, refused):
-    """docs/versions.md: one of before there were feature levels says none, and is of the first."""
+    """docs/operations.md: one of before there were feature levels says none, and is of the first."""
     async with running() as r:
         request = pb.RegisterBrokerRequest(
             broker_id=7, incarnation_id=b"i" * 16, address="h:1", previous_broker_epoch=-1, software_version="9.9"
