@@ -1,10 +1,9 @@
-"""Clients that ask for much and take nothing: what `benchmarks/attacks.py` measures
-and tests/replog/processes/test_attacks.py bounds.
+"""Clients that ask for much and take nothing, for `benchmarks/attacks.py` and tests/replog/processes/test_attacks.py.
 
 An attack is a context manager: inside of it the attack is under way.
 
-`python -m benchmarks.attackers NAME ADDRESS`, a process of its own (`benchmarks.beside`), begins when it is told to,
-answers once the attack is under way, and ends it when stdin ends.
+`python -m benchmarks.attackers NAME ADDRESS` is a separate process (`benchmarks.beside`) that begins an attack when
+ordered, answers once it is under way, and ends it when stdin ends.
 """
 
 import asyncio
@@ -38,19 +37,19 @@ from replog.server.descriptors import raise_limit
 
 VICTIM = 1  # the broker that has the topics
 BULK, PACKED = "bulk", "packed"
-STORED = 60 * MIB  # of BULK: more than any answer may hold
-PACKED_PARTITIONS = 100  # with one batch each, that expands to
-EXPANDED = 250 * MIB
+STORED = 60 * MIB  # bytes of BULK, more than any answer may hold
+PACKED_PARTITIONS = 100  # each has one batch
+EXPANDED = 250 * MIB  # the uncompressed size of that batch
 CALL_S = 120.0
 AT_ONCE = 100  # streams that are opened before the server has a turn
 
 ANSWERS = 64 * MIB  # queued.max.response.bytes
-COPIES = 3  # of an answer on its way: as read, as one message, and in gRPC's buffers
-SLACK = 96 * MIB  # caches, fragments, and what producers beside it need
+COPIES = 3  # copies of an answer under way: as read, as one message, and in gRPC's buffers
+SLACK = 96 * MIB  # caches, fragments, and the needs of other producers
 
 
 async def prepare(bootstrap: str, expanded: int = EXPANDED) -> None:
-    """What attackers ask for, on one broker."""
+    """Create and fill the topics that attackers ask for, on one broker."""
     async with Admin(bootstrap) as admin:
         await admin.create_topic(BULK, assignment=[(VICTIM,)])
         await admin.create_topic(PACKED, assignment=[(VICTIM,)] * PACKED_PARTITIONS)
@@ -66,7 +65,7 @@ async def prepare(bootstrap: str, expanded: int = EXPANDED) -> None:
             partition = log_pb2.ProducePartition(topic=PACKED, partition=number, records_size=len(records))
             head = log_pb2.ProduceRequest(acks=-1, timeout_ms=30_000, partitions=[partition])
             while (await _stored(channel, WithRecords(head, (records,)))).error_code:
-                await asyncio.sleep(0.05)  # this broker has not heard of the partition yet
+                await asyncio.sleep(0.05)  # the broker does not know the partition yet
 
 
 async def _stored(channel: GrpcChannel, request: WithRecords[log_pb2.ProduceRequest]) -> log_pb2.ProducePartitionResult:
@@ -76,7 +75,7 @@ async def _stored(channel: GrpcChannel, request: WithRecords[log_pb2.ProduceRequ
 
 
 def packed(size: int) -> bytes:
-    """A small gzip batch of two records, the first of `size` bytes, at times 1000 and 1001."""
+    """Return a small gzip batch of two records, the first of `size` bytes, at times 1000 and 1001."""
     return bytes(encode_batch([(1000, None, bytes(size), ()), (1001, None, b"late", ())], "gzip"))
 
 
@@ -89,7 +88,7 @@ def bulk_request(max_wait_ms: int = 0, min_bytes: int = 1) -> log_pb2.FetchReque
 
 
 class DeafChannel(GrpcChannel):
-    """Takes nothing that it does not read, besides 64 KiB a stream; other channels take `WINDOW`."""
+    """A channel that receives 64 KiB a stream ahead of its reader; other channels receive `WINDOW`."""
 
     OPTIONS = (*CHANNEL_OPTIONS, ("grpc.http2.lookahead_bytes", 64 << 10))
 
@@ -98,7 +97,7 @@ class DeafChannel(GrpcChannel):
 async def unread(
     address: str, method: Method, streams: int, connections: int, requests: Iterable[object] = ()
 ) -> AsyncIterator[list[Stream]]:
-    """Streams that ask and do not read."""
+    """Open streams that ask and do not read."""
     channels = [DeafChannel(address, client_tls()) for _ in range(connections)]
     opened: list[Stream] = []
     try:
@@ -107,7 +106,7 @@ async def unread(
             if number % AT_ONCE == 0:
                 await asyncio.sleep(0.05)
         for stream in opened:
-            with contextlib.suppress(ReplogError):  # it may have been refused by now
+            with contextlib.suppress(ReplogError):  # the server may have refused it
                 for request in requests:
                     await stream.send(request)
         yield opened
@@ -119,7 +118,7 @@ async def unread(
 
 
 def fetch_streams(address: str, streams: int) -> AbstractAsyncContextManager[list[Stream]]:
-    """Each on a connection of its own, with five requests for all there is."""
+    """Open fetch streams, each on its own connection, with five requests for everything."""
     return unread(address, Log["fetch"], streams, streams, [bulk_request()] * 5)
 
 
@@ -128,7 +127,7 @@ def single_fetches(address: str, calls: int) -> AbstractAsyncContextManager[list
 
 
 def parked_fetches(address: str, fetches: int) -> AbstractAsyncContextManager[list[Stream]]:
-    """On one stream, and all wake together."""
+    """Park fetches on one stream, which all wake together."""
     return unread(address, Log["fetch"], 1, 1, [bulk_request(max_wait_ms=2000, min_bytes=STORED * 2)] * fetches)
 
 
@@ -138,7 +137,7 @@ def file_readers(address: str, streams: int) -> AbstractAsyncContextManager[list
 
 
 def idle_streams(address: str, streams: int) -> AbstractAsyncContextManager[list[Stream]]:
-    """At a controller."""
+    """Open streams at a controller that send nothing."""
     return unread(address, Controller["watch_metadata"], streams, _connections(streams, MAX_STREAMS))
 
 
@@ -148,7 +147,7 @@ def _connections(streams: int, each: int) -> int:
 
 @contextlib.asynccontextmanager
 async def unfinished_messages(address: str, messages: int) -> AsyncIterator[list[UnfinishedMessage]]:
-    """The largest that a server takes, each on a connection of its own."""
+    """Send messages of the largest size without their last bytes, each on its own connection."""
     async with contextlib.AsyncExitStack() as stack:
         opened = [
             await stack.enter_async_context(UnfinishedMessage(address, Log["produce"].path, MAX_REQUEST_BYTES))
@@ -161,14 +160,14 @@ async def unfinished_messages(address: str, messages: int) -> AsyncIterator[list
 # -- attacks that ask again and again
 
 
-CLIENTS = {Log["produce"]: b"\x22\x00", Log["fetch"]: b"\x32\x00"}  # the wire's shortest partition in a request
+CLIENTS = {Log["produce"]: b"\x22\x00", Log["fetch"]: b"\x32\x00"}  # the shortest partition in a request
 FOLLOWERS = {Replica["fetch"]: b"\x32\x00"}
 LEADERS = {Controller["alter_partition"]: b"\x1a\x00"}
 ADMINISTRATORS = {Controller["elect_leaders"]: b"\x1a\x00", Controller["alter_partition_reassignments"]: b"\x0a\x00"}
 
 
 async def ask_for_empty_partitions(address: str, asked: Mapping[Method, bytes], size: int) -> None:
-    """As many as there are in so many bytes."""
+    """Send each method a request of `size` bytes of empty partitions. Raises AssertionError if it is answered."""
     async with _connected(address) as channel:
         for method, partition in asked.items():
             stream = channel.open(replace(method, encode_request=lambda data: data))
@@ -188,7 +187,7 @@ def empty_partitions(address: str, asked: Mapping[Method, bytes], size: int) -> 
 
 
 async def look_up(address: str, partitions: int) -> list[log_pb2.ListOffsetsPartitionResult]:
-    """By time, in so many of the batches that expand."""
+    """Look up offsets by time in that many of the batches that expand."""
     named = [log_pb2.ListOffsetsPartition(topic=PACKED, partition=n, timestamp=1001) for n in range(partitions)]
     async with _connected(address) as channel:
         request = log_pb2.ListOffsetsRequest(partitions=named)
@@ -200,7 +199,7 @@ def look_ups(address: str, partitions: int) -> AbstractAsyncContextManager[None]
 
 
 async def connect_and_leave(address: str) -> None:
-    """Many at once; over TLS each with its whole handshake."""
+    """Open and close many connections at once; over TLS, each after its whole handshake."""
     host, port = parse_address(address)
     tls = client_tls()
 
@@ -215,7 +214,7 @@ async def connect_and_leave(address: str) -> None:
 
 @contextlib.asynccontextmanager
 async def silent_connections(address: str, connections: int) -> AsyncIterator[None]:
-    """They say nothing: over TLS their handshakes never end."""
+    """Open connections that send nothing; over TLS, their handshakes never end."""
     host, port = parse_address(address)
     async with contextlib.AsyncExitStack() as stack:
         for number in range(connections):
@@ -257,7 +256,7 @@ async def _connected(address: str) -> AsyncIterator[GrpcChannel]:
 
 @contextlib.asynccontextmanager
 async def computing(_address: str) -> AsyncIterator[None]:
-    """What the machine itself makes of a busy process that asks for nothing."""
+    """Compute without a request: the effect of any busy process on this machine."""
     ended = threading.Event()
 
     def compute() -> None:
@@ -279,7 +278,7 @@ async def computing(_address: str) -> AsyncIterator[None]:
 @dataclass(frozen=True, slots=True)
 class Attack:
     title: str
-    run: Callable[[str], AbstractAsyncContextManager[object]]  # at an address
+    run: Callable[[str], AbstractAsyncContextManager[object]]  # takes the address
     budget: int  # bytes by which the attacked process may grow
     at: str = broker_name(VICTIM)
 
@@ -316,12 +315,12 @@ ATTACKS = {
 }
 
 
-CGROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))  # of version 1, and of version 2
+CGROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))  # version 1, and version 2
 
 
 def _put_last() -> None:
-    """Have only CPU time that nobody wants, where this user may make a cgroup; elsewhere the lowest priority. Where
-    Linux schedules sessions against each other, `nice` counts within one only."""
+    """Use only idle CPU time, if this user may make a cgroup, or else the lowest priority: for `nice`, and for the
+    session, since Linux may schedule sessions against each other."""
     for cgroup in CGROUPS:
         with contextlib.suppress(OSError):
             last = cgroup / "replog-attacker"

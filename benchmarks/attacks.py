@@ -1,8 +1,8 @@
-"""What one client can do to a cluster by asking for much and taking nothing, seen from a steady producer beside it.
+"""Measures how a client that asks for much and takes nothing disturbs a steady producer of the same cluster.
 
 For each attack of `attackers.py` a fresh cluster takes 1,000 records of 1 KiB a second, acks=all, each timed from when
-it was due. Then the attack comes on top, from a process that has only CPU time that nobody else wants. The first row
-only computes: what the machine itself makes of a busy process. Run it with `make bench-attacks`.
+it was due. Then the attack begins, from a process that gets only idle CPU time. In the first row that process only
+computes, which shows the effect of the machine itself. Run it with `make bench-attacks`.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ WARM_UP_S = 3.0
 
 
 async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secure: bool) -> Figures:
-    """One attack, for so long, after as long without it."""
+    """Measure one attack for `seconds`, after as long without it."""
     cluster = (SecureReplogPeer if secure else ReplogPeer)(home)
     try:
         await cluster.start()
@@ -58,7 +58,7 @@ async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secu
         before = load.latency(quiet, attacked)
         return {
             "budget_mib": attack.budget / MIB,
-            "grown_mib": max(0, peak - resting) / MIB,  # the kernel counts both a little late
+            "grown_mib": max(0, peak - resting) / MIB,  # below 0 if the kernel counts the peak late
             "begun_s": begun - attacked,
             "before_p50_ms": before.p50_ms,
             "before_p99_ms": before.p99_ms,
@@ -116,7 +116,7 @@ def main() -> int:
     parser.add_argument("--secure", action="store_true", help="a cluster with TLS and an authorizer")
     options = parser.parse_args()
     console = Console(stderr=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise nothing is cleaned up
     tune_allocator()
     names = options.only or list(ATTACKS)
     note = partial(console.print, highlight=False)

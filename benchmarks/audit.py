@@ -1,10 +1,10 @@
-"""What an audit costs, beside other programs that read the same bytes, in one run.
+"""Measures audits, and other programs that read the same bytes, in one run.
 
-At `--gib` a replica: `deep` beside `sha256sum` of the same files and Kafka's DumpLogSegments on one segment, then what
-the other levels cost; with all cores, and pinned to one; all from memory. Then each level at growing sizes: from memory
-if the largest size has room there, else all from disk. Audits run in a session that has done a small audit of each
-level before; the start of the JVM of Kafka's tool is subtracted. Figures are medians of rounds in which all take turns.
-Run it with `make bench-audit`.
+First all levels, `sha256sum` of the same files, and Kafka's DumpLogSegments on one segment, with `--gib` a replica, all
+from memory, with all cores and pinned to one. Then each level at growing sizes: from memory if the largest size has
+room there, otherwise all from disk. Audits run in a session that has done a small audit of each level before; the start
+of the JVM of Kafka's tool is subtracted. Figures are medians of rounds in which all take turns. Run it with
+`make bench-audit`.
 """
 
 import os
@@ -35,14 +35,14 @@ from tests.interop.kafka import Kafka as Programs
 from tests.interop.kafka import NoKafka
 
 GIB = 1 << 30
-SMALL_LOG = MIB  # what a session is warmed up with
+SMALL_LOG = MIB  # bytes of the log that warms a session up
 CPUS = sorted(os.sched_getaffinity(0))
 CORES = tuple(dict.fromkeys([len(CPUS), 1]))
-IN_MEMORY = 0.6  # of the memory that is free: more is read from disk
+IN_MEMORY = 0.6  # the share of free memory above which everything is read from disk
 MIN_GIB = 0.0625
-LINEAR = 1.2  # how much more time a byte may take in a log that is larger
+LINEAR = 1.2  # the factor by which a byte may take longer in a larger log
 SHA256SUM, OPENSSL, DUMP = "sha256sum", "openssl sha256", "DumpLogSegments"
-KAFKA_JVM = (  # as bin/kafka-dump-log.sh has it
+KAFKA_JVM = (  # the options of bin/kafka-dump-log.sh
     "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15",
 )  # fmt: skip
@@ -55,7 +55,7 @@ Figure = dict[str, Any]
 
 @contextmanager
 def session(cores: int, small: Replicas) -> Iterator[SparkSession]:
-    """Spark on so many cores, which has done every level once. Pinned to them, as is all that this process starts."""
+    """Start Spark on so many cores, and run every level once; then pin it and this process to them."""
     spark = spark_session("benchmark", f"local[{cores}]")
     try:
         for level in LEVELS:
@@ -68,22 +68,22 @@ def session(cores: int, small: Replicas) -> Iterator[SparkSession]:
 
 
 def pin(cores: int) -> None:
-    """Let this process and all that it has started run on the first CPUs only, with all of their threads."""
+    """Pin all threads of this process, and of all that it has started, to the first CPUs."""
     for pid in descendants(os.getpid()):
-        with suppress(OSError):  # it is gone
+        with suppress(OSError):  # it has ended
             for task in os.listdir(f"/proc/{pid}/task"):
                 os.sched_setaffinity(int(task), CPUS[:cores])
 
 
 class Kafka:
-    """Its DumpLogSegments. Raises NoKafka where it cannot be had."""
+    """Kafka's DumpLogSegments. Raises NoKafka if it cannot be installed."""
 
     def __init__(self, small: Path) -> None:
         self._programs = Programs()
         self._small = small
 
     def seconds(self, log: Path) -> float:
-        """For reading one segment, without the start of a JVM."""
+        """Return the seconds for one segment, without the start of the JVM."""
         return self._dump(log) - self._dump(self._small)
 
     def _dump(self, log: Path) -> float:
@@ -96,7 +96,7 @@ class Kafka:
 
 
 def hashed(command: Sequence[str], files: Sequence[Path], cores: int) -> float:
-    """Seconds for a hash of each file, `cores` files at once."""
+    """Return the seconds for a hash of each file, `cores` files at once."""
     names, started = "\0".join(map(str, files)), time.perf_counter()
     one_by_one = ["xargs", "-0", "-n", "1", "-P", str(cores), *command]
     subprocess.run(one_by_one, input=names.encode(), stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT_S)
@@ -104,7 +104,7 @@ def hashed(command: Sequence[str], files: Sequence[Path], cores: int) -> float:
 
 
 def audited(spark: SparkSession, replicas: Replicas, level: str) -> tuple[float, int]:
-    """Seconds, and bytes read from the replicas by the audit's own account."""
+    """Return the seconds of an audit, and the bytes that it says it read."""
     started = time.perf_counter()
     result = audit(spark, replicas.directories, (), level)
     seconds = time.perf_counter() - started
@@ -113,7 +113,7 @@ def audited(spark: SparkSession, replicas: Replicas, level: str) -> tuple[float,
 
 
 class Bench:
-    """Measures in `directory`, on the file system that is asked about."""
+    """Measures with replicas in `directory`, which decides the file system."""
 
     def __init__(self, directory: Path, rounds: int, note: Note) -> None:
         self._replicas = Replicas(directory / "replicas", BATCH_BYTES)
@@ -144,7 +144,7 @@ class Bench:
         }
 
     def compare(self) -> tuple[list[Figure], str | None]:
-        """Everything at one size, with all cores and with one; and why Kafka is not among it."""
+        """Measure everything at one size, with all cores and with one; return also why Kafka is missing."""
         kafka, missing = None, None
         try:
             kafka = Kafka(self._small.first_log())
@@ -173,7 +173,7 @@ class Bench:
         return figures, missing
 
     def levels(self, size: float, *, in_memory: bool) -> list[Figure]:
-        """Every level at one size, with all cores."""
+        """Measure every level at one size, with all cores."""
         runs_of: dict[str, list[tuple[float, int]]] = defaultdict(list)
         files = self._replicas.files()
         with session(CORES[0], self._small) as spark:
@@ -200,14 +200,14 @@ class Bench:
 
 
 def fits(gib: float) -> bool:
-    """Whether three replicas of that size stay in memory."""
+    """Return True if three replicas of that size stay in memory."""
     return len(REPLICAS) * gib * GIB < IN_MEMORY * memory("MemAvailable")
 
 
 def targets(compared: Sequence[Figure], grown: Sequence[Figure]) -> list[Figure]:
-    """What is aimed at, what came of it, and whether that will do."""
+    """Return each target, with the figure and whether it is met."""
     by_name = {(figure["name"], figure["cores"]): figure for figure in compared}
-    largest = {figure["name"]: figure for figure in grown}  # the last of each
+    largest = {figure["name"]: figure for figure in grown}  # sizes grow, so the last stays
     made: list[tuple[str, float, str, bool]] = []
     for cores in CORES:
         ratio = by_name[SHA256SUM, cores]["seconds"] / by_name["deep", cores]["seconds"]

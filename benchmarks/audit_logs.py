@@ -1,8 +1,8 @@
-"""The logs that the benchmark of the audit reads: three replicas of one partition, which agree, as brokers leave them.
+"""Makes the logs for the benchmark of the audit: three equal replicas of one partition, as brokers leave them.
 
-The first one is written through our own log, in its defaults: segments of 1 GiB, an index entry every 4 KiB, digests.
-Its batches have records of about a KiB that nothing can compress. The others are copies of its files, byte by byte;
-everything is fsynced, and the high watermark of each is its log's end.
+The first is written by our log with its defaults: segments of 1 GiB, an index entry every 4 KiB, digests. Its batches
+have records of about a KiB that nothing can compress. The others are copies of its files; everything is synced, and
+each high watermark is the log end.
 """
 
 import os
@@ -20,13 +20,13 @@ from replog.log.log import Log
 from replog.topic import TopicPartition
 
 REPLICAS = (1, 2, 3)
-RECORD_BYTES = 1000  # of a value
+RECORD_BYTES = 1000  # a value's
 START_MS = 1_700_000_000_000
 _PARTITION = TopicPartition("benchmark", 0)
 
 
 class Replicas:
-    """Their directories under `root`, by replica; `grow` makes them larger."""
+    """Three replicas under `root`; `grow` makes them larger."""
 
     def __init__(self, root: Path, batch_bytes: int) -> None:
         self.directories = {replica: root / str(replica) for replica in REPLICAS}
@@ -67,11 +67,11 @@ class Replicas:
         return self._random[start : start + RECORD_BYTES]
 
     def files(self) -> list[Path]:
-        """Of all segments of all replicas: logs and indexes."""
+        """Return the logs and indexes of all segments of all replicas."""
         return [path for directory in self.directories.values() for path in sorted(directory.glob("*/*.*"))]
 
     def first_log(self) -> Path:
-        """The first segment of one replica."""
+        """Return the log of the first segment of one replica."""
         return min(self.directories[REPLICAS[0]].glob(f"*/*{LOG_SUFFIX}"))
 
     @property
@@ -88,7 +88,7 @@ def _bytes(paths: Iterable[Path]) -> int:
 
 
 def read_all(paths: Iterable[Path]) -> None:
-    """So that they are in memory."""
+    """Read files, so that they are in memory."""
     buffer = bytearray(MIB)
     for path in paths:
         with path.open("rb", buffering=0) as file:
@@ -97,7 +97,7 @@ def read_all(paths: Iterable[Path]) -> None:
 
 
 def forget_all(paths: Iterable[Path]) -> None:
-    """So that they are on disk only."""
+    """Drop files from memory, so that they are only on disk."""
     for path in paths:
         with path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

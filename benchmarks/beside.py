@@ -1,4 +1,4 @@
-"""A process that measures, or attacks, beside a benchmark, so that no other work of the benchmark is in its figures.
+"""A separate process that measures or attacks for a benchmark, otherwise the benchmark's own work would be in figures.
 
 It prints a line `ready`, takes one order a line on stdin, a name and its arguments as JSON, and answers each with a
 line of figures, as JSON.
@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Self
 
-TIMEOUT_S = 300.0  # until it is ready, and for an order: on a busy machine, too
+TIMEOUT_S = 300.0  # the limit for its start and for each order, even on a busy machine
 _LONGEST_LINE = 16 << 20  # bytes
 _READY = "ready"
 
@@ -19,7 +19,7 @@ Figures = dict[str, Any]
 
 
 async def answer_orders(**orders: Callable[..., Awaitable[Figures]]) -> None:
-    """In the process itself, until stdin ends."""
+    """Take orders in the process itself, until stdin ends."""
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     print(_READY, flush=True)
@@ -29,7 +29,7 @@ async def answer_orders(**orders: Callable[..., Awaitable[Figures]]) -> None:
 
 
 class Beside:
-    """The process, seen from the benchmark."""
+    """The separate process as the benchmark sees it."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self._name = name
@@ -38,14 +38,14 @@ class Beside:
     @classmethod
     @contextlib.asynccontextmanager
     async def running(cls, module: str, *arguments: str) -> AsyncIterator[Self]:
-        """A module of ours, once it is ready: its own start is in no figure. Raises OSError if it ends by itself."""
+        """Run a module of ours, and wait until it is ready. Raises OSError if it ends by itself."""
         async with cls.program(module, [sys.executable, "-m", module, *arguments]) as beside:
             yield beside
 
     @classmethod
     @contextlib.asynccontextmanager
     async def program(cls, name: str, command: Sequence[str]) -> AsyncIterator[Self]:
-        """Any program that takes orders, as `running`."""
+        """Run any program that takes orders, as `running` does."""
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LONGEST_LINE
         )
@@ -65,7 +65,7 @@ class Beside:
         return self._process.pid
 
     async def order(self, name: str, **arguments: object) -> Figures:
-        """What it answers."""
+        """Give an order, and return the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{name} {json.dumps(arguments)}\n".encode())
         figures: Figures = json.loads(await self._line())

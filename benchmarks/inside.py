@@ -1,11 +1,11 @@
-"""What an acknowledged record costs inside: calls of functions, messages, writes, turns of the event loop.
+"""Counts what an acknowledged record costs inside: function calls, messages, writes, turns of the event loop.
 
 A controller, three brokers and a producer run in one process and on one event loop, over real sockets and files, so a
-profiler sees all of them. Records of 1 KiB with acks=all go to six partitions with three replicas each. What is counted
-are lone records: each is sent some milliseconds after the one before it was acknowledged, so no two share a request
-however slow the profiler makes them, and the counts hardly vary. The CPU of a record and its latency are measured
-before, at a fixed rate and without the profiler; all roles take turns on one core there, so both differ from those of
-processes of their own (`make bench`).
+profiler sees all of them. Records of 1 KiB with acks=all go to six partitions with three replicas each. Lone records
+are counted: each is sent some milliseconds after the one before it was acknowledged, so no two share a request, however
+slow the profiler is, and the counts hardly vary. The CPU of a record and its latency are measured before, at a fixed
+rate and without the profiler. All roles share one core there, so both differ from those of separate processes
+(`make bench`).
 
 Run it with `make bench-inside`.
 """
@@ -47,9 +47,9 @@ from replog.server.controller.store import StoreInThread
 
 TOPIC, PARTITIONS, BROKERS = "inside", 6, 3
 WARM_S = 1.0
-GAP_S = 0.005  # between a lone record's acknowledgement and the next record: all that it brought about is over
+GAP_S = 0.005  # the pause after a lone record's acknowledgement, by the end of which all its work is done
 ROOT = Path(__file__).parents[1]
-PARTS = (  # the first that a file lies in
+PARTS = (  # a file counts for the first of these that it lies in
     "replog/rpc/http2",
     "replog/rpc",
     "replog/client",
@@ -60,11 +60,11 @@ PARTS = (  # the first that a file lies in
     "replog",
     "benchmarks",
 )
-SYSTEM = ("posix.", "'socket'", "'_socket", "'select.", "send", "recv")  # in the names of what calls the kernel
+SYSTEM = ("posix.", "'socket'", "'_socket", "'select.", "send", "recv")  # names of functions that call the kernel
 
 
 class TurnsLoop(asyncio.SelectorEventLoop):
-    """Counts its turns."""
+    """An event loop that counts its turns."""
 
     turns = 0
 
@@ -74,7 +74,7 @@ class TurnsLoop(asyncio.SelectorEventLoop):
 
 
 class Cost(NamedTuple):
-    """Of some records at a fixed rate."""
+    """The cost of some records at a fixed rate."""
 
     latency: Latency
     cpu_s: float
@@ -82,7 +82,7 @@ class Cost(NamedTuple):
 
 @asynccontextmanager
 async def cluster(directory: Path) -> AsyncIterator[list[str]]:
-    """The addresses of its brokers."""
+    """Run a cluster in this process, and yield its brokers' addresses."""
     transport, chance = transport_named(""), random.Random(1)
     settings = {"listeners": "127.0.0.1:0", "metadata.log.dir": str(directory / "controller")}
     format_cluster(directory / "controller")
@@ -118,7 +118,7 @@ async def cost_of(send: Send, per_second: float, seconds: float) -> Cost:
 
 
 async def send_alone(send: Send, seconds: float) -> int:
-    """How many lone records there were in so many seconds."""
+    """Send lone records for so many seconds, and return their number."""
     record, end = os.urandom(RECORD_BYTES), time.perf_counter() + seconds
     for number in itertools.count():
         if time.perf_counter() >= end:
@@ -138,7 +138,7 @@ def part_of(file: str, name: str) -> str:
 
 
 def parts(profile: cProfile.Profile, records: int) -> list[dict[str, Any]]:
-    """Calls a record, and the share of the time in the functions themselves, of each part; the dearest first."""
+    """Return each part's calls a record, and its share of the time in functions themselves, the largest first."""
     calls, seconds = Counter[str](), Counter[str]()
     for (file, _, name), (_, count, own_s, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
         part = part_of(file, name)
@@ -152,12 +152,12 @@ def parts(profile: cProfile.Profile, records: int) -> list[dict[str, Any]]:
 
 
 def times(profile: cProfile.Profile, file: str, line: int, name: str) -> int:
-    """How often a function was called."""
+    """Return the number of calls of a function."""
     return pstats.Stats(profile).stats[file, line, name][1]  # type: ignore[attr-defined,no-any-return]
 
 
 async def measure(per_second: float, seconds: float) -> dict[str, Any]:
-    profile = cProfile.Profile(time.process_time)  # waiting costs nothing
+    profile = cProfile.Profile(time.process_time)  # waits do not count
     with tempfile.TemporaryDirectory() as directory:
         async with cluster(Path(directory)) as addresses:
             async with Admin(addresses) as admin:

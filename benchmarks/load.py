@@ -1,4 +1,4 @@
-"""Records at a fixed rate over all partitions of a topic, whatever happens, each timed from when it was due."""
+"""Sends records at a fixed rate to all partitions of a topic, each timed from when it was due."""
 
 import asyncio
 import itertools
@@ -14,10 +14,10 @@ RECORD_BYTES = 1024
 
 
 class Load:
-    """As a context manager it sends until it is left, and then waits for what is still unanswered.
+    """A context manager that sends until it is left, and then waits for all answers.
 
-    The schedule is closed: a record that cannot be sent when it is due, because an earlier one held the sender up, is
-    sent late and counts from when it was due. So a pause of the cluster is in every record that fell into it.
+    A record that cannot be sent when it is due, because an earlier one delays the sender, is sent late and counts from
+    when it was due. So a pause of the cluster shows in every record that was due in it.
     """
 
     def __init__(self, send: Send, topic: str, partitions: int, per_second: float) -> None:
@@ -33,7 +33,7 @@ class Load:
         self._task = asyncio.create_task(self._run())
 
     async def end(self) -> None:
-        """Once all is answered."""
+        """Stop sending, and wait for all answers."""
         self._stopped.set()
         await self._task
 
@@ -60,7 +60,7 @@ class Load:
                 partition = number % self._partitions
                 try:
                     outcome = await self._send(self._topic, partition, record)
-                except Exception as error:  # noqa: BLE001 (two clients' errors: a record that failed is a figure)
+                except Exception as error:  # noqa: BLE001 (errors of either client are counted)
                     self.failed.append(repr(error))
                 else:
                     answers.create_task(self._answer(due, partition, outcome))
@@ -74,23 +74,23 @@ class Load:
             self.waits.append((due, partition, time.perf_counter() - due))
 
     def latency(self, since: float = 0.0, until: float = math.inf) -> Latency:
-        """Of the records that were due from then on, and before then."""
+        """Return the latency of the records that were due from `since` on and before `until`."""
         return Latency.of([wait for due, _, wait in self.waits if since <= due < until])
 
     def figures(self, since: float = 0.0, until: float = math.inf) -> dict[str, float]:
-        """The latency of these records, and how many failed of all."""
+        """Return the latency of these records, and the number of failed records of all."""
         latency = self.latency(since, until)
         names = ("p50_ms", "p99_ms", "max_ms")
         return {name: getattr(latency, name) for name in names} | {"failed_records": len(self.failed)}
 
     def longest_wait(self, partitions: Iterable[int], since: float) -> float:
-        """Seconds that a record of one of these partitions, due from then on, waited for its answer."""
+        """Return the longest wait in seconds of a record of these partitions that was due from `since` on."""
         among = set(partitions)
         return max((wait for due, partition, wait in self.waits if due >= since and partition in among), default=0.0)
 
 
 async def write_everywhere(send: Send, topic: str, partitions: int) -> None:
-    """One record to each partition; returns when all are acknowledged."""
+    """Send one record to each partition, and wait until all are acknowledged."""
     record = os.urandom(RECORD_BYTES)
     outcomes = [await send(topic, partition, record) for partition in range(partitions)]
     for outcome in outcomes:

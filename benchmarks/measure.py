@@ -1,4 +1,4 @@
-"""What every benchmark measures: latencies, CPU of processes, and the machine it ran on."""
+"""Measures latencies, CPU and memory of processes, and describes the machine."""
 
 import asyncio
 import math
@@ -17,30 +17,30 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time that the process has used so far, threads included."""
+    """Return the user and system time that the process has used so far, with all threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def rss_bytes(pid: int) -> int:
-    """What the process has in memory."""
+    """Return the memory of the process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def reset_peak(pid: int) -> None:
-    """The peak of `peak_bytes` counts from now on."""
+    """Let `peak_bytes` count from now on."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def peak_bytes(pid: int) -> int:
-    """The most that the process had in memory since its start, or since `reset_peak`."""
+    """Return the most memory that the process had since its start, or since `reset_peak`."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     (kib,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
     return int(kib) << 10
 
 
 def descendants(pid: int) -> list[int]:
-    """The process, and all that it and its children have started and that still run."""
+    """Return the process and its descendants that still run."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -56,7 +56,7 @@ def descendants(pid: int) -> list[int]:
 
 
 class CpuMeter:
-    """CPU used by named processes between two moments."""
+    """Measures the CPU of named processes since it was made."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
         self._pids = dict(pids)
@@ -67,7 +67,7 @@ class CpuMeter:
         return {name: cpu_seconds(pid) - self._before[name] for name, pid in self._pids.items()}
 
     def percent(self) -> dict[str, float]:
-        """Of a core."""
+        """Return each process's use in percent of a core."""
         seconds = time.perf_counter() - self._started
         return {name: 100 * used / seconds for name, used in self.used().items()}
 
@@ -83,7 +83,7 @@ class Latency:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> "Latency":
-        """Raises ValueError without any."""
+        """Summarise waits in seconds. Raises ValueError if there are none."""
         if not seconds:
             raise ValueError("no record was acknowledged in that time")
         ordered = sorted(value * 1000 for value in seconds)
@@ -91,17 +91,17 @@ class Latency:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of all values do not exceed."""
+    """Return the smallest value that at least `share` of all values do not exceed."""
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]
 
 
 def precise_loop() -> asyncio.AbstractEventLoop:
-    """select() keeps microseconds; epoll would round every wait up to a millisecond."""
+    """Return a loop on select(), since epoll rounds every wait up to a millisecond."""
     return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 
 def environment() -> str:
-    """One line that says where the figures come from."""
+    """Return a line that names the machine and the versions."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
     commit = subprocess.run(

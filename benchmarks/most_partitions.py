@@ -1,8 +1,8 @@
-"""As many partitions as a cluster may have, three replicas each, on three brokers of this machine.
+"""Runs as many partitions as a cluster may have, three replicas each, on three brokers of this machine.
 
-They are made, written, restarted after a SIGKILL of one broker, of all of them, and in order, written again, and
-deleted; one partition more is refused. Says how long each step took, and ends with an error if one fails. Run it with
-`python -m benchmarks.most_partitions`. `--descriptors` is the limit of each process, soft and hard.
+They are created, written, restarted after a SIGKILL of one broker, of all of them, and in order, written again, and
+deleted; one partition more is refused. It prints how long each step took, and ends with an error if one fails. Run it
+with `python -m benchmarks.most_partitions`. `--descriptors` is the limit of each process, soft and hard.
 """
 
 import argparse
@@ -27,7 +27,7 @@ VICTIM = 2
 
 
 def life(cluster: LocalCluster, partitions: int) -> dict[str, Callable[[], object]]:
-    """The steps, by their names."""
+    """Return the steps, in order, by their names."""
     sizes = [min(MAX_PARTITIONS, partitions - made) for made in range(0, partitions, MAX_PARTITIONS)]
     topics = {f"many-{number}": size for number, size in enumerate(sizes)}
 

@@ -1,7 +1,8 @@
-"""One cluster and one topic of many partitions, from its creation to its deletion: what each phase takes.
+"""Measures each phase of one topic with many partitions, on one cluster, from its creation to its deletion.
 
-It is made, deleted and removed beside a steady producer, a process of its own, whose records' waits are told.
-Every phase has a time limit, and all of them one together. What does not finish is a result: "not within N s".
+While it is created, deleted and removed, a separate process produces steadily, and the waits of its records are
+measured. Each phase has a time limit, and so has the whole. A phase that does not finish has the result "not within
+N s".
 """
 
 import asyncio
@@ -23,12 +24,12 @@ from replog.errors import ReplogError
 TOPIC = "many"
 PER_SECOND = 1000
 VICTIM, ORDERLY = 2, 3  # the broker that is killed, and the one that is restarted in order
-WARM_UP_S = 5.0  # each partition's first record, and a JVM's compiler
+WARM_UP_S = 5.0  # each partition's first record and a JVM's compiler need it
 SETTLE_S = 3.0
-QUIET_S = 10.0  # of the steady producer alone
-AFTER_S = 1.0  # what was put off meanwhile is part of it
-POLL_S, PAUSE = 0.05, 5  # between two looks at the state, and at least how many times as long as the look took
-PAUSE_BESIDE = 20  # … at the disks, beside the producer: who looks takes CPU
+QUIET_S = 10.0  # the steady producer runs alone
+AFTER_S = 1.0  # the steady producer still runs, so that delayed work counts
+POLL_S, PAUSE = 0.05, 5  # the least pause between two looks at the state, and as a multiple of a look's time
+PAUSE_BESIDE = 20  # the multiple for looks at disks while the steady producer runs, since a look takes CPU
 MIB = 1 << 20
 
 LIMIT_S = 60.0
@@ -36,12 +37,12 @@ LONG_S = {"start": 120.0, "create": 120.0, "removed": 180.0}
 
 
 class Cell:
-    """One cluster with one number of partitions. `figures` has a dictionary for each phase that was begun."""
+    """One cluster with one number of partitions. `figures` has a dictionary for each phase that began."""
 
     def __init__(
         self, cluster: Cluster, partitions: int, seconds: float, idle_s: float, note: Callable[[str], None]
     ) -> None:
-        """`seconds` of load, and `idle_s` of nothing."""
+        """Load lasts for `seconds`, the idle phase for `idle_s`."""
         self._cluster = cluster
         self._partitions = partitions
         self._seconds = seconds
@@ -50,7 +51,7 @@ class Cell:
         self.figures: dict[str, Figures] = {}
 
     async def run(self, limit_s: float) -> dict[str, Figures]:
-        """All phases, within `limit_s`; what is left then is not begun."""
+        """Run all phases that can begin within `limit_s`, and return `figures`."""
         self._deadline = time.perf_counter() + limit_s
         try:
             if await self._phase("start", self._start):
@@ -81,7 +82,7 @@ class Cell:
                     return  # the others need the topic
 
     async def _phase(self, name: str, body: Callable[[], Awaitable[Figures]]) -> bool:
-        """Whether it finished."""
+        """Run a phase, and return True if it finished."""
         limit_s = min(LONG_S.get(name, LIMIT_S), self._deadline - time.perf_counter())
         where = f"{self._cluster.name}, {self._partitions} partitions, {name}"
         if limit_s <= 0:
@@ -116,7 +117,7 @@ class Cell:
         return figures
 
     async def _create(self) -> Figures:
-        """Until every broker has every replica on its disk and all are in sync."""
+        """Create the topic, until every broker has every replica on its disk and all are in sync."""
         async with self._beside_a_producer() as figures:
             await self._cluster.create(TOPIC, self._partitions)
             await self._until_directories(lambda names: sum(map(_is_replica, names)) == self._partitions)
@@ -147,7 +148,7 @@ class Cell:
         }
 
     async def _idle(self) -> Figures:
-        """In percent of a core; the producer stays connected."""
+        """Measure idle CPU in percent of a core, while the producer stays connected."""
         await asyncio.sleep(SETTLE_S)
         meter = CpuMeter(self._cluster.members)
         await asyncio.sleep(self._idle_s)
@@ -158,7 +159,7 @@ class Cell:
         }
 
     async def _fail_over(self) -> Figures:
-        """A broker is killed under load. Both waits are those of the records that were due from then on."""
+        """Kill a broker under load. Both waits are those of records that were due after the kill."""
         states = await self._cluster.describe(TOPIC)
         led = {number for number, state in enumerate(states) if state.leader == VICTIM}
         others = set(range(self._partitions)) - led
@@ -178,19 +179,19 @@ class Cell:
         }
 
     async def _restart(self) -> Figures:
-        """The killed broker, from its start until every replica is in sync."""
+        """Restart the killed broker, until every replica is in sync."""
         async with self._timed() as figures:
             self._cluster.launch(VICTIM)
             await self._until(in_sync)
         return figures
 
     async def _orderly(self) -> Figures:
-        """Another broker, from SIGTERM until every replica is in sync again."""
+        """Restart another broker, from SIGTERM until every replica is in sync again."""
         async with self._timed() as figures:
             started = time.perf_counter()
             try:
                 await self._cluster.stop(ORDERLY)
-            except asyncio.CancelledError:  # not in time; a deletion ends only where everybody runs
+            except asyncio.CancelledError:  # too late; it must run again, otherwise the deletion would not end
                 self._cluster.kill(ORDERLY)
                 self._cluster.launch(ORDERLY)
                 raise
@@ -200,24 +201,25 @@ class Cell:
         return figures
 
     async def _delete(self) -> Figures:
-        """Until no broker has a directory under its name any longer."""
+        """Delete the topic, until no broker has a directory under its name."""
         async with self._beside_a_producer() as figures:
             await self._cluster.delete(TOPIC)
             await self._until_directories(lambda names: not any(map(_is_replica, names)))
         return figures
 
     async def _removed(self) -> Figures:
-        """The deleted files, from when the first of them go: a minute after the deletion, by `file.delete.delay.ms`."""
+        """Wait until deleted files go, a minute after the deletion by `file.delete.delay.ms`; measure until all have
+        gone."""
         await self._until_directories(lambda names: sum(map(_is_left, names)) < self._partitions)
         async with self._beside_a_producer() as figures:
             await self._until_directories(lambda names: not any(map(_is_left, names)))
         return figures
 
-    # -- what they have in common
+    # -- shared by phases
 
     @asynccontextmanager
     async def _timed(self) -> AsyncIterator[Figures]:
-        """How long it takes."""
+        """Measure the time of a block."""
         figures: Figures = {}
         started = time.perf_counter()
         yield figures
@@ -225,7 +227,7 @@ class Cell:
 
     @asynccontextmanager
     async def _beside_a_producer(self) -> AsyncIterator[Figures]:
-        """How long it takes, and how long the steady producer's records wait meanwhile."""
+        """Measure the time of a block, and the waits of the steady producer's records meanwhile."""
         await self._steady.order("go")
         try:
             async with self._timed() as figures:
@@ -236,19 +238,19 @@ class Cell:
         figures |= {f"steady_{name}": figure for name, figure in steady.items()}
 
     async def _until(self, condition: Callable[[list[DescribedPartition]], bool]) -> None:
-        """Of the topic, as a broker knows it."""
+        """Wait until the topic's partitions, as a broker knows them, meet the condition."""
 
         async def ask() -> bool:
             try:
                 states = await self._cluster.describe(TOPIC)
             except (ReplogError, KafkaError, OSError):
-                return False  # of a broker that is down
+                return False  # the broker that was asked is down
             return bool(states) and condition(states)
 
         await self._poll(ask, PAUSE)
 
     async def _until_directories(self, condition: Callable[[list[str]], bool]) -> None:
-        """Of every broker."""
+        """Wait until the directories of every broker meet the condition."""
 
         async def look() -> bool:
             return all(condition(os.listdir(self._cluster.data_directory(broker))) for broker in BROKERS)
@@ -256,7 +258,7 @@ class Cell:
         await self._poll(look, PAUSE_BESIDE)
 
     async def _poll(self, ask: Callable[[], Awaitable[bool]], pause: float) -> None:
-        """Pauses for much longer than an answer takes: asking costs CPU, too."""
+        """Ask until True, with pauses much longer than an answer takes, since asking takes CPU."""
         while True:
             asked = time.perf_counter()
             if await ask():
@@ -265,7 +267,7 @@ class Cell:
 
 
 def _is_left(name: str) -> bool:
-    """It is a replica, or the remains of one."""
+    """Return True if it names a replica, or the remains of one."""
     return name.startswith(f"{TOPIC}-")
 
 

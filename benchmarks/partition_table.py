@@ -1,4 +1,4 @@
-"""The figures of `benchmarks.partitions` as a Markdown table."""
+"""Shows the figures of `benchmarks.partitions` as a Markdown table."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -7,8 +7,8 @@ from typing import Any
 from benchmarks.report import table
 
 Phases = Mapping[str, Mapping[str, Any]]
-Rounds = Sequence[Phases]  # of one system with one number of partitions
-Report = Mapping[str, Mapping[str, Rounds]]  # system, number of partitions
+Rounds = Sequence[Phases]  # one system with one number of partitions
+Report = Mapping[str, Mapping[str, Rounds]]  # keys: system, number of partitions
 
 
 def _seconds(value: float) -> str:
@@ -49,7 +49,7 @@ ROWS: Sequence[tuple[str, str, str, Callable[[float], str]]] = (
 
 
 def cell(rounds: Rounds, phase: str, figure: str, form: Callable[[float], str]) -> str:
-    """The median of the rounds; if one of them did not finish, that."""
+    """Show the median of the rounds, or that one of them did not finish."""
     of_rounds = [phases.get(phase, {"not_begun": True}) for phases in rounds]
     for figures in of_rounds:
         if "not_within_s" in figures:

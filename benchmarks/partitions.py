@@ -1,8 +1,8 @@
-"""What thousands of partitions cost, beside Apache Kafka: three brokers, three replicas, in one run.
+"""Measures thousands of partitions in replog and in Apache Kafka: three brokers, three replicas, in one run.
 
-Systems take turns, smallest topics first; `partition_phases.py` says what each cluster goes through, and
-docs/performance.md what to make of the figures. Run it with `make bench-partitions`; Kafka's jars come from Maven
-Central into `~/.cache/replog`. The most that was run is `--only replog --partitions 10000 --limit 290`.
+Systems take turns, smallest topics first; `partition_phases.py` has the phases of each cluster, docs/performance.md
+explains the figures. Run it with `make bench-partitions`; Kafka's jars come from Maven Central into `~/.cache/replog`.
+The largest run so far was `--only replog --partitions 10000 --limit 290`.
 """
 
 import asyncio
@@ -39,15 +39,15 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=240.0, help="seconds for a cluster")
     options = parser.parse_args()
     console = Console(stderr=True)
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it complains of what is done to its brokers
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # otherwise it logs every broker that is killed
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise nothing is cleaned up
     tune_allocator()
     names = [options.only] if options.only else list(SYSTEMS)
     counts = [int(count) for count in options.partitions.split(",")]
     report: dict[str, dict[str, list[dict[str, Figures]]]] = {name: {str(c): [] for c in counts} for name in names}
     note = partial(console.print, highlight=False)
-    # Removed at the end: ext4 looks for room past every inode that was freed in the last minutes, which made the same
-    # files cost two to five times the CPU after the cluster before had been removed.
+    # Removed only at the end, otherwise the next cluster's files would cost two to five times the CPU: ext4 looks for
+    # room past every inode that was freed in the last minutes.
     with tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as homes:
         for number in range(options.rounds):
             for count in counts:

@@ -1,8 +1,8 @@
-"""The produce pipeline without replog: what this machine could do at best.
+"""The produce pipeline without replog, which shows the best that this machine can do.
 
 Client → leader (CRC check, append to a file) → two followers that pull (long poll), check and append → the leader's
-high watermark moves → acknowledgement. Real processes over raw TCP on the loopback interface, `sendfile` out of the
-leader's file, no fsync, one frame a message: length, CRC-32C, payload.
+high watermark moves → acknowledgement. It has real processes over raw TCP on the loopback interface, `sendfile` out of
+the leader's file, no fsync, and one frame a message: length, CRC-32C, payload.
 """
 
 import multiprocessing
@@ -30,7 +30,7 @@ DEADLINE_S = 60.0
 
 @dataclass(slots=True)
 class _Follower:
-    """The leader's view of one follower connection."""
+    """The leader's state of one follower's connection."""
 
     connection: socket.socket
     request: bytes = b""
@@ -42,7 +42,7 @@ class _Follower:
 
 
 class _Leader:
-    """One thread, one epoll; appends what the client sends, serves what the followers pull."""
+    """Appends what the client sends, and serves followers, with one thread and one epoll."""
 
     def __init__(self, client: socket.socket, followers: list[socket.socket], path: Path) -> None:
         self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -51,7 +51,7 @@ class _Leader:
         self.buffer = bytearray(FRAME.size + (MAX_FETCH << 1))
         self.filled = 0
         self.end = 0
-        self.uncommitted: deque[int] = deque()  # where each message ends
+        self.uncommitted: deque[int] = deque()  # the end of each message
         self.committed = 0
 
     def run(self) -> None:
@@ -76,7 +76,7 @@ class _Leader:
                     self._send(follower, poll)
 
     def _receive(self) -> bool:
-        """Append every whole message that has arrived; False when the client has gone."""
+        """Append every whole message that has arrived. Return False if the client has gone."""
         view = memoryview(self.buffer)
         try:
             count = self.client.recv_into(view[self.filled :])
@@ -121,7 +121,7 @@ class _Leader:
             self.client.send(OFFSET.pack(self.committed))
 
     def _answer(self, follower: _Follower, poll: select.epoll) -> None:
-        """Whole messages up to `MAX_FETCH`, at least one; none yet: park."""
+        """Send whole messages up to `MAX_FETCH`, at least one; park the follower if there is none."""
         follower.parked = follower.position >= self.end
         if follower.parked:
             return
@@ -205,7 +205,7 @@ def _connect(address: tuple[str, int], role: bytes) -> socket.socket:
 
 
 class RawPipeline:
-    """The client's end, and the processes behind it."""
+    """The client of the pipeline, and the pipeline's processes."""
 
     def __init__(self, connection: socket.socket, processes: dict[str, BaseProcess]) -> None:
         self._connection = connection
@@ -215,7 +215,7 @@ class RawPipeline:
         self.pids = {name: process.pid or 0 for name, process in processes.items()}
 
     def produce(self, message_bytes: int, messages: int, in_flight: int) -> float:
-        """Send messages as fast as they are acknowledged, `in_flight` at a time; the seconds that it took."""
+        """Send messages as fast as they are acknowledged, `in_flight` at a time. Return the seconds that it took."""
         payload = os.urandom(message_bytes)
         frame = FRAME.pack(message_bytes, crc32c(payload)) + payload
         last, started = self._sent + messages, time.perf_counter()
@@ -227,7 +227,7 @@ class RawPipeline:
         return time.perf_counter() - started
 
     def pace(self, message_bytes: int, messages: int, per_second: float) -> list[float]:
-        """Send messages at a fixed rate whatever happens; the seconds each took from when it was due."""
+        """Send messages at a fixed rate. Return the seconds that each took from when it was due."""
         payload = os.urandom(message_bytes)
         frame = FRAME.pack(message_bytes, crc32c(payload)) + payload
         due: deque[float] = deque()
@@ -264,7 +264,7 @@ class RawPipeline:
 
 @contextmanager
 def raw_pipeline(directory: Path) -> Iterator[RawPipeline]:
-    """A leader and two followers with their files in `directory`, gone afterwards."""
+    """Run a leader and two followers with their files in `directory`."""
     context = multiprocessing.get_context("spawn")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()

@@ -1,4 +1,4 @@
-"""Where a benchmark's figures go: to the terminal, into a file, and between its two marks in a document."""
+"""Writes a benchmark's figures to the terminal, into a file, and between its two marks in a document."""
 
 import argparse
 import json
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from benchmarks.measure import environment
 
-_ROW = 1000  # characters of a line at most
+_ROW = 1000  # the most characters of a line
 
 
 def benchmark_parser(description: str | None) -> argparse.ArgumentParser:
-    """With the options that `publish` needs."""
+    """Return a parser with the options that `publish` needs."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="a file for all figures")
     parser.add_argument("--report", type=Path, help="a Markdown file whose marked table is replaced")
@@ -20,14 +20,14 @@ def benchmark_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """In Markdown, and in columns for a terminal."""
+    """Return a table in Markdown, whose columns line up on a terminal."""
     lines = [head, ["---"] * len(head), *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
 
 
 def publish(benchmark: str, shown: str, figures: Mapping[str, object], options: argparse.Namespace) -> None:
-    """Print what is `shown`, and write what `benchmark_parser` lets ask for."""
+    """Print `shown`, and write the files that the options name."""
     shown = f"{shown}\n\n{environment()}"
     if options.json:
         options.json.write_text(lines_of({"environment": environment(), **figures}) + "\n")
@@ -37,7 +37,7 @@ def publish(benchmark: str, shown: str, figures: Mapping[str, object], options: 
 
 
 def lines_of(figures: object, indent: str = "") -> str:
-    """As JSON, to six digits that count, with what belongs to one row of a table on one line."""
+    """Return figures as JSON with six significant digits; a short list or object is on one line."""
     if isinstance(figures, float):
         return json.dumps(float(f"{figures:.6g}"))
     if not isinstance(figures, Mapping | list | tuple):
@@ -57,12 +57,12 @@ def lines_of(figures: object, indent: str = "") -> str:
 
 
 def marks(benchmark: str) -> tuple[str, str]:
-    """The lines that begin and end the place of `benchmarks.{benchmark}`."""
+    """Return the lines between which a document has the table of `benchmarks.{benchmark}`."""
     return f"<!-- {benchmark}, written by benchmarks.{benchmark} with --report -->", f"<!-- end of {benchmark} -->"
 
 
 def write(path: Path, benchmark: str, body: str) -> None:
-    """Replace what stands between the marks. Raises ValueError if they are not there."""
+    """Replace the text between the marks. Raises ValueError if they are missing."""
     begin, end = marks(benchmark)
     text = path.read_text()
     if begin not in text or end not in text:

@@ -1,7 +1,7 @@
-"""Hours of mixed load on a local cluster, with kills: whether memory stays as it is, and every record comes once.
+"""Runs hours of mixed load on a local cluster, with kills: memory must not grow, and every record must come once.
 
-Brokers 2 and 3 are killed in turn and started again; broker 1 and the controller never are, so their memory tells.
-After a warm-up of a tenth of the time the median of the second half of what is left may be above that of the first by
+Brokers 2 and 3 are killed in turn and started again; broker 1 and the controller are not, and their memory counts. The
+first tenth of the time is a warm-up. The median of the second half of the rest may be above that of the first half by
 `PER_HOUR` of it for each hour between their middles, and by `NOISE_MIB`. It exits with 1 if memory grew by more, a
 record was lost or came twice, or something broke; SIGINT and SIGTERM end it earlier. Run it with `make soak`.
 """
@@ -29,28 +29,28 @@ from replog.local_cluster.local_cluster import LocalCluster
 PER_HOUR, NOISE_MIB = 0.05, 2.0
 WARM_UP = 0.1
 SAMPLE_S, TELL_S, KILL_S = 10.0, 60.0, 180.0
-DOWN_S = (0.5, 15.0)  # how long a killed broker stays away
-LAST_S = 120.0  # for the last records
+DOWN_S = (0.5, 15.0)  # the time until a killed broker starts again
+LAST_S = 120.0  # the time limit for the last records
 VICTIMS = (2, 3)
 JUDGED = ("controller", "broker-1", *CLIENTS)
-TOPIC = {"retention.bytes": str(16 << 20), "segment.bytes": str(2 << 20)}  # so disks stay small
+TOPIC = {"retention.bytes": str(16 << 20), "segment.bytes": str(2 << 20)}  # otherwise disks would fill up
 BROKERS = {"log.retention.check.interval.ms": "5000"}
 
 
 class Memory(NamedTuple):
-    """What a process had in memory at a time of the run."""
+    """The memory of a process at a time of the run."""
 
     at_s: float
     resident_mib: float
 
 
 class Growth(NamedTuple):
-    """Medians of two halves of the samples after the warm-up."""
+    """The medians of two halves of the samples after the warm-up."""
 
     before_mib: float
     after_mib: float
     per_hour_mib: float
-    allowed_mib: float  # from one half to the other
+    allowed_mib: float  # the most that the second half may be above the first
 
     @property
     def is_flat(self) -> bool:
@@ -58,7 +58,7 @@ class Growth(NamedTuple):
 
 
 def growth(samples: Sequence[Memory], seconds: float) -> Growth:
-    """Of resident memory, in a run of so long. Raises ValueError if a half has no sample."""
+    """Return the growth of resident memory in a run of `seconds`. Raises ValueError if a half has no sample."""
     begin, middle = seconds * WARM_UP, seconds * (1 + WARM_UP) / 2
     first = [sample.resident_mib for sample in samples if begin <= sample.at_s < middle]
     second = [sample.resident_mib for sample in samples if middle <= sample.at_s]
@@ -77,7 +77,7 @@ class Soak:
         self._stopped = asyncio.Event()
         self._clients: dict[str, Beside] = {}
         self._samples: dict[str, list[Memory]] = {}
-        self._cpu: dict[int, float] = {}  # by process, seconds since its start
+        self._cpu: dict[int, float] = {}  # each process's seconds since its start
         self._kills = 0
         self._longest_s = 0.0
         self._begun: float
@@ -96,7 +96,7 @@ class Soak:
             self._begun = time.monotonic()
             deeds = [asyncio.create_task(deed()) for deed in (self._sample, self._tell, self._kill)]
             await asyncio.wait(deeds, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
-            ran_s = self._now()  # so long memory was looked at: a broker may still be on its way back
+            ran_s = self._now()  # memory was sampled until now; a broker may still be starting
             self._stopped.set()
             broken = [repr(why) for why in await asyncio.gather(*deeds, return_exceptions=True) if why is not None]
             told = await self._drain()
@@ -113,7 +113,7 @@ class Soak:
         }
 
     async def _drain(self) -> dict[str, Figures]:
-        """Until every record that was sent is acknowledged and read, or `LAST_S` have passed."""
+        """Wait until every record that was sent is acknowledged and read, or `LAST_S` have passed; return reports."""
         sent: list[int] = (await self._clients["writer"].order("end"))["sent"]
         deadline = time.monotonic() + LAST_S
         while True:
@@ -137,7 +137,7 @@ class Soak:
                 try:
                     self._samples.setdefault(name, []).append(Memory(self._now(), rss_bytes(pid) / (1 << 20)))
                     self._cpu[pid] = cpu_seconds(pid)
-                except OSError:  # just killed
+                except OSError:  # it was just killed
                     if name in JUDGED:
                         raise
 
@@ -160,7 +160,7 @@ class Soak:
             await asyncio.to_thread(self._cluster.wait_for_full_isr, STEADY)
 
     async def _pause(self, seconds: float) -> bool:
-        """Whether the run is over."""
+        """Sleep, and return True if the run is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()
@@ -168,7 +168,7 @@ class Soak:
 
 
 def by_the_minute(samples: Sequence[Memory]) -> list[float]:
-    """Medians of MiB, rounded: what is kept of a long run."""
+    """Return the rounded median of MiB of each minute, which is all that a report keeps."""
     minutes: dict[int, list[float]] = {}
     for sample in samples:
         minutes.setdefault(int(sample.at_s / 60), []).append(sample.resident_mib)
@@ -176,7 +176,7 @@ def by_the_minute(samples: Sequence[Memory]) -> list[float]:
 
 
 def faults(figures: Mapping[str, Any]) -> list[str]:
-    """What did not hold."""
+    """Return the checks that failed, in words."""
     writer, reader = figures["told"]["writer"], figures["told"]["reader"]
     wrong = list(figures["broken"])
     wrong += [

@@ -1,8 +1,8 @@
 """The client processes of `benchmarks.soak`: `python -m benchmarks.soak_clients NAME BOOTSTRAP SEED`.
 
 The writer numbers the records of each partition from 0, with a burst now and then. The reader reads all of them and
-says which number came out of its turn. The passer-by opens streams and cancels them in mid-wait, makes unary calls,
-topics and connections, and lets go of each. They take orders as `benchmarks.beside` says.
+reports numbers out of order. The passer-by opens streams and cancels them while they wait, makes unary calls, topics
+and connections, and closes each. They take the orders of `benchmarks.beside`.
 """
 
 import asyncio
@@ -28,25 +28,25 @@ QUIET = "quiet"  # a topic that nobody writes to
 PARTITIONS = 6
 ALL = [TopicPartition(STEADY, number) for number in range(PARTITIONS)]
 PER_SECOND, RECORD_BYTES = 200, 1024
-TICK_S = 0.25  # a quarter of a second's records go together
-BURST, BURST_EVERY_S = 6000, 60.0  # records
+TICK_S = 0.25  # the records of this time are sent together
+BURST, BURST_EVERY_S = 6000, 60.0  # records of a burst, and seconds between bursts
 TAILS = 2  # consumers that only follow the log's end
 READ_EVERY_S, CALL_EVERY_S, CONNECTION_EVERY_S, TOPIC_EVERY_S = 0.1, 0.2, 0.5, 15.0
 CALL_S = 5.0
-SHOWN = 5  # of errors and of records out of turn
-WAYS = ("a call's deadline", "a stream's deadline", "the stream", "the reader")  # which end a read
+SHOWN = 5  # errors, and records out of order, in a report
+WAYS = ("a call's deadline", "a stream's deadline", "the stream", "the reader")  # these end a read
 MID_WAIT_S = 0.03
 
 
 def waiting_fetch() -> log_pb2.FetchRequest:
-    """It is answered after half a minute by the broker that leads `QUIET`."""
+    """Return a fetch that the leader of `QUIET` answers only after half a minute."""
     return log_pb2.FetchRequest(
         max_wait_ms=30_000, min_bytes=1, partitions=[log_pb2.FetchPartition(topic=QUIET, partition=0)]
     )
 
 
 async def cancel_a_read(channel: Channel, way: str) -> None:
-    """In mid-wait. Raises ReplogError if the broker is gone."""
+    """Cancel a read while it waits. Raises ReplogError if the broker is down."""
     if way == "a call's deadline":
         with contextlib.suppress(ReplogError):
             await channel.call(Log["fetch_once"], waiting_fetch(), MID_WAIT_S)
@@ -108,7 +108,7 @@ class Writer:
         self._longest_s = max(self._longest_s, asyncio.get_running_loop().time() - since)
 
     async def tell(self) -> Figures:
-        """The longest wait for an acknowledgement is that since the last time."""
+        """Report; the longest wait for an acknowledgement is that since the last report."""
         longest_s, self._longest_s = self._longest_s, 0.0
         return {
             "acknowledged": self._acknowledged,
@@ -118,7 +118,7 @@ class Writer:
         }
 
     async def end(self) -> Figures:
-        """How many records each partition was sent; `run` returns once all have their outcomes."""
+        """Stop, and return the records sent to each partition; `run` returns once all have their outcomes."""
         self._ended.set()
         return {"sent": self._next}
 
@@ -186,7 +186,7 @@ class PasserBy:
             try:
                 await deed()
                 self._done[name] += 1
-            except ReplogError:  # its broker is down, most likely
+            except ReplogError:  # most likely its broker is down
                 self._done[f"{name} that failed"] += 1
             await asyncio.sleep(every_s)
 
@@ -207,7 +207,7 @@ class PasserBy:
             await channel.call(Log["fetch_once"], log_pb2.FetchRequest(max_bytes=1 << 16, partitions=place), CALL_S)
 
     async def _connection(self) -> None:
-        """A stream waits when it is dropped."""
+        """Open a connection, and close it while a stream waits on it."""
         channel = self._transport.connect(self._chance.choice(self._addresses))
         try:
             await channel.call(Log["get_metadata"], log_pb2.GetMetadataRequest(without_topics=True), CALL_S)
@@ -216,7 +216,7 @@ class PasserBy:
             await channel.close()
 
     async def _topic(self, admin: Admin) -> None:
-        """Written, read and deleted, each by a client of its own."""
+        """Create, write, read and delete a topic, with new clients."""
         topic = f"passing-{self._done['topics']}-{self._done['topics that failed']}"
         await admin.create_topic(topic, partitions=2, replication_factor=3)
         async with Producer(self._bootstrap) as producer:
@@ -235,7 +235,7 @@ CLIENTS: dict[str, type[Writer | Reader | PasserBy]] = {"writer": Writer, "reade
 
 
 async def main(name: str, bootstrap: str, seed: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the soak has it, too, and the end of stdin ends this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the soak gets a terminal's Ctrl-C too, and closes our stdin
     client = CLIENTS[name](bootstrap, random.Random(seed))
     running = asyncio.create_task(client.run())
     orders = {name: getattr(client, name) for name in ("tell", "end") if hasattr(client, name)}

@@ -1,9 +1,8 @@
-"""What reading through `format("replog")` costs: records a second of 100 B.
+"""Measures reads through `format("replog")`, in records of 100 B a second.
 
-A query touches every value and offset of a topic on a local cluster of one broker, in `local[2]`; the broker runs on
-the same machine. The wall clock is the figure. CPU of all processes is told beside it, for a machine that has other
-things to do, and what two cores could do of it if they had nothing else to do: an estimate. Run it with
-`make bench-spark`.
+A query in `local[2]` touches every value and offset of a topic, on a local cluster of one broker on the same machine.
+The figure is that of the wall clock. For a machine that has other work, it also prints the CPU of all processes, and an
+estimate for two free cores. Run it with `make bench-spark`.
 """
 
 import argparse
@@ -38,7 +37,7 @@ async def fill(bootstrap: str, records: int) -> None:
 
 
 def session() -> SparkSession:
-    """As somebody's own job starts one. Not `spark_session`: that one's Java is set for audits of a few seconds."""
+    """Start Spark as a user's job does; `spark_session` would set Java up for audits of a few seconds."""
     os.environ |= {
         "JAVA_HOME": str(shim_java_home(find_java_home())),
         "PYSPARK_PYTHON": sys.executable,

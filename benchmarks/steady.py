@@ -1,6 +1,6 @@
-"""A producer of few records to a topic of its own, whatever the benchmark beside it does to another.
+"""A producer of few records to its own topic, while a benchmark works on another topic.
 
-`python -m benchmarks.steady NAME BOOTSTRAP` sends as `benchmarks.beside` says, and tells how long its records waited.
+`python -m benchmarks.steady NAME BOOTSTRAP` takes orders (`benchmarks.beside`), and reports the waits of its records.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""What the storage engine costs, each figure beside the plain system calls that do the same, in one run.
+"""Measures the storage engine, and the plain system calls that do the same, in one run.
 
-Nothing is fsynced but where the log does so to be right. The two sides take turns, and each figure is the median of all
-rounds: the machine may change its mind. Run it with `make bench-storage`.
+Only what the log has to sync is synced. The two sides take turns, and each figure is the median of all rounds, since
+the speed of a machine varies. Run it with `make bench-storage`.
 """
 
 import bisect
@@ -37,10 +37,10 @@ FETCH_BYTES = MIB
 INDEX_BYTES = 10 * MIB  # the default of segment.index.bytes
 LOOK_UPS = 20_000
 CLEANED = ((KIB, 16), (100, 150))  # bytes of a record, records of a batch
-PER_KEY = 4  # of these records, about: three of four go
+PER_KEY = 4  # records of a key on average, of which a cleaning removes three
 KEY_BYTES = 16
 NOW_MS = 1_700_000_000_000
-CLEANED_MB = 25.0  # a second of CPU: five times what the first cleaner did
+CLEANED_MB = 25.0  # MB a second of CPU, five times the rate of the first cleaner
 COLD_READS = 200
 MIN_MEBIBYTES = 8  # enough batches to read at the tail and elsewhere
 
@@ -50,7 +50,7 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table: medians over the rounds; `ratio` is that of plain time / our time in each round."""
+    """One line of the table, with medians over the rounds; `ratio` is plain time / our time of each round."""
 
     name: str
     unit: str
@@ -58,11 +58,11 @@ class Figure:
     ours: float
     ratio: float
     target: str
-    met: bool | None  # None where nothing is aimed at
+    met: bool | None  # None: there is no target
 
 
 def batches(size: int, total: int) -> list[bytes]:
-    """Client batches of `size` bytes of one idempotent producer, `total` bytes together."""
+    """Return client batches of `size` bytes of one idempotent producer, `total` bytes in all."""
     payload = os.urandom(size - HEADER_SIZE)
     made = []
     for sequence in range(total // size):
@@ -73,7 +73,7 @@ def batches(size: int, total: int) -> list[bytes]:
 
 
 def leader_bytes(log: Log, total: int) -> list[bytes]:
-    """The bytes of a log as followers fetch them."""
+    """Return the bytes of a log as followers fetch them."""
     fetches = []
     offset = log.log_start_offset
     while offset < log.log_end_offset and total > 0:
@@ -95,7 +95,7 @@ def _label(size: int) -> str:
 
 
 def timed(call: Callable[[Any], object], items: Iterable[Any]) -> Seconds:
-    """For all of these calls together."""
+    """Return the time of all these calls together."""
     started = time.perf_counter()
     for item in items:
         call(item)
@@ -110,7 +110,7 @@ def read_and_check(path: Path) -> None:
 
 
 def compacted(directory: Path, total: int, record_bytes: int, per_batch: int) -> Log:
-    """One sealed segment of `total` bytes at least, whose records have each key of a random few."""
+    """Return a log with one sealed segment of at least `total` bytes, whose records have few keys at random."""
     log = Log.open(directory, TopicConfig(cleanup_policy="compact"), clean=True)
     chance = random.Random(1)
     keys = [chance.randbytes(KEY_BYTES) for _ in range(total // record_bytes // PER_KEY)]
@@ -125,7 +125,7 @@ def compacted(directory: Path, total: int, record_bytes: int, per_batch: int) ->
 
 
 def clean(task: CleanTask) -> Seconds:
-    """Of CPU. What was written is thrown away, so the next cleaning does the same."""
+    """Return the CPU time of a cleaning, whose result is discarded, so that the next one does the same."""
     begun = time.process_time()
     cleaning = Cleaning(task)
     cleaning.map_keys()
@@ -138,7 +138,7 @@ def clean(task: CleanTask) -> Seconds:
 
 
 class Bench:
-    """Measures in `directory`, on the file system that is asked about."""
+    """Measures with logs in `directory`, which decides the file system."""
 
     def __init__(self, directory: Path, rounds: int, mebibytes: int, note: Note) -> None:
         self._directory = directory
@@ -157,7 +157,7 @@ class Bench:
             yield self.cleaning(record, per_batch)
 
     def append(self, size: int) -> Iterator[Figure]:
-        """As leader and as follower, every file a new one."""
+        """Measure appends as leader and as follower, to new files."""
         label = _label(size)
         target = 0.6 if size >= MIB else 0.25
         sent = batches(size, self._bytes)
@@ -179,7 +179,7 @@ class Bench:
         )
 
     def read(self) -> Iterator[Figure]:
-        """Of 16 KiB each, at the tail and after everything was dropped from the page cache."""
+        """Measure reads of 16 KiB, at the tail and after everything was dropped from the page cache."""
         size = BATCH_SIZES[0]
         log = self._appended_as_leader(batches(size, self._bytes))[1]
         log.flush()
@@ -206,7 +206,7 @@ class Bench:
         self._drop(log)
 
     def look_up(self) -> Iterator[Figure]:
-        """Offsets in a full index as a reopened segment has it: among the last 1,000 entries, and anywhere."""
+        """Measure look-ups in a full index that was opened again: among the last 1,000 entries, and anywhere."""
         path = self._directory / "full.index"
         count = INDEX_BYTES // 8
         path.write_bytes(b"".join(struct.pack(">ii", slot * 40 + 39, slot * 1600) for slot in range(count)))
@@ -221,7 +221,7 @@ class Bench:
         path.unlink()
 
     def recovery(self, size: int) -> Iterator[Figure]:
-        """Of one segment: its pages in memory, as after a crash of the broker, and on disk, as after the machine's."""
+        """Measure the recovery of a segment in memory, as after a broker's crash, and on disk, as after a machine's."""
         log = self._appended_as_leader(batches(size, self._bytes))[1]
         log.close()
         path = log.segments[-1].path
@@ -246,7 +246,7 @@ class Bench:
         self._drop(log)
 
     def cleaning(self, record: int, per_batch: int) -> Figure:
-        """Of one sealed segment."""
+        """Measure the cleaning of one sealed segment."""
         log = compacted(Path(tempfile.mkdtemp(dir=self._directory)), self._bytes, record, per_batch)
         map_bytes = BrokerConfig.model_fields["log_cleaner_dedupe_buffer_size"].default
         task = log.cleaning_task(log.cleanable(None, NOW_MS), NOW_MS, map_bytes)
@@ -305,7 +305,7 @@ class Bench:
         target: float | None = None,
         at_least: float = 0.0,
     ) -> Figure:
-        """MB/s. Aimed at is the ratio `target` or, without it, `at_least` of ours."""
+        """Measure MB/s. The target is the ratio `target` or, without one, our rate `at_least`."""
         pairs = self._rounds_of(name, plain, ours)
         ratio = statistics.median(p / o for p, o in pairs)
         rates = [self._bytes / 1e6 / statistics.median(side) for side in zip(*pairs, strict=True)]
@@ -322,7 +322,7 @@ class Bench:
         ours: Callable[[], Seconds],
         at_most: float | None = None,
     ) -> Figure:
-        """Microseconds for one of `count`."""
+        """Measure the microseconds of each of `count` operations."""
         pairs = self._rounds_of(name, plain, ours)
         ratio = statistics.median(p / o for p, o in pairs)
         micros = [statistics.median(side) / count * 1e6 for side in zip(*pairs, strict=True)]

@@ -1,4 +1,4 @@
-"""A connection that begins a gRPC message and does not end it. `h2` makes its frames: no gRPC library does that."""
+"""A connection that begins a gRPC message and does not end it. No gRPC library does that, so `h2` makes its frames."""
 
 import asyncio
 import contextlib
@@ -13,13 +13,13 @@ from h2.exceptions import ProtocolError
 
 from replog.rpc.transports import client_tls
 
-REFUSALS = (ConnectionTerminated, ResponseReceived, StreamReset)  # a call that has not ended is answered only to refuse
-FRAME = 16_384  # bytes that every server takes at once
+REFUSALS = (ConnectionTerminated, ResponseReceived, StreamReset)  # any answer to an unfinished call refuses it
+FRAME = 16_384  # bytes of a frame that every server accepts
 STREAM = 1
 
 
 class UnfinishedMessage:
-    """One call of `path` whose request says that it has `size` bytes, of which the last is never sent."""
+    """One call of `path` whose request has `size` bytes, of which the last is never sent."""
 
     def __init__(self, address: str, path: str, size: int) -> None:
         self._address = address
@@ -27,7 +27,7 @@ class UnfinishedMessage:
         self._size = size
         self._h2 = H2Connection(H2Configuration(client_side=True))
         self._opened = asyncio.Event()
-        self.refused = False  # or the connection has ended
+        self.refused = False  # True also if the connection has ended
 
     async def __aenter__(self) -> Self:
         host, _, port = self._address.rpartition(":")
@@ -51,7 +51,7 @@ class UnfinishedMessage:
             await self._writer.wait_closed()
 
     async def send_all_but_the_end(self) -> None:
-        """As fast as the server takes it; returns early when it refuses."""
+        """Send as fast as the server accepts it; return early if it refuses."""
         with contextlib.suppress(OSError):
             await self._send(struct.pack(">BI", 0, self._size))
             rest = bytes(FRAME)

@@ -1,6 +1,6 @@
 """Apache Kafka 4.1: a controller and three brokers in JVMs with the options of its scripts, and `kafka_client/` in one.
 
-Producing and consuming are timed by Kafka's own ProducerPerformance and ConsumerPerformance, as they print it.
+Kafka's own ProducerPerformance and ConsumerPerformance measure producing and consuming.
 """
 
 import asyncio
@@ -51,13 +51,13 @@ min.insync.replicas=2
 """
 _UNKNOWN_TOPIC = 3
 _SOURCE = Path(__file__).parent / "kafka_client" / "Client.java"
-_CONSUME_TIMEOUT_MS = 200_000  # until the next record: a busy machine takes its time
-_HEAP = ("-Xms512m", "-Xmx512m")  # as the scripts of Kafka's tools
+_CONSUME_TIMEOUT_MS = 200_000  # the longest wait for the next record, on a busy machine
+_HEAP = ("-Xms512m", "-Xmx512m")  # the options of Kafka's scripts for tools
 _TOTAL = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .* 99\.9th\.$", re.MULTILINE)
 
 
 def produced(output: str, records: int) -> float:
-    """Seconds, from what ProducerPerformance prints at its end. Raises ValueError if it did not send all."""
+    """Return the seconds from the last line of ProducerPerformance. Raises ValueError if it did not send all."""
     totals = _TOTAL.findall(output)
     if len(totals) != 1 or int(totals[0][0]) != records:
         raise ValueError(f"ProducerPerformance was to send {records} records and says: {output}")
@@ -65,7 +65,7 @@ def produced(output: str, records: int) -> float:
 
 
 def consumed(output: str, records: int) -> float:
-    """Seconds of fetching, without those of joining a group, from ConsumerPerformance's table. Raises ValueError."""
+    """Return the seconds of fetching, without joining a group, of ConsumerPerformance's table. Raises ValueError."""
     lines = output.strip().splitlines() or [""]
     row = dict(zip(lines[0].split(", "), lines[-1].split(", "), strict=False))
     read = int(row.get("data.consumed.in.nMsg", 0))
@@ -75,11 +75,11 @@ def consumed(output: str, records: int) -> float:
 
 
 class KafkaPeer(Cluster):
-    """`benchmarks.peers.peer.Peer`."""
+    """Apache Kafka as a `benchmarks.peers.peer.Peer`."""
 
     name = "Kafka"
     defaults = Settings(16_384, 5)
-    warm_up_mb = 1000  # its JVMs compile for that long
+    warm_up_mb = 1000  # its JVMs still compile until then
 
     def __init__(self, home: Path) -> None:
         try:
@@ -168,7 +168,7 @@ class KafkaPeer(Cluster):
         _check((await self._admin.delete_topics([topic])).topic_error_codes)
 
     async def describe(self, topic: str) -> list[DescribedPartition]:
-        """A broker that is down may be asked first: poll again."""
+        """Describe a topic. It may ask a broker that is down, and raise: poll again."""
         assert self._admin is not None
         (described,) = await self._admin.describe_topics([topic])
         if described["error_code"] == _UNKNOWN_TOPIC:
@@ -194,7 +194,7 @@ class KafkaPeer(Cluster):
 
     async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
         payload = self._home / f"{record_bytes}-bytes"
-        payload.write_text("x" * record_bytes)  # otherwise it spends its time on making records of random letters
+        payload.write_text("x" * record_bytes)  # otherwise it spends most of its time on random records
         options: list[object] = ["--topic", topic, "--num-records", records, "--throughput", -1]
         options += ["--payload-file", payload]
         properties = [f"{name}={value}" for name, value in self.options(settings).items()]
@@ -207,7 +207,7 @@ class KafkaPeer(Cluster):
         return consumed(await self._run("ConsumerPerformance", *options), records)
 
     def options(self, settings: Settings) -> Mapping[str, object]:
-        """Acks of all and an idempotent producer are defaults."""
+        """Return the client's properties; acks of all and an idempotent producer are defaults."""
         given = {"batch.size": settings.batch_bytes, "linger.ms": settings.linger_ms}
         properties = {name: str(value) for name, value in given.items() if value is not None}
         return {"bootstrap.servers": self.bootstrap, **properties}
@@ -219,7 +219,7 @@ class KafkaPeer(Cluster):
 
 @contextlib.asynccontextmanager
 async def producer(bootstrap: str) -> AsyncIterator[Send]:
-    """`Cluster.producer`."""
+    """Run a producer for `Cluster.producer`."""
     producing = AIOKafkaProducer(
         bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, request_timeout_ms=120_000
     )
@@ -236,7 +236,7 @@ async def producer(bootstrap: str) -> AsyncIterator[Send]:
 
 
 def _check(errors: list[tuple[object, ...]]) -> None:
-    """Raises the KafkaError of the first topic that has one."""
+    """Raise the KafkaError of the first topic that has one."""
     for _, code, *details in errors:
         if code:
             raise for_code(code)(*details)

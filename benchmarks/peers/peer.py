@@ -1,4 +1,4 @@
-"""What a system does for a benchmark: it runs on fresh data, and its client produces and consumes as ordered."""
+"""The interface of a system in a benchmark: it runs on fresh data, and its client produces and consumes as ordered."""
 
 import asyncio
 import contextlib
@@ -14,10 +14,10 @@ BROKERS = (1, 2, 3)
 CONTROLLER, CLIENT = "controller", "client"
 PARTITIONS = 6
 POLL_S = 0.02
-CLOSE_S = 10.0  # how long a producer may flush
+CLOSE_S = 10.0  # a producer's time limit for its last flush
 
 Send = Callable[[str, int, bytes], Awaitable[Awaitable[object]]]
-"""`outcome = await send(topic, partition, value)`: an idempotent producer has it; `await outcome`: all replicas do."""
+"""After `outcome = await send(topic, partition, value)` the producer has it, after `await outcome` all replicas do."""
 
 
 def broker_name(broker: int) -> str:
@@ -25,122 +25,121 @@ def broker_name(broker: int) -> str:
 
 
 class CannotRun(Exception):
-    """The system cannot be had here; the message says why and what would help."""
+    """The system cannot run here; the message says why and what would help."""
 
 
 class Settings(NamedTuple):
-    """Of a producer. None: the system's default, or that it has no such setting."""
+    """The settings of a producer. None: the system's default, or no such setting."""
 
     batch_bytes: int | None = None
     linger_ms: int | None = None
 
 
 class Peer(Protocol):
-    """One system, with its data in a directory that it is made with. Raises CannotRun then, or when it starts."""
+    """One system, whose data is in the directory `home`. Its construction or its start may raise CannotRun."""
 
     name: str
-    defaults: Settings  # of its producer
-    warm_up_mb: int  # of records of 1 KiB, until it is as fast as it gets
+    defaults: Settings  # its producer's
+    warm_up_mb: int  # MB in records of 1 KiB until it has its full speed
 
     def __init__(self, home: Path) -> None: ...
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """The system, and its client."""
+        """Run the system and its client."""
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """Of all its processes while it runs; `CLIENT` is the one that produces and consumes."""
+        """The ids of all its processes while it runs; `CLIENT` is the one that produces and consumes."""
 
     async def make(self, topic: str) -> None:
-        """With `PARTITIONS`. Returns once it can be written."""
+        """Create a topic with `PARTITIONS`, and wait until it can be written."""
 
     async def end(self, topic: str) -> None:
-        """Nobody needs it any more."""
+        """Release a topic that is not needed any more."""
 
     async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
-        """Seconds from the first record until all are acknowledged. The producer chooses their partitions."""
+        """Return the seconds until all records are acknowledged. The producer chooses their partitions."""
 
     async def pace(
         self, topic: str, record_bytes: int, records: int, per_second: float, warm_up: int, settings: Settings
     ) -> Sequence[float]:
-        """Seconds that each record waited for its acknowledgement, counted from when it was due: the n-th at n /
-        `per_second`, whatever happens to others, in partition n % `PARTITIONS`. The first `warm_up` are left out.
-        """
+        """Return the seconds from when each record was due to its acknowledgement, without the first `warm_up`. The
+        n-th is due at n / `per_second`, whatever happens to others, in partition n % `PARTITIONS`."""
 
     async def consume(self, topic: str, record_bytes: int, records: int) -> float:
-        """Seconds until all have been read, from the beginning."""
+        """Return the seconds until all records are read, from the beginning."""
 
 
 class DescribedPartition(NamedTuple):
     leader: int  # -1: none
-    replicas: tuple[int, ...]  # the one that is to lead first
+    replicas: tuple[int, ...]  # the preferred leader is the first
     isr: frozenset[int]
 
 
 class Cluster(Peer, ABC):
-    """A peer of a controller and `BROKERS`, each a process of its own, with default settings. Its client is a process
-    that takes its orders by their names here (`benchmarks.beside`).
+    """A peer of a controller and `BROKERS`, each a process, with default settings. Its client is a process that takes
+    orders (`benchmarks.beside`), which have the names of methods here.
 
-    It also runs without that: after `start`, until `close`. Calls have no deadlines: the measurement has.
+    Between `start` and `close` it runs without a client. Calls have no deadlines, but a measurement has.
     """
 
     client: Beside
 
     @abstractmethod
     async def start(self) -> None:
-        """Returns once all brokers serve and know each other."""
+        """Start the cluster, and wait until all brokers serve and know each other."""
 
     @abstractmethod
     async def close(self) -> None:
-        """SIGKILL to all that run; without a word if `start` failed."""
+        """Send SIGKILL to all that run; raise nothing if `start` failed."""
 
     @abstractmethod
     def client_command(self) -> Sequence[str]: ...
 
     @abstractmethod
     def options(self, settings: Settings) -> Mapping[str, object]:
-        """As the client takes them."""
+        """Return settings in the form that the client takes."""
 
     @property
     @abstractmethod
     def members(self) -> Mapping[str, int]:
-        """The process ids of what runs, by `CONTROLLER` and `broker_name`."""
+        """The ids of running processes, by `CONTROLLER` and `broker_name`."""
 
     @property
     @abstractmethod
     def bootstrap(self) -> str:
-        """Of the brokers, with commas between them."""
+        """The brokers' addresses, with commas between them."""
 
     @abstractmethod
     def data_directory(self, broker: int) -> Path:
-        """Where its partitions' directories are."""
+        """Return the directory that has the broker's partitions."""
 
     @abstractmethod
     async def create(self, topic: str, partitions: int) -> None:
-        """With three replicas each. Returns when the cluster says that it is made."""
+        """Create a topic with three replicas a partition, and wait until the cluster says that it is created."""
 
     @abstractmethod
     async def delete(self, topic: str) -> None: ...
 
     @abstractmethod
     async def describe(self, topic: str) -> list[DescribedPartition]:
-        """As a running broker knows it; empty if it knows no such topic."""
+        """Return a topic's partitions as a running broker knows them; empty if it does not know the topic."""
 
     @abstractmethod
     def producer(self) -> AbstractAsyncContextManager[Send]:
-        """In this process."""
+        """Run a producer in this process."""
 
     @abstractmethod
     def kill(self, broker: int) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
 
     @abstractmethod
     async def stop(self, broker: int) -> None:
-        """SIGTERM; returns when the process is gone."""
+        """Send SIGTERM, and wait until the process has ended."""
 
     @abstractmethod
     def launch(self, broker: int) -> None:
-        """Start it on its own data; returns at once."""
+        """Start a broker on its own data, without waiting for it."""
 
     # -- a peer
 
@@ -163,7 +162,7 @@ class Cluster(Peer, ABC):
             await asyncio.sleep(POLL_S)
 
     async def end(self, topic: str) -> None:
-        """It stays: its files would be removed a minute after a deletion, while other rows are measured."""
+        """Keep the topic: its files would be removed a minute after a deletion, while other rows are measured."""
 
     async def order(self, name: str, topic: str, **arguments: object) -> Figures:
         return await self.client.order(name, topic=topic, partitions=PARTITIONS, **arguments)
@@ -185,12 +184,12 @@ class Cluster(Peer, ABC):
 
 
 def in_sync(partitions: Iterable[DescribedPartition]) -> bool:
-    """All replicas of all of them, and each has a leader."""
+    """Return True if all replicas of all partitions are in sync, and each partition has a leader."""
     return all(state.leader in state.isr and state.isr == set(state.replicas) for state in partitions)
 
 
 async def close_in_time(close: Callable[[], Awaitable[object]]) -> None:
-    """A producer, also of a cluster that does not answer."""
+    """Close a producer, and give up after `CLOSE_S` if the cluster does not answer."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(CLOSE_S):
             await close()

@@ -1,7 +1,7 @@
-"""replog beside raw sockets, in a minute: has a ratio dropped by a fifth since `make bench` stored it?
+"""Compares replog with raw sockets in a minute: has a ratio dropped by a fifth since `make bench` stored it?
 
-Run it with `make bench-quick`, which fails then. Both write into memory where there is a tmpfs: on a disk, requests of
-1 MiB are as fast as it is at that moment, which differed by a factor of four.
+Run it with `make bench-quick`, which fails then. Both write into memory if there is a tmpfs, otherwise requests of
+1 MiB are as fast as the disk at that moment, which varied by a factor of four.
 """
 
 import json
@@ -28,9 +28,9 @@ def main() -> int:
     parser.add_argument("--stored", type=Path, default=STORED, help="what to compare with")
     parser.add_argument("--store", action="store_true", help="write the --stored file instead of comparing with it")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0, help="about as long takes each row")
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each row, about")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise nothing is cleaned up
     if not options.store and not options.stored.exists():
         parser.error(f"{options.stored} is not there to compare with: make it with --store, as `make bench` does")
     if MEMORY.is_dir():

@@ -1,4 +1,4 @@
-"""replog beside the others in one run: what is wanted of it, and what must not drop."""
+"""Ratios of replog and other systems in one run: targets, and ratios that must not drop."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ _BATCHES = (DEFAULTS, LARGE, SMALL)
 
 
 class NotMeasured(Exception):
-    """A system or a row is not in the report."""
+    """A system or a row is missing in the report."""
 
 
 def _of_rounds(report: Rounds, system: str, row: Row, pick: Pick) -> list[float]:
-    """Never empty. Raises NotMeasured."""
+    """Return a figure of each round, at least one. Raises NotMeasured."""
     of_rounds = values(report.get(system, []), row, pick)
     if not of_rounds:
         raise NotMeasured(f"{system}, {row.key}")
@@ -27,12 +27,12 @@ def _of_rounds(report: Rounds, system: str, row: Row, pick: Pick) -> list[float]
 
 
 def median(report: Rounds, system: str, row: Row, pick: Pick) -> float:
-    """Raises NotMeasured."""
+    """Return the median of a figure. Raises NotMeasured."""
     return statistics.median(_of_rounds(report, system, row, pick))
 
 
 def best_rate(report: Rounds, system: str, record_bytes: int) -> float:
-    """With the settings that suit it best. Raises NotMeasured."""
+    """Return a system's rate with the settings that suit it best. Raises NotMeasured."""
     return max(median(report, system, Produce(record_bytes, settings), rate) for settings in _BATCHES)
 
 
@@ -81,7 +81,7 @@ WANTED = [
 
 
 def judged(report: Rounds) -> str:
-    """What is wanted beside what was measured, as far as it was."""
+    """Return a table of the targets that were measured."""
     rows = []
     for wanted in WANTED:
         try:
@@ -97,9 +97,9 @@ GUARDED_ROWS: Sequence[Row] = (BULK, Pace(SLOW, DEFAULTS))
 
 
 def guarded(report: Rounds) -> dict[str, float]:
-    """Ratios of replog and raw sockets that `make bench-quick` looks at: larger is better. Raises NotMeasured.
+    """Return the ratios of replog and raw sockets for `make bench-quick`; larger is better. Raises NotMeasured.
 
-    Of the best round of each: what disturbs a machine makes some rounds worse, slower code makes all of them so.
+    They are those of the best rounds: other work on a machine makes some rounds worse, slower code makes all worse.
     """
     paced = Pace(SLOW, DEFAULTS)
 
@@ -118,5 +118,5 @@ def guarded(report: Rounds) -> dict[str, float]:
 
 
 def dropped(now: dict[str, float], stored: dict[str, float]) -> list[str]:
-    """The ratios that are more than `MAX_DROP` below what is stored."""
+    """Return the ratios that are more than `MAX_DROP` below the stored ones."""
     return [name for name, ratio in now.items() if ratio < stored[name] * (1 - MAX_DROP)]

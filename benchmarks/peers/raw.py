@@ -1,4 +1,4 @@
-"""Raw sockets: messages of 1 MiB, or of a record, through `benchmarks/raw_pipeline.py`; this process is the client."""
+"""Raw sockets: messages of 1 MiB, or of a record, through `benchmarks/raw_pipeline.py`, with this process as client."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ _WARM_UP_MESSAGE_BYTES, _WARM_UP_MESSAGES = 1 << 20, 32
 
 
 class RawPeer:
-    """`benchmarks.peers.peer.Peer`, with one log, one message a batch, and nothing that consumes."""
+    """A `benchmarks.peers.peer.Peer` with one log, one message a batch, and no consumer."""
 
     name = "raw sockets"
     defaults = Settings()
@@ -33,7 +33,7 @@ class RawPeer:
         return {**self._pipeline.pids, CLIENT: os.getpid()}
 
     async def make(self, topic: str) -> None:
-        """Its own processes and files, and all their buffers used once."""
+        """Start processes for the topic, with files of their own, and use all their buffers once."""
         directory = self._home / topic
         directory.mkdir(parents=True)
         self._pipeline = await asyncio.to_thread(self._topic.enter_context, raw_pipeline(directory))

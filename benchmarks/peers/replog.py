@@ -1,7 +1,7 @@
 """replog: a controller and three brokers with their default settings, and the client of `replog_client.py`.
 
-Three times: all of it over the transport that is the default, over the other one, and with TLS and an authorizer. What
-a local cluster has for itself is put back.
+There are three: over the default transport, over the other one, and with TLS and an authorizer. Settings that a local
+cluster changes are set back to their defaults.
 """
 
 import asyncio
@@ -45,11 +45,11 @@ _DEFAULTS = inspect.signature(Producer).parameters
 
 
 class ReplogPeer(Cluster):
-    """`benchmarks.peers.peer.Peer`."""
+    """replog as a `benchmarks.peers.peer.Peer`."""
 
     name = "replog"
     transport = DEFAULT
-    secure = False  # with TLS and an authorizer; this process and what it starts have the super user's certificate then
+    secure = False  # True: TLS and an authorizer; this process and its children have the super user's certificate
     defaults = Settings(_DEFAULTS["batch_size"].default, round(_DEFAULTS["linger_ms"].default))
     warm_up_mb = 100
 
@@ -99,7 +99,7 @@ class ReplogPeer(Cluster):
         return self._cluster.bootstrap
 
     def log(self, name: str) -> str:
-        """What the process wrote so far."""
+        """Return the process's log so far."""
         (member,) = (member for member in self._cluster.state.members if member.name == name)
         return self._cluster.log_file(member).read_text()
 
@@ -162,7 +162,7 @@ class SecureReplogPeer(ReplogPeer):
 
 @contextlib.asynccontextmanager
 async def producer(bootstrap: str) -> AsyncIterator[Send]:
-    """`Cluster.producer`."""
+    """Run a producer for `Cluster.producer`."""
     producing = await Producer(bootstrap).start()
 
     async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:

@@ -1,4 +1,4 @@
-"""replog's client in a process of its own, for `ReplogPeer`.
+"""replog's client as a separate process, for `ReplogPeer`.
 
 `python -m benchmarks.peers.replog_client BOOTSTRAP TRANSPORT`
 """
@@ -55,7 +55,7 @@ class Client:
     ) -> Figures:
         value = os.urandom(record_bytes)
         waits_us = [0] * records
-        batches: dict[int, list[tuple[int, float]]] = {}  # by partition: number and due time of each record in it
+        batches: dict[int, list[tuple[int, float]]] = {}  # each partition's open batch: its records and due times
 
         async def acknowledged(first: Delivery, batch: list[tuple[int, float]]) -> None:
             await first
@@ -67,7 +67,7 @@ class Client:
             Producer(self._bootstrap, transport=self._transport, **settings) as producer,
             asyncio.TaskGroup() as answers,
         ):
-            await (await producer.send(topic, value, partition=0))  # it knows the topic
+            await (await producer.send(topic, value, partition=0))  # otherwise the first record waits for metadata
             first = time.perf_counter()
             for number in range(records):
                 due, partition = first + number / per_second, number % partitions

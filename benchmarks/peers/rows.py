@@ -1,4 +1,4 @@
-"""What is measured: each row is one piece of work on a fresh topic, and its figures of one round."""
+"""The rows of the table: each is one piece of work on a fresh topic, with its figures of one round."""
 
 from dataclasses import dataclass, replace
 
@@ -11,13 +11,13 @@ RECORD_BYTES = (100, KIB, 10 * KIB)
 RATES = (1000, 10_000)  # records a second
 DEFAULTS, LARGE, SMALL, PROMPT = Settings(), Settings(256 * KIB), Settings(16 * KIB), Settings(linger_ms=0)
 _MB_PER_SECOND = {100: 12, KIB: 80, 10 * KIB: 80}
-_SMALL_BATCHES_SHARE = 3  # of these, what is sent in small batches: they take longer
-_PACED_WARM_UP_SHARE = 8  # so much of `seconds`, before anything is timed
+_SMALL_BATCHES_SHARE = 3  # a third of these is sent in small batches, since they take longer
+_PACED_WARM_UP_SHARE = 8  # an eighth of `seconds` is added as a warm-up
 
 
 @dataclass(frozen=True)
 class Produce:
-    """As fast as records are acknowledged. All systems send the same amount, about what some of them can."""
+    """Produces as fast as records are acknowledged. All systems send the same number of records."""
 
     record_bytes: int
     settings: Settings
@@ -27,7 +27,7 @@ class Produce:
         return f"produce {self.record_bytes} B{_told(self.settings)}"
 
     async def run(self, peer: Peer, topic: str, seconds: float) -> Figures:
-        """`seconds`: about how long."""
+        """Produce for about `seconds`, and return the figures."""
         share = _SMALL_BATCHES_SHARE if self.settings.batch_bytes == SMALL.batch_bytes else 1
         records = round(_MB_PER_SECOND[self.record_bytes] * 1e6 * seconds / share / self.record_bytes)
         meter = CpuMeter(peer.pids)
@@ -37,7 +37,7 @@ class Produce:
 
 @dataclass(frozen=True)
 class Consume:
-    """What was written before, by then in memory."""
+    """Consumes records that were written before, and are in memory."""
 
     settings: Settings = DEFAULTS
 
@@ -55,7 +55,7 @@ class Consume:
 
 @dataclass(frozen=True)
 class Pace:
-    """Records of 1 KiB at a fixed rate for `seconds`, each timed from when it was due."""
+    """Produces records of 1 KiB at a fixed rate, each timed from when it was due."""
 
     per_second: int
     settings: Settings
@@ -80,14 +80,14 @@ class Pace:
 
 Row = Produce | Consume | Pace
 
-BULK = Produce(KIB, Settings(MIB))  # beside raw sockets alone
+BULK = Produce(KIB, Settings(MIB))  # only replog and raw sockets have this row
 PRODUCED = [Produce(size, settings) for size in RECORD_BYTES for settings in (DEFAULTS, LARGE, SMALL)]
 PACED = [Pace(rate, settings) for rate in RATES for settings in (DEFAULTS, PROMPT)]
 CONSUMED = Consume()
 
 
 def resolved(row: Row, defaults: Settings) -> Row:
-    """With these where the row leaves the settings open: to ask for a default is to ask for nothing."""
+    """Fill in a system's defaults for settings that the row leaves open, so that rows with equal work are equal."""
     settings = Settings(
         *(default if wanted is None else wanted for wanted, default in zip(row.settings, defaults, strict=True))
     )
@@ -100,6 +100,6 @@ def _told(settings: Settings) -> str:
 
 
 def _throughput(size: int, seconds: float, meter: CpuMeter) -> Figures:
-    """Of bytes of records, not of frames, that all replicas have acknowledged."""
+    """Return the figures of `size` bytes of acknowledged records, without frames."""
     cpu_s_per_gb = {name: used / (size / 1e9) for name, used in meter.used().items()}
     return {"mb_per_second": size / 1e6 / seconds, "cpu_s_per_gb": cpu_s_per_gb}

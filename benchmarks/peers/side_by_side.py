@@ -1,8 +1,8 @@
-"""replog beside Apache Kafka and raw sockets: acks of all, three replicas, six partitions, in rounds.
+"""Measures replog, Apache Kafka and raw sockets: acks of all, three replicas, six partitions, in rounds.
 
-In each round every system has a turn of its own: fresh data, its default settings, a client in a process of its own
-that first warms all up, and then each row of the table on a new topic. Who begins changes from round to round. Figures
-are medians, with the lowest and the highest; docs/performance.md says more. Run it with `make bench`.
+In each round every system has a turn, with fresh data, its default settings and a client in a separate process: it
+warms up first, and then runs each row of the table on a new topic. The first system changes from round to round.
+Figures are medians, with the lowest and the highest; docs/performance.md says more. Run it with `make bench`.
 """
 
 import asyncio
@@ -55,11 +55,11 @@ _WARM_UP_PACED = 1000  # records, within a second
 
 
 async def turn(peer: Peer, rows: Sequence[Row], seconds: float, note: Callable[[str], None]) -> dict[str, Figures]:
-    """The figures of the system's rows, by their keys. Raises CannotRun, or TimeoutError after `TURN_S`."""
+    """Return the figures of the system's rows, by their keys. Raises CannotRun, or TimeoutError after `TURN_S`."""
     measured: dict[Row, Figures] = {}
 
     async def fill() -> None:
-        if seconds >= 1:  # less takes too little memory
+        if seconds >= 1:  # a shorter row uses little memory
             await asyncio.to_thread(fill_page_cache, note)
 
     async with asyncio.timeout(TURN_S), peer.running():
@@ -89,7 +89,7 @@ async def _warm_up(peer: Peer, *, consuming: bool) -> None:
 def rounds_of(
     peers: dict[type[Peer], Sequence[Row]], rounds: int, seconds: float, note: Callable[[str], None]
 ) -> tuple[Rounds, list[str]]:
-    """All systems in turn, and what went wrong: one that cannot be had is left out, and a turn that fails is lost."""
+    """Run all systems in turn, and return report and errors; one that cannot run, or a failed turn, is left out."""
     tune_allocator()
     kinds = list(peers)
     report: Rounds = {kind.name: [] for kind in kinds}
@@ -108,7 +108,7 @@ def rounds_of(
                 except CannotRun as error:
                     wrong.append(f"Without {kind.name}: {error}")
                     del report[kind.name]
-                except Exception as error:  # noqa: BLE001 (whatever a system does: what the others did is kept)
+                except Exception as error:  # noqa: BLE001 (otherwise the figures of other systems would be lost)
                     wrong.append(f"{kind.name} failed in round {number + 1}: {error!r}"[:500])
                 else:
                     report[kind.name].append(figures)
@@ -122,10 +122,10 @@ def main() -> int:
     names = {kind.name: kind for kind in PEERS}
     parser.add_argument("--only", choices=names, action="append", help="may be given more than once")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=8.0, help="about as long takes each row")
+    parser.add_argument("--seconds", type=float, default=8.0, help="for each row, about")
     options = parser.parse_args()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it complains while Kafka starts
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # otherwise it logs errors while Kafka starts
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise nothing is cleaned up
     peers = {kind: rows for kind, rows in PEERS.items() if not options.only or kind.name in options.only}
     note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
     report, wrong = rounds_of(peers, options.rounds, options.seconds, note)

@@ -1,4 +1,4 @@
-"""Medians of the rounds in Markdown, with the lowest and the highest: each line a figure of a row."""
+"""Shows the medians of the rounds in Markdown, with the lowest and the highest; each line is a figure of a row."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from benchmarks.peers.rows import (
 from benchmarks.report import table
 
 Rounds = dict[str, list[dict[str, Figures]]]
-"""By system: for each round the figures of each row, by the row's key."""
+"""Each system's rounds, which have the figures of each row under the row's key."""
 
 Pick = Callable[[Figures], float]
 
@@ -47,12 +47,12 @@ def p99(figures: Figures) -> float:
 
 
 def cpu_per_record(figures: Figures) -> float:
-    """Milliseconds, of all processes."""
+    """Return the milliseconds of all processes."""
     return float(sum(figures["cpu_ms_per_record"].values()))
 
 
 def cpu_per_gb(figures: Figures) -> float:
-    """Seconds, of all processes."""
+    """Return the seconds of all processes."""
     return float(sum(figures["cpu_s_per_gb"].values()))
 
 
@@ -89,12 +89,12 @@ LINES = [
 
 
 def values(rounds: Sequence[Mapping[str, Figures]], row: Row, pick: Pick) -> list[float]:
-    """Of each round that has the row."""
+    """Return a figure of each round that has the row."""
     return [pick(figures[row.key]) for figures in rounds if row.key in figures]
 
 
 def form(value: float) -> str:
-    """With two or three digits that count."""
+    """Show a value with two or three significant digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 

@@ -10,7 +10,7 @@ from tests.docs.tree import package_of, text_files
 PRODUCT = (".py", ".js", ".css", ".j2", ".html", ".go", ".java")
 
 LINES = {
-    "benchmarks": 4_783,
+    "benchmarks": 4_782,
     "docs": 3,
     "docsite": 456,
     "follower": 669,

@@ -15,9 +15,9 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * A client of Kafka that a benchmark orders about: it prints "ready", takes one order a line on stdin, a name and its
- * arguments as JSON, and answers each with a line of JSON (benchmarks/beside.py). "run" runs one of Kafka's own
- * programs; all in this JVM, so that it is warm. They cannot time a record from when it was due: "pace" does.
+ * A client of Kafka that takes orders of a benchmark: it prints "ready", takes one order a line on stdin, a name and its
+ * arguments as JSON, and answers each with a line of JSON (benchmarks/beside.py). "run" runs one of Kafka's own programs
+ * in this JVM, which is warm then. These cannot time a record from when it was due, so "pace" does.
  */
 class Client {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -39,7 +39,7 @@ class Client {
         }
     }
 
-    /** What the program prints. */
+    /** Runs a program, and returns what it prints. */
     private static Map<String, Object> run(JsonNode order) throws Exception {
         String[] arguments = JSON.convertValue(order.get("arguments"), String[].class);
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
@@ -54,7 +54,7 @@ class Client {
         return Map.of("output", printed.toString());
     }
 
-    /** Send each record when it is due, or late, to the partitions in turn; time it from when it was due. */
+    /** Sends each record when it is due, or late, to the partitions in turn, and times it from when it was due. */
     private static Map<String, Object> pace(JsonNode order) {
         int records = order.get("records").asInt(), partitions = order.get("partitions").asInt();
         double perSecond = order.get("per_second").asDouble();
