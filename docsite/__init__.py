@@ -1,9 +1,9 @@
-"""The docs as a site: `make docs` builds it into build/site. Its sources stay where the repository shows them.
+"""The docs as a site: `make docs` builds it into build/site, from files that stay where the repository shows them.
 
 | File | What is in it |
 |---|---|
-| `hook.py` | what MkDocs calls: which pages there are beside docs/*.md, and where links lead |
-| `places.py` | which file of the repository is which page |
+| `hook.py` | the functions that MkDocs calls: they add pages besides docs/*.md, and change links |
+| `places.py` | the page of each file of the repository |
 | `sources.py` | pages that show files of the repository, because a document links to them |
 | `api.py` | the reference of the Python API, from the docstrings of `replog.client` |
 | `settings.py` | docs/settings.md: names, values and defaults from `replog/config.py` |

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds what is not in docs/: documents, the references, and what documents link to."""
+    """Adds pages for files outside of docs/: other documents, the references, and files that documents link to."""
     documents = [f"docs/{file.src_uri}" for file in files.documentation_pages()]
     for path, page in ABOVE.items():
         documents.append(path)

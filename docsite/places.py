@@ -1,4 +1,4 @@
-"""Which file of the repository is which page of the site, and the links between them."""
+"""Maps files of the repository to pages of the site, and links between the files to links between the pages."""
 
 import posixpath
 import re
@@ -38,7 +38,7 @@ def targets(text: str, path: str) -> set[str]:
 
 
 def with_links(text: str, path: str) -> str:
-    """The document at `path`, with links from its page to the pages of others."""
+    """Returns the document at `path`, with links from its page to the pages of others."""
     here = posixpath.dirname(page_of(path))
 
     def turned(link: re.Match[str]) -> str:

@@ -1,5 +1,5 @@
-"""Keeps docs/settings.md true: `python -m docsite.settings` writes names, defaults and values as `replog/config.py` has
-them. What a setting means is written there by hand, in the last column, and stays.
+"""Keeps docs/settings.md true: `python -m docsite.settings` writes names, defaults and values from `replog/config.py`.
+The meaning of a setting, in the last column, is written by hand, and stays.
 """
 
 import re
@@ -44,7 +44,7 @@ _LARGEST = {MAX_INT: "2^31−1", MAX_LONG: "2^63−1"}
 
 
 def updated(text: str) -> str:
-    """The document as it should be. A setting that is not in it yet means nothing so far."""
+    """Returns the document as it should be. A new setting has an empty meaning."""
     for name, (models, others) in _TABLES.items():
         place = re.compile(_TABLE.format(name), re.S)
         old = place.search(text)
@@ -56,7 +56,7 @@ def updated(text: str) -> str:
 
 
 def meanings(text: str) -> list[tuple[str, str]]:
-    """Of every setting in the document."""
+    """Returns every setting in the document, with its meaning."""
     return _ROW.findall(text)
 
 
@@ -86,7 +86,7 @@ def _default(name: str, value: Any) -> str:
 
 
 def _in_words(name: str, value: Any) -> str:
-    """` (7 days)`, where that is easier to read."""
+    """Returns a form such as ` (7 days)` if that is easier to read; otherwise nothing."""
     unit = "ms" if name.endswith(".ms") else "bytes" if name.endswith((".bytes", ".size")) else ""
     for size, word in _UNITS.get(unit, ()):
         if value >= size and value % size == 0:
@@ -96,7 +96,7 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> str:
-    """Say which values fit; nothing for text, true and false."""
+    """Returns the values that fit; nothing for text, true and false."""
     match schema:
         case {"enum": [*words]}:
             return ", ".join(f"`{word}`" for word in words if word)

@@ -1,14 +1,14 @@
-"""Pages that show files of the repository, so that a link to code or to a manifest works without a checkout."""
+"""Makes pages that show files of the repository, so that a link to code or to a manifest works without a checkout."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 _LANGUAGES = {"": "text", ".js": "javascript", ".proto": "protobuf", ".py": "python", ".service": "ini", ".txt": "text"}
-_MADE = {"go.sum", "package-lock.json"}  # by tools: nobody reads them
+_MADE = {"go.sum", "package-lock.json"}  # tools make these, and nobody reads them
 
 
 def source_page(root: Path, path: str) -> str:
-    """Markdown that shows the file at `path`, or all files below it."""
+    """Returns Markdown that shows the file at `path`, or all files below it."""
     place = root / path
     files = [place] if place.is_file() else list(_files(place))
     if not files:

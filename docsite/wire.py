@@ -27,18 +27,18 @@ an authorizer ([security](security.md)). In proto3 a field that is absent has th
 
 
 class _Comments(dict[tuple[int, ...], str]):
-    """Of one file, by the paths of descriptors."""
+    """The comments of one file, by the paths of descriptors."""
 
     def of(self, *path: int) -> str:
         return self.get(path, "")
 
     def line(self, *path: int) -> str:
-        """For a cell of a table."""
+        """Returns a comment for a cell of a table."""
         return self.of(*path).replace("\n", " ").replace("|", "\\|")
 
 
 def wire_reference() -> str:
-    """Markdown."""
+    """Returns Markdown."""
     files = {file.name.rpartition("/")[2].removesuffix(".proto"): file for file in contracts(PROTO).file}
     return "\n".join([_INTRODUCTION, *("\n".join(_file(name, files[name])) for name in FILES)]) + "\n"
 
@@ -56,7 +56,7 @@ def _file(name: str, file: FileDescriptorProto) -> Iterator[str]:
 
 
 def _text(comment: str) -> str:
-    """Lines that are indented further, as tables of words are, become code."""
+    """Turns lines that are indented further, such as tables of words, into code."""
     lines = [line.removeprefix(" ") for line in comment.rstrip().splitlines()]
     return "\n".join(f"  {line}" if line.startswith("  ") else line for line in lines)
 
@@ -72,7 +72,7 @@ def _service(service: ServiceDescriptorProto, comments: _Comments, path: tuple[i
 
 
 def _permission(method: str) -> str:
-    """Whose certificate, or else what an ACL allows, if there is an authorizer."""
+    """Says which certificate a method needs, or what an ACL must allow if there is an authorizer."""
     access = ACCESS[method]
     if access.operation is None:
         return "Anybody"

@@ -2,25 +2,25 @@
 
 Every process has a network namespace with one interface. One process, the switch, has the other ends: it passes frames
 on, late, slowly or never, or answers with a TCP reset. Each broker has its own file system, which can be full, frozen
-or failing, or lose what was never fsynced. Clients record their requests and answers, and
-`replog.simulator.checks.anomalies` judges them at the end. The namespaces end with the command, so nothing is left
-behind. docs/simulator.md says how to use it.
+or failing, or lose what was never fsynced. Clients record their requests and answers, which
+`replog.simulator.checks.anomalies` checks at the end. The namespaces end with the command, so nothing is left behind.
+docs/simulator.md says how to use it.
 
 | File | What |
 |---|---|
 | `__main__.py` | the command: namespaces around a run, or the reason why there are none |
 | `run.py` | one run: faults until the time is up, the checks after each, the verdict |
-| `deck.py` | which fault is next |
-| `faults/` | the faults, by what they hurt: links, machines, disks, clients, commands |
+| `deck.py` | the order of faults |
+| `faults/` | the faults of links, machines, disks, clients and commands |
 | `world.py` | the cluster and its clients: started, watched, hurt and repaired |
 | `network.py` | namespaces, addresses, and orders for the switch |
-| `switch.py` | the switch: what happens to a frame, and its process |
+| `switch.py` | the switch: its rules for frames, and its process |
 | `frames.py` | a TCP reset that answers a frame |
 | `volume.py` | the file system of a machine |
 | `silent.py` | a client that asks, and reads no answer |
-| `strain.py` | whether the machine had enough CPU for a run |
+| `strain.py` | a test that the machine had enough CPU for a run |
 | `client.py` | a client process: a producer, a consumer, and its notes |
 | `notes.py` | notes of clients, written and read |
-| `verdict.py` | what must hold of clients and replicas |
+| `verdict.py` | the checks of clients and replicas |
 | `report.py` | unavailability by fault |
 """

@@ -1,4 +1,4 @@
-"""`python -m replog.chaos`: a run in namespaces of its own, or exit status 77 and the reason why there are none."""
+"""`python -m replog.chaos` starts a run in new namespaces, or ends with status 77 and the reason why it cannot."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ TIMEOUT_S = 30.0
 
 
 def obstacle() -> str:
-    """Why this machine does not allow it; empty if it does."""
+    """Return the reason why this machine does not allow a run; empty if it does."""
     for program in ("unshare", "nsenter", "ip"):
         if shutil.which(program) is None:
             return f"{program} is not on PATH: install util-linux and iproute2"

@@ -1,8 +1,8 @@
 """A client process: a producer that sends to every partition, a consumer of all, one that asks for their ends, and an
-admin that makes and deletes topics of its own.
+admin client that creates and deletes other topics.
 
-`python -m replog.chaos.client NAME BOOTSTRAP NOTES PACE_S`, until SIGTERM: then it sends no more, and ends when
-every record has its outcome. Records are numbered, and idempotent as the shipped producer makes them.
+`python -m replog.chaos.client NAME BOOTSTRAP NOTES PACE_S` runs until SIGTERM: then it sends no more, and ends once
+every record has its outcome. Records are numbered; the producer is idempotent.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ PADDING = b" " + b"." * 400
 
 class Client:
     def __init__(self, name: str, bootstrap: str, notes: Path, pace_s: float) -> None:
-        """`pace_s`: between two records for the same partition."""
+        """`pace_s` is the time between two records for the same partition."""
         self._name = name
         self._bootstrap = bootstrap
         self._notes = NoteWriter(notes)
@@ -65,7 +65,7 @@ class Client:
                         delivery = await producer.send(
                             partition.topic, value.encode() + PADDING, partition=partition.partition
                         )
-                    except ReplogError as error:  # before it was in a batch
+                    except ReplogError as error:  # the record was not in a batch yet
                         self._notes.write(FAILED, value, False, str(error), time.monotonic())
                     else:
                         outcomes.create_task(self._outcome(value, delivery))
@@ -80,7 +80,7 @@ class Client:
             self._notes.write(ACKNOWLEDGED, value, where.offset, time.monotonic())
 
     async def _consume(self) -> None:
-        """Never seeks, so it must see each offset once, in order."""
+        """Read without a seek, so that each offset must come once, in order."""
         async with Consumer(self._bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign(ASSIGNED)
             while True:
@@ -98,7 +98,7 @@ class Client:
                 invoked_s = time.monotonic()
                 try:
                     ends = await consumer.end_offsets(ASSIGNED, ENDS_TIMEOUT_S)
-                except ReplogError:  # as long as nobody leads a partition
+                except ReplogError:  # a partition has no leader
                     await asyncio.sleep(RETRY_S)
                     continue
                 for partition, offset in ends.items():
@@ -112,7 +112,7 @@ class Client:
                 topic, invoked_s = f"{self._name}.{number}", time.monotonic()
                 try:
                     await admin.create_topic(topic, partitions=2, replication_factor=3)
-                except ReplogError as error:  # it may be there nevertheless
+                except ReplogError as error:  # the topic may exist nevertheless
                     self._notes.write(NOT_CREATED, f"{topic}: {error}")
                 else:
                     self._notes.write(CREATED, topic, invoked_s, time.monotonic())

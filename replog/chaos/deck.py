@@ -1,4 +1,4 @@
-"""Which fault is next: every kind once, in an order that the seed decides, then again; some with another."""
+"""Deals the faults: every kind once, in an order that the seed decides, then all again; some with another."""
 
 import random
 from collections.abc import Awaitable, Callable, Iterator
@@ -9,21 +9,21 @@ from replog.chaos.world import ChaosWorld
 TOGETHER_EVERY = 3
 
 Deed = Callable[[ChaosWorld, random.Random], Awaitable[str]]
-"""Hurts, holds on, and says what it did; the run mends."""
+"""Makes a fault, lets it last, and says what it did; the run repairs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     deed: Deed
-    on_a_volume: bool  # two of them could lose what only two disks have: one at a time
-    alone: bool  # it needs the others to be well meanwhile
+    on_a_volume: bool  # only one at a time, otherwise records could be lost that only two disks have
+    alone: bool  # no other fault at the same time
 
 
 FAULTS: dict[str, Fault] = {}
 
 
 def fault(name: str, *, on_a_volume: bool = False, alone: bool = False) -> Callable[[Deed], Deed]:
-    """The coroutine is what `name` does."""
+    """Register a coroutine that makes the fault `name`."""
 
     def register(deed: Deed) -> Deed:
         assert name not in FAULTS, name
@@ -34,7 +34,7 @@ def fault(name: str, *, on_a_volume: bool = False, alone: bool = False) -> Calla
 
 
 def deal(chance: random.Random, with_volumes: bool) -> Iterator[tuple[str, ...]]:
-    """One name, or two at once."""
+    """Yield one fault's name, or two for faults at the same time."""
     names = [name for name, fault in FAULTS.items() if with_volumes or not fault.on_a_volume]
     while True:
         for number, name in enumerate(chance.sample(names, len(names)), 1):

@@ -1,4 +1,4 @@
-"""A TCP reset that answers a frame, as the receiver's machine would send it when it refuses the connection."""
+"""Builds the TCP reset with which a frame's receiver would refuse the connection."""
 
 import struct
 
@@ -8,7 +8,7 @@ _FIN, _SYN, _RST, _ACK = 0x01, 0x02, 0x04, 0x10
 
 
 def reset_for(frame: bytes) -> bytes | None:
-    """For the sender of `frame`, from whom it meant; None if it is no TCP over IPv4, or a reset itself."""
+    """Return a reset for the sender of `frame`, as from its receiver; None if it is no TCP over IPv4, or a reset."""
     if len(frame) < ETHERNET_BYTES + 40 or int.from_bytes(frame[12:14], "big") != _IPV4:
         return None
     packet = frame[ETHERNET_BYTES:]
@@ -31,7 +31,7 @@ def reset_for(frame: bytes) -> bytes | None:
 
 
 def _checksum(data: bytes) -> int:
-    """The Internet's: the complement of the sum of all 16-bit words (RFC 1071)."""
+    """Return the Internet checksum (RFC 1071): the complement of the sum of all 16-bit words."""
     total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)

@@ -1,4 +1,4 @@
-"""Machines: network namespaces with one interface each, all on one switch, and rules for what is between them."""
+"""Machines, which are network namespaces with one interface each, all on one switch, and rules for their links."""
 
 import json
 import select
@@ -10,21 +10,21 @@ from dataclasses import asdict
 
 from replog.chaos.switch import MAC_PREFIX, MTU, Rule
 
-OBSERVER = "observer"  # where the run itself is; no rule ever touches it
+OBSERVER = "observer"  # the run's own machine; no rule ever touches it
 TIMEOUT_S = 30.0
 NAMESPACES = "/run/netns"
 
-Ends = tuple[str, str]  # from a machine to another
+Ends = tuple[str, str]  # the sending and the receiving machine
 
 
 class Network:
-    """Made in namespaces of the run's own, which end with it; so nothing is taken down.
+    """The machines and the switch. Nothing is taken down, since all is in the run's namespaces, which end with it.
 
-    To be used by one thread: every order is answered before the next.
+    Use it from one thread: every order is answered before the next.
     """
 
     def __init__(self, machines: Sequence[str], seed: int) -> None:
-        """`machines`, and the observer as the last one."""
+        """Start the switch, and connect `machines` and the observer to it."""
         self._ports = {name: number for number, name in enumerate([*machines, OBSERVER], 1)}
         self._switch = subprocess.Popen(
             [sys.executable, "-P", "-m", "replog.chaos.switch", str(seed), str(len(self._ports))],
@@ -49,7 +49,7 @@ class Network:
             f"address add {self.address(name)}/24 {device}",
             f"link set {device} up",
         ]
-        # Nobody asks who has an address: that question would fail in a cut, and tell senders what silence does not.
+        # Otherwise an ARP request would fail in a cut, and senders would notice a silence that they must not notice.
         commands += [
             f"neighbour add {self.address(other)} lladdr {_mac(number)} nud permanent {device}"
             for other, number in self._ports.items()
@@ -62,13 +62,13 @@ class Network:
 
     @staticmethod
     def enter(name: str) -> list[str]:
-        """What to put before a command that shall run on that machine."""
+        """Return the words before a command that make it run on that machine."""
         nsenter = shutil.which("nsenter")
         assert nsenter is not None
         return [nsenter, f"--net={NAMESPACES}/{name}"]
 
     def order(self, links: Iterable[Ends], rule: Rule | None) -> None:
-        """From now on; both directions are links of their own. None: they are whole again."""
+        """Apply a rule to links from now on; each direction is a link. None: no rule."""
         ports = [[self._ports[source], self._ports[target]] for source, target in links]
         assert self._switch.stdin is not None
         order = {"links": ports} | ({"rule": asdict(rule)} if rule is not None else {})
@@ -76,7 +76,7 @@ class Network:
         self._expect("done")
 
     def mend(self) -> None:
-        """All links are whole."""
+        """Take the rules of all links away."""
         self.order([(a, b) for a in self._ports for b in self._ports if a != b], None)
 
     def _expect(self, word: str) -> None:
@@ -87,7 +87,7 @@ class Network:
 
 
 def both_ways(machines: Iterable[str], others: Iterable[str]) -> list[Ends]:
-    """Every link between one of the first and one of the others."""
+    """Return every link between one of `machines` and one of `others`, in both directions."""
     others = list(others)
     pairs = [(a, b) for a in machines for b in others if a != b]
     return [*pairs, *((b, a) for a, b in pairs)]

@@ -1,8 +1,8 @@
 """A client's requests and answers, a JSON array a line: its process writes, the run reads and builds a `History`.
 
-A line is written with one system call before what it tells of goes on, so a process that is killed leaves no more out
-than an answer that it never saw. Times are of the machine's monotonic clock, which all processes share. Of a value
-only its first word is noted, which names the record.
+A line is written with one system call, before the client goes on, so a killed process misses at most an answer that it
+never saw. Times are those of the machine's monotonic clock, which all processes share. Only the first word of a value
+is noted, which names the record.
 """
 
 import json
@@ -30,9 +30,9 @@ class Gathered:
 
     def __init__(self, directory: Path) -> None:
         self.history = History()
-        self.acknowledged_at: dict[str, dict[TopicPartition, float]] = {}  # by client: its last such record was sent
-        self.positions: dict[str, dict[TopicPartition, int]] = {}  # by client: its consumer's
-        self.created: dict[str, float] = {}  # topics that were said to be, and how long that took (s)
+        self.acknowledged_at: dict[str, dict[TopicPartition, float]] = {}  # each client's last acknowledged send
+        self.positions: dict[str, dict[TopicPartition, int]] = {}  # each client's consumer's
+        self.created: dict[str, float] = {}  # topics whose creation succeeded, and its seconds
         self.not_created: list[str] = []  # errors
         self.deleting: set[str] = set()  # topics that may be gone
         self._directory = directory
@@ -40,7 +40,7 @@ class Gathered:
         self._sends: dict[bytes, ProducerSend] = {}
 
     def gather(self) -> None:
-        """What is new. A line that is not whole yet waits for the next time."""
+        """Read what is new. A line that is not whole yet waits for the next call."""
         for path in sorted(self._directory.glob("*.notes")):
             with path.open("rb") as file:
                 file.seek(self._read_to.get(path, 0))

@@ -1,4 +1,4 @@
-"""Unavailability by kind of fault."""
+"""Reports unavailability by kind of fault."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -9,13 +9,13 @@ from replog.simulator.history import Outcome, ProducerSend
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One fault: `begun`, mended, and everything in sync again. Times as in the history."""
+    """One fault: the times when it began, was mended, and everything was in sync again, as in the history."""
 
     kind: str
     begun: float
     mended: float
     in_sync: float
-    longest_wait_s: float  # of a record sent meanwhile that was acknowledged
+    longest_wait_s: float  # the longest of records sent meanwhile that were acknowledged
     acknowledged: int
     failed: int  # records that the producer gave up
 
@@ -32,7 +32,7 @@ class Episode:
 
 
 def table(episodes: Sequence[Episode]) -> str:
-    """Worst kinds first."""
+    """Return a table in Markdown, with the worst kinds first."""
     kinds: dict[str, list[Episode]] = {}
     for episode in episodes:
         kinds.setdefault(episode.kind, []).append(episode)

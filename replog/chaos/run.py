@@ -1,8 +1,8 @@
-"""One run, inside of its namespaces: faults until the time is up, what must hold after each, and the verdict.
+"""One run, inside its namespaces: faults until the time is up, checks after each, and the verdict.
 
-After every fault all replicas come back in sync within two minutes, and every partition acknowledges records that were
-sent since; no process ends by itself except a broker whose disk was hurt. In the end all clients have
-seen one history (INV-11, INV-17, INV-18), and the replicas are the same bytes.
+After every fault all replicas must be in sync again within two minutes, and every partition must acknowledge new
+records; no process may end by itself, except a broker whose disk was hurt. In the end all clients must have seen one
+history (INV-11, INV-17, INV-18), and replicas must have the same bytes.
 """
 
 import argparse
@@ -27,13 +27,13 @@ from replog.chaos.verdict import SHOWN, drain, require_honest, require_same_reco
 from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, ChaosWorld
 from replog.errors import ReplogError
 
-HOLDS_S = (0.5, 12.0)  # less than a session, and more than the lag limit, of a local cluster
+HOLDS_S = (0.5, 12.0)  # less than a local cluster's session, and more than its lag limit
 ACKNOWLEDGED_TIMEOUT_S = 60.0
 FAILED, VACUOUS, STARVED = 1, 3, 75  # exit status
 
 
 class Vacuous(Exception):
-    """Nothing was hurt, or there was nothing to compare."""
+    """There was no fault, or nothing to compare."""
 
 
 class Run:
@@ -45,14 +45,14 @@ class Run:
         holds_s = (options.hold, options.hold) if options.hold else HOLDS_S
         self._world = ChaosWorld(directory, options.seed, holds_s, options.patient)
         self._notes = Gathered(directory)
-        self._began_with = self._world.account()  # the fault that is under way
+        self._began_with = self._world.account()  # CPU when the present fault began
         self._episodes: list[tuple[str, float, float, float]] = []  # kind, begun, mended, in sync
 
     async def run(self) -> None:
-        """Raises AssertionError with what did not hold, Starved or Vacuous where that was not to be seen."""
+        """Run it all. Raises AssertionError for a failed check, Starved or Vacuous if there is no verdict."""
         try:
             await self._run()
-        except (Starved, ReplogError) as error:  # of an administrator's request: it was not answered in time
+        except (Starved, ReplogError) as error:  # ReplogError: an administrator's request was not answered in time
             short = strain(self._began_with, self._world.account())
             if not (short or isinstance(error, Starved)):
                 raise AssertionError(str(error)) from error
@@ -60,8 +60,8 @@ class Run:
             raise Starved(f"{error}; {short}") from error
 
     def _judge_so_far(self) -> None:
-        """By what clients have seen, whatever is broken. They stand still meanwhile, or one would read what another one
-        was only about to send."""
+        """Check what clients have seen so far. They are paused meanwhile, otherwise one might read a record whose send
+        is not in the notes yet."""
         for client in CLIENTS:
             self._world.pause(client)
         self._notes.gather()
@@ -87,7 +87,7 @@ class Run:
         deeds = [FAULTS[name].deed(self._world, random.Random(self._chance.getrandbits(64))) for name in names]
         name, story = " + ".join(names), "; ".join(await asyncio.gather(*deeds))
         mended = time.monotonic()
-        if mended >= self._until:  # the end is judged before it is mended, too
+        if mended >= self._until:  # the last fault is also checked before it is mended
             self._judge_so_far()
         await self._world.mend()
         await self._world.wait_until_in_sync()
@@ -140,7 +140,7 @@ class Run:
             raise Vacuous(f"{len(episodes)} faults, and {read} records to compare")
 
     def _told(self, word: bytes) -> int:
-        """How often brokers' logs have it."""
+        """Return how often brokers' logs have a word."""
         return sum(self._world.log(name).read_bytes().count(word) for name in (*BROKERS, BYSTANDER))
 
     async def _stop(self, *names: str) -> None:
@@ -151,7 +151,7 @@ class Run:
 
 
 def _enclose() -> None:
-    """What `ip netns` keeps is in a directory of the run's own, which ends with its mount namespace."""
+    """Mount a new /run, so that the files of `ip netns` end with the run's mount namespace."""
     assert os.getpid() == 1, "a run needs namespaces of its own: python -m replog.chaos makes them"
     subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], check=True)
     Path("/run/netns").mkdir()

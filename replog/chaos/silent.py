@@ -1,7 +1,7 @@
-"""Asks, and reads no answer: `python -m replog.chaos.silent HOST PORT METRICS_PORT`, until SIGKILL.
+"""A client that asks and reads no answer: `python -m replog.chaos.silent HOST PORT METRICS_PORT`, until SIGKILL.
 
-One connection after the other, to the broker's port with HTTP/2 pings and to the metrics' with requests, as much as
-each takes.
+It opens connections, and writes HTTP/2 pings to the broker's port and requests to that of metrics, as much as each
+accepts.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04\x00" + bytes(4)  # with empty SETTINGS
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04\x00" + bytes(4)  # its SETTINGS are empty
 PING = b"\x00\x00\x08\x06\x00" + bytes(4) + b"replog!!"
 GET = b"GET /metrics HTTP/1.1\r\nHost: replog\r\n\r\n"
 CONNECTIONS, TIMEOUT_S, EVERY_S = 20, 5.0, 0.2
@@ -27,7 +27,7 @@ def main(host: str, port: int, metrics_port: int) -> None:
                     connection.setblocking(False)
                     asked.append((connection, then * 1000))
         for connection, more in asked:
-            with contextlib.suppress(OSError):  # it takes no more, or has been closed
+            with contextlib.suppress(OSError):  # the connection accepts no more, or is closed
                 connection.send(more)
         time.sleep(EVERY_S)
 

@@ -1,4 +1,4 @@
-"""Whether the machine gave a run's processes the CPU that they asked for, by the kernel's own account of each."""
+"""Decides, by the kernel's account of each process, if the machine had too little CPU for a run."""
 
 import contextlib
 import os
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-WAITED = 0.4  # of the time in which they could run, they waited at least so much for a CPU: too much
-OTHERS = 0.4  # of all CPU time went at least so much to others, or to other machines on the same host
+WAITED = 0.4  # too much, as the share of time for which processes that could run waited for a CPU
+OTHERS = 0.4  # the least share of all CPU time that must have gone to others, or to other machines on the host
 
 
 class Account(NamedTuple):
-    """Since the processes began, and of the whole machine; in seconds."""
+    """The CPU time of processes since they began, in seconds."""
 
     at_s: float
-    processes: dict[int, tuple[float, float]]  # how long each ran, and how long it waited to run
+    processes: dict[int, tuple[float, float]]  # the time that each ran, and that it waited to run
 
 
 class Starved(Exception):
@@ -23,7 +23,7 @@ class Starved(Exception):
 
 
 def account(pids: Iterable[int]) -> Account:
-    """Empty where the kernel keeps none."""
+    """Return the account of processes; empty if the kernel keeps none."""
     processes = {}
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended
@@ -33,7 +33,7 @@ def account(pids: Iterable[int]) -> Account:
 
 
 def strain(before: Account, after: Account) -> str:
-    """In words how short of CPU they were meanwhile; empty if it was enough, or if they took most of it themselves."""
+    """Say how short of CPU processes were meanwhile; empty if they had enough, or used most of it themselves."""
     spent = [
         (ran - before.processes[pid][0], waited - before.processes[pid][1])
         for pid, (ran, waited) in after.processes.items()

@@ -1,9 +1,9 @@
-"""The switch that all machines are on: it passes frames on, or does to them what the rule of their link says.
+"""The switch that connects all machines: it passes frames on, by the rule of their link if it has one.
 
 The kernel's netem would do some of this, but not every kernel has it. A machine's interface is a TAP device, whose
-other end is a file here; what goes from one machine to another is one link, and each direction has its own rule.
-`python -m replog.chaos.switch SEED PORTS` makes the devices tap1 to tapN, says `ready`, and takes rules from stdin, a
-JSON object a line: {"links": [[1, 2], …], "rule": {…}}, or no `rule` for none.
+other end is a file here; each direction between two machines is a link. `python -m replog.chaos.switch SEED PORTS`
+makes the devices tap1 to tapN, prints `ready`, and takes rules from stdin, a JSON object a line:
+{"links": [[1, 2], …], "rule": {…}}; without `rule` the links have none.
 """
 
 import contextlib
@@ -21,34 +21,34 @@ from typing import Any
 
 from replog.chaos.frames import reset_for
 
-MAC_PREFIX = bytes([2, 0, 0, 0, 0])  # and the number of the port
+MAC_PREFIX = bytes([2, 0, 0, 0, 0])  # the number of the port follows
 MTU = 9000
-QUEUE_S = 0.5  # what a slow link holds, as a real one's buffer; more is dropped
+QUEUE_S = 0.5  # the buffer of a slow link, in time; more is dropped
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 _FRAMES_A_TURN = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What happens to frames of one direction of a link."""
+    """The rule for frames in one direction of a link."""
 
-    cut: bool = False  # they vanish
-    reset: bool = False  # and their sender gets a TCP reset
+    cut: bool = False  # frames vanish
+    reset: bool = False  # the sender of a frame that vanishes gets a TCP reset
     delay_s: float = 0.0
-    jitter_s: float = 0.0  # up to so much more; frames keep their order
-    loss: float = 0.0  # the share that vanishes
-    bytes_per_s: float = 0.0  # 0: as fast as they come
+    jitter_s: float = 0.0  # the most that is added to the delay; frames keep their order
+    loss: float = 0.0  # the share of frames that vanish
+    bytes_per_s: float = 0.0  # 0: no limit
 
 
 @dataclass(slots=True)
 class _Link:
     rule: Rule
-    free_at: float = 0.0  # when the last frame will have left
+    free_at: float = 0.0  # the time at which the last frame will have left
     arrives_at: float = 0.0
 
 
 class Switch:
-    """What becomes of frames. Time and chance come in from outside."""
+    """Applies rules to frames. Time and random numbers come from outside."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -61,9 +61,9 @@ class Switch:
                 self._links[link] = _Link(rule)
 
     def take(self, source: int, frame: bytes, now: float) -> tuple[float, int, bytes] | None:
-        """When, to which port, and what; None: nothing."""
+        """Return the time, the port and the frame to send; None: nothing."""
         if frame[:5] != MAC_PREFIX:
-            return None  # no machine asks who has an address, so what is meant for all is noise
+            return None  # a broadcast, which no machine needs, since none asks for addresses
         target = frame[5]
         link = self._links.get((source, target))
         if link is None:
@@ -92,7 +92,7 @@ def _tap(name: str) -> int:
 
 
 class _Process:
-    """Files in, files out."""
+    """The process of the switch, which moves frames between devices."""
 
     def __init__(self, seed: int, ports: int) -> None:
         self._switch = Switch(random.Random(seed))
@@ -101,7 +101,7 @@ class _Process:
         self._count = 0
 
     def run(self) -> None:
-        """Until stdin ends."""
+        """Pass frames on until stdin ends."""
         orders = b""
         os.set_blocking(0, False)
         with selectors.DefaultSelector() as selector:
@@ -135,7 +135,7 @@ class _Process:
         for _ in range(_FRAMES_A_TURN):
             try:
                 frame = os.read(device, 65536)
-            except (BlockingIOError, OSError):  # OSError: it is not up yet
+            except (BlockingIOError, OSError):  # OSError: the device is not up yet
                 return
             now = time.monotonic()
             forwarded = self._switch.take(port, frame, now)
@@ -149,7 +149,7 @@ class _Process:
 
     def _send(self, port: int, frame: bytes) -> None:
         if port in self._devices:
-            with contextlib.suppress(OSError):  # its queue is full, or it is not up: a switch drops then
+            with contextlib.suppress(OSError):  # the queue is full, or the device is not up: the frame is dropped
                 os.write(self._devices[port], frame)
 
 

@@ -1,4 +1,4 @@
-"""The file system of a machine: ext4 in a file, so that it can be full, frozen, failing or forgetful."""
+"""The file system of a machine: ext4 in a file, which can be filled and frozen, fail, and lose what was not flushed."""
 
 import contextlib
 import errno
@@ -8,17 +8,17 @@ import struct
 import subprocess
 from pathlib import Path
 
-SIZE_BYTES = 512 << 20  # of a sparse file
+SIZE_BYTES = 512 << 20  # the sparse file's
 TIMEOUT_S = 60.0
 _BALLAST = "ballast"
-_SHUTDOWN, _LOSE_WHAT_IS_NOT_FLUSHED = 0x8004587D, 2  # FS_IOC_SHUTDOWN and its NOLOGFLUSH: as if the power went
+_SHUTDOWN, _LOSE_WHAT_IS_NOT_FLUSHED = 0x8004587D, 2  # FS_IOC_SHUTDOWN and its NOLOGFLUSH, like a power loss
 
 
 class Volume:
-    """Mounted at `path`. Everything done to it can be undone by `repair`."""
+    """A file system that is mounted at `path`. `repair` undoes `fill` and `freeze`, `remount` a `break_down`."""
 
     def __init__(self, image: Path, path: Path) -> None:
-        """Raises OSError, with what mkfs or mount said, where the machine does not allow it."""
+        """Make and mount it. Raises OSError, with the output of mkfs or mount, if the machine does not allow it."""
         self.path = path
         self._image = image
         self._frozen = False
@@ -32,7 +32,7 @@ class Volume:
         _run("mount", "-o", "loop", str(self._image), str(self.path))
 
     def fill(self) -> None:
-        """Not a byte is left."""
+        """Fill it to the last byte."""
         with (self.path / _BALLAST).open("wb", buffering=0) as ballast:
             size, share = 0, SIZE_BYTES
             while share:
@@ -45,7 +45,7 @@ class Volume:
                     share //= 2
 
     def freeze(self) -> None:
-        """Writers wait."""
+        """Freeze it: writers wait."""
         _run("fsfreeze", "--freeze", str(self.path))
         self._frozen = True
 
@@ -55,7 +55,7 @@ class Volume:
             self._frozen = False
 
     def break_down(self) -> None:
-        """Every access fails from now on, and what was not flushed is lost."""
+        """Let every access fail from now on, and lose what was not flushed."""
         directory = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.ioctl(directory, _SHUTDOWN, struct.pack("I", _LOSE_WHAT_IS_NOT_FLUSHED))
@@ -63,7 +63,7 @@ class Volume:
             os.close(directory)
 
     def remount(self) -> None:
-        """What is on the disk, as after a new start of the machine. Nobody may have a file of it open."""
+        """Mount it again, with what is on the disk, as after a restart of the machine. No file of it may be open."""
         self.unmount()
         self._mount()
 
@@ -71,7 +71,7 @@ class Volume:
         _run("umount", str(self.path))
 
     def repair(self) -> None:
-        """There is room, and it moves."""
+        """Thaw it, and give back the room that `fill` took."""
         self.thaw()
         with contextlib.suppress(OSError):
             (self.path / _BALLAST).unlink(missing_ok=True)

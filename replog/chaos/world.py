@@ -1,4 +1,4 @@
-"""A controller, four brokers and two clients, each a process as if on its own machine: started, hurt and repaired."""
+"""Starts, hurts and repairs a controller, four brokers and two clients, each a process as if on its own machine."""
 
 import asyncio
 import os
@@ -25,8 +25,8 @@ from replog.server.controller.formatting import format_cluster
 from replog.topic import TopicPartition
 
 CONTROLLER = "controller"
-BROKERS = ("broker-1", "broker-2", "broker-3")  # they have the replicas that clients write to
-BYSTANDER = "broker-4"  # it has none of them, and clients ask it first
+BROKERS = ("broker-1", "broker-2", "broker-3")  # these have the replicas that clients write to
+BYSTANDER = "broker-4"  # it has no replica, and clients ask it first
 SERVERS = (CONTROLLER, *BROKERS, BYSTANDER)
 CLIENTS = ("client-1", "client-2")
 MACHINES = (*SERVERS, *CLIENTS)
@@ -41,17 +41,17 @@ CLIENT_PACE_S = 0.05
 
 
 class ChaosWorld:
-    """Calls that block have deadlines; what does not hold in time raises AssertionError with the end of a log."""
+    """The processes. Calls that block have deadlines, and raise AssertionError with the end of a log after them."""
 
     def __init__(self, directory: Path, seed: int, holds_s: tuple[float, float], patient: bool) -> None:
-        """A fault lasts between `holds_s`. `patient`: with default settings, not a local cluster's shorter times."""
+        """A fault lasts between `holds_s`. `patient`: use default settings, not a local cluster's shorter times."""
         self.directory = directory
         self._holds_s = holds_s
         self._patient = patient
         self.network = Network(MACHINES, seed)
         self.volumes: dict[str, Volume] = {}
-        self.no_volumes = ""  # the reason, if nobody has one
-        self.may_end: set[str] = set()  # brokers whose disk was hurt: they end by themselves, and are right to
+        self.no_volumes = ""  # the reason, if no machine has one
+        self.may_end: set[str] = set()  # brokers that may end by themselves, since their disk was hurt
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._killed: set[str] = set()
         self._paused: set[str] = set()
@@ -62,7 +62,7 @@ class ChaosWorld:
         except OSError as error:
             self.volumes, self.no_volumes = {}, str(error)
 
-    # -- who is who
+    # -- names and places
 
     def address(self, name: str) -> str:
         return f"{self.network.address(name)}:{PORT}"
@@ -72,7 +72,7 @@ class ChaosWorld:
         return ",".join(map(self.address, (BYSTANDER, *BROKERS)))
 
     def metadata(self) -> Any:
-        """As the first broker that answers knows it; None if none does."""
+        """Return the metadata of the first broker that answers, or None."""
         for broker in BROKERS:
             if broker not in self._paused and (answer := probe.metadata_of(self.address(broker))) is not None:
                 return answer
@@ -87,11 +87,11 @@ class ChaosWorld:
         return None
 
     def life(self, client: str) -> str:
-        """What its process calls itself in its notes: a producer's numbers restart in each life."""
+        """Return the name that a client's process has in its notes; each process numbers its records from 1."""
         return f"{client}.{self._lives[client]}"
 
     def hold(self, chance: random.Random) -> float:
-        """How long a fault lasts, in seconds."""
+        """Return the seconds for which a fault lasts."""
         return chance.uniform(*self._holds_s)
 
     def runs(self, name: str) -> bool:
@@ -100,7 +100,7 @@ class ChaosWorld:
     # -- processes
 
     async def start(self) -> None:
-        """All of it, and the topics."""
+        """Start all processes, and create the topics."""
         format_cluster(self.directory / CONTROLLER / "data")
         for name in SERVERS:
             self.launch(name)
@@ -112,7 +112,7 @@ class ChaosWorld:
             self.launch(name)
 
     def launch(self, name: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start its process on its machine, `environment` with it; returns at once."""
+        """Start a process on its machine, with `environment` added; do not wait for it."""
         if name in CLIENTS:
             self._lives[name] += 1
             life = self.life(name)
@@ -146,11 +146,11 @@ class ChaosWorld:
         self._killed.discard(name)
 
     def command(self, name: str, *arguments: str, stdin: bytes = b"") -> None:
-        """Begin a command of an operator, where the run itself is."""
+        """Start an operator's command on the run's own machine."""
         self.begin(name, (), ["replog.cli", *arguments, "--bootstrap-server", self.bootstrap], stdin=stdin)
 
     async def commanded(self, *arguments: str, stdin: bytes = b"") -> None:
-        """It ends in time, and well."""
+        """Run an operator's command; it must end in time, and with status 0."""
         told = f"replog {' '.join(arguments)}"
         self.command("command", *arguments, stdin=stdin)
         await self.until(
@@ -160,7 +160,7 @@ class ChaosWorld:
         assert status == 0, f"{told} ended with status {status}:\n{log_tail(self.log('command'))}"
 
     async def no_move_is_left(self) -> None:
-        """No move goes on, no throttle stays, and every broker takes new replicas."""
+        """Wait until no move goes on, no throttle is left, and every broker takes new replicas."""
         with SyncAdmin(self.bootstrap, timeout_ms=60_000) as admin:
 
             def missing() -> str:
@@ -172,7 +172,7 @@ class ChaosWorld:
             await self.until(missing, IN_SYNC_TIMEOUT_S, "not all is undone")
 
     def empty(self, name: str) -> None:
-        """Its disk comes back with nothing on it. It must not run."""
+        """Empty the disk of a broker, which must not run."""
         for path in (self.directory / name / "data").iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -186,20 +186,20 @@ class ChaosWorld:
     def _properties(self, name: str) -> Path:
         data = self.directory / name / "data"
         data.mkdir(parents=True, exist_ok=True)
-        settings = {"listeners": self.address(name), "allow.plaintext": "true"}  # their network is nobody else's
+        settings = {"listeners": self.address(name), "allow.plaintext": "true"}  # nobody else is on this network
         if name == CONTROLLER:
             settings |= {"metadata.log.dir": str(data)} | ({} if self._patient else CONTROLLER_SETTINGS)
         else:
             settings |= {"node.id": name[-1], "log.dirs": str(data), "controller.listener": self.address(CONTROLLER)}
             settings |= {} if self._patient else BROKER_SETTINGS
-            settings |= {"log.retention.check.interval.ms": "2000"}  # for clocks that are wrong
+            settings |= {"log.retention.check.interval.ms": "2000"}  # retention looks while a clock is wrong
             settings |= {"metrics.listener": f"{self.network.address(name)}:{METRICS_PORT}"}
         path = self.directory / f"{name}.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
 
     def kill(self, name: str) -> None:
-        """SIGKILL; returns when it is gone."""
+        """Send SIGKILL, and wait until the process has ended."""
         self._killed.add(name)
         self._paused.discard(name)
         self._processes[name].kill()
@@ -216,12 +216,12 @@ class ChaosWorld:
             self._processes[name].send_signal(signal.SIGCONT)
 
     def ask_to_stop(self, name: str) -> None:
-        """SIGTERM; it may take its time."""
+        """Send SIGTERM, without waiting."""
         self._killed.add(name)
         self._processes[name].terminate()
 
     async def stopped(self, name: str) -> None:
-        """In order, with exit status 0."""
+        """Wait until a process that was asked to stop has ended with status 0."""
         await self.until(
             lambda: "" if not self.runs(name) else "it still runs", STOP_TIMEOUT_S, f"{name} does not stop"
         )
@@ -231,7 +231,7 @@ class ChaosWorld:
     # -- healing
 
     async def mend(self) -> None:
-        """Links, disks and processes are as they should be; a process that ended without a reason is a failure."""
+        """Repair links and disks, resume and start processes. Raises AssertionError if one ended without a reason."""
         self.network.mend()
         for volume in self.volumes.values():
             await asyncio.to_thread(volume.repair)
@@ -244,9 +244,9 @@ class ChaosWorld:
                 self.launch(name)
 
     async def wait_until_in_sync(self, timeout_s: float = IN_SYNC_TIMEOUT_S) -> None:
-        """Until every broker sees every broker unfenced, and every replica of every partition in sync.
+        """Wait until every broker sees every broker unfenced, and every replica in sync.
 
-        A broker may still fall over a disk that is whole again: then it is started again.
+        A broker may still end because of a disk that is repaired by now; then it is started again.
         """
 
         def missing() -> str:
@@ -269,7 +269,7 @@ class ChaosWorld:
         self.may_end.clear()
 
     async def until(self, missing: Callable[[], str], timeout_s: float, failure: str) -> None:
-        """Until nothing is missing. A machine without CPU for it gets thrice the time, and then it raises Starved."""
+        """Wait until nothing is missing. On a machine short of CPU it waits three times as long, and raises Starved."""
         begun, before = time.monotonic(), self.account()
         while reason := await asyncio.to_thread(missing):
             if (waited_s := time.monotonic() - begun) >= timeout_s:
@@ -281,5 +281,5 @@ class ChaosWorld:
             await asyncio.sleep(POLL_S)
 
     def account(self) -> Account:
-        """Of its processes that run."""
+        """Return the CPU account of the processes that run."""
         return account(process.pid for process in self._processes.values() if process.poll() is None)

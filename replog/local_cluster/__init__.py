@@ -1,1 +1,1 @@
-"""A cluster of real processes on this machine: started, watched, hurt and stopped."""
+"""Starts, watches, hurts and stops a cluster of real processes on this machine."""

@@ -1,7 +1,7 @@
-"""A cluster's own authority for certificates, in a directory: `ca.pem` is what all trust, `ca.key` what makes others.
+"""A cluster's own authority for certificates, in a directory: all trust `ca.pem`, and `ca.key` signs certificates.
 
-A certificate says whose it is in a URI: `replog://<cluster-id>/<role>/<name>`. One file, as in Kafka's PEM keystores,
-has its private key and itself. Files are only for their owner, appear whole, and are not replaced unless that is said.
+A certificate names its owner in a URI: `replog://<cluster-id>/<role>/<name>`. One file has its private key and itself,
+as in Kafka's PEM keystores. Files are readable only by their owner, and are written atomically.
 """
 
 import ipaddress
@@ -27,13 +27,13 @@ from replog.rpc.tls import SCHEME, Identity
 CA_KEY = "ca.key"
 CA_DAYS, DAYS = 5 * 365, 365
 LOCAL = ("localhost", "127.0.0.1", "::1")  # names that every certificate has
-SKEW = timedelta(minutes=10)  # of clocks: a new certificate holds at once everywhere
+SKEW = timedelta(minutes=10)  # a new certificate is valid at once, also for clocks that are this much behind
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def init(directory: Path, cluster_id: str, now: datetime | None = None) -> None:
-    """Make the authority. Raises INVALID_REQUEST if there is one, or for an id that cannot be."""
+    """Make the authority. Raises INVALID_REQUEST if there is one, or for an impossible id."""
     if not _CLUSTER_ID.fullmatch(cluster_id):
         raise _bad(f"cluster id {cluster_id!r}: choose up to 64 of the characters A-Z a-z 0-9 _ -")
     for name in (CA_KEY, CA_CERTIFICATE):
@@ -64,9 +64,9 @@ def issue(
     replace: bool = False,
     now: datetime | None = None,
 ) -> Path:
-    """A keystore for one process or user, `<role>-<name>.pem`; `hosts` are names and addresses besides `LOCAL`.
+    """Make the keystore of one process or user, `<role>-<name>.pem`; `hosts` are names and addresses besides `LOCAL`.
 
-    Raises INVALID_REQUEST without an authority there, for a name that cannot be, or a file that is there already."""
+    Raises INVALID_REQUEST without an authority, for an impossible name, or, unless `replace`, if the file exists."""
     if role is Role.BROKER and not (name.isascii() and name.isdigit() and str(int(name)) == name):
         raise _bad(f"broker {name!r}: a broker's certificate is for its node.id, a number")
     if not _NAME.fullmatch(name):
@@ -79,7 +79,7 @@ def issue(
     key = ec.generate_private_key(ec.SECP256R1())
     identity = Identity(_cluster_id(directory, ca), role, name)
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
-    if role is not Role.CLIENT:  # whose certificate would else do for a server's
+    if role is not Role.CLIENT:  # otherwise a client could pose as a server
         usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
     names = [_uri(identity.uri), *(_host(host) for host in dict.fromkeys((*LOCAL, *hosts)))]
     certificate = (
@@ -103,7 +103,7 @@ def issue(
 
 
 def cluster_id_of(directory: Path) -> str:
-    """Raises INVALID_REQUEST if there is no authority."""
+    """Return the cluster id that the authority has. Raises INVALID_REQUEST if there is no authority."""
     return _cluster_id(directory, _authority(directory)[1])
 
 

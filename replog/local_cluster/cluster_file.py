@@ -1,4 +1,4 @@
-"""What a local cluster's directory remembers: its members, their addresses, their processes (`cluster.json`)."""
+"""`cluster.json` in a local cluster's directory: its members, their addresses and their processes."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from replog.log.files.replacing import write_atomically
 
 STATE_FILE = "cluster.json"
 CONTROLLER, BROKER, ETCD = "controller", "broker", "etcd"
-TLS_DIRECTORY = "tls"  # of a cluster whose processes know each other by certificates
-ETCD_TLS_DIRECTORY = "etcd-tls"  # of its etcds, and of the controllers that may reach them
-CA_CERTIFICATE = "ca.pem"  # there: the authority's
-CLIENT_FILE = "client.properties"  # there: how its clients reach it
+TLS_DIRECTORY = "tls"  # the certificates of a secure cluster
+ETCD_TLS_DIRECTORY = "etcd-tls"  # those of its etcds, and of the controllers that may reach them
+CA_CERTIFICATE = "ca.pem"  # the authority's certificate, in either directory
+CLIENT_FILE = "client.properties"  # the clients' settings, in `TLS_DIRECTORY`
 
 
 class LocalMember(BaseModel):
@@ -21,7 +21,7 @@ class LocalMember(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str  # "controller", or "controller-1" where there are several; "broker-1", "etcd-1"
+    name: str  # "controller", or "controller-1" if there are several; "broker-1", "etcd-1"
     node_id: int = Field(ge=0)  # a broker's; 0 for the others
     port: int = Field(ge=1, le=65535)
     pid: int | None = Field(default=None, gt=0)
@@ -51,21 +51,21 @@ class LocalMember(BaseModel):
 
 
 class EtcdMember(LocalMember):
-    """Its `port` is for controllers."""
+    """An etcd; its `port` is for controllers."""
 
-    peer_port: int = Field(ge=1, le=65535)  # for the other etcds, which keep it
+    peer_port: int = Field(ge=1, le=65535)  # the port for other etcds; it cannot change, since they remember it
 
 
 class ClusterFile(BaseModel):
-    """`cluster.json`."""
+    """The content of `cluster.json`."""
 
     model_config = ConfigDict(extra="forbid")
 
     version: int = Field(default=1, ge=1, le=1)
     controller: LocalMember
     other_controllers: list[LocalMember] = []
-    etcds: list[EtcdMember] = []  # where the metadata are if there are several controllers
-    formatted: bool = False  # whether they are there
+    etcds: list[EtcdMember] = []  # several controllers have their metadata in these
+    formatted: bool = False  # True: the etcds have the metadata
     brokers: list[LocalMember]
     left: list[int] = []  # ids of brokers that left the cluster; nobody gets them again
 
@@ -87,7 +87,7 @@ class ClusterFile(BaseModel):
         return ",".join(broker.address for broker in self.brokers)
 
     def broker(self, broker_id: int) -> LocalMember:
-        """Raises INVALID_REQUEST naming the brokers that there are."""
+        """Return a broker. Raises INVALID_REQUEST, which names the brokers that exist."""
         for member in self.brokers:
             if member.node_id == broker_id:
                 return member
@@ -95,7 +95,7 @@ class ClusterFile(BaseModel):
         raise ErrorCode.INVALID_REQUEST.error(f"broker {broker_id} is not in this cluster; it has {known}")
 
     def member(self, name: str) -> LocalMember:
-        """By its name, or a broker by its id. Raises INVALID_REQUEST naming those that there are."""
+        """Return a member by its name, or a broker by its id. Raises INVALID_REQUEST, which names those that exist."""
         if name.isdecimal():
             return self.broker(int(name))
         for member in self.members:
@@ -109,7 +109,7 @@ class ClusterFile(BaseModel):
 
     @classmethod
     def load(cls, directory: Path) -> "ClusterFile | None":
-        """The directory's state; None if it holds no cluster. Raises INVALID_CONFIG if the file is damaged."""
+        """Return the directory's state; None if it has no cluster. Raises INVALID_CONFIG if the file is damaged."""
         path = directory / STATE_FILE
         try:
             return cls.model_validate_json(path.read_bytes())

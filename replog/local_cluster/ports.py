@@ -1,4 +1,4 @@
-"""Loopback ports for a local cluster."""
+"""Finds loopback ports for a local cluster."""
 
 import os
 import random
@@ -8,19 +8,19 @@ from collections.abc import Iterable
 
 HOST = "127.0.0.1"
 
-# Below the usual range for outgoing connections (32768 and up): there, a peer that keeps trying to reach a broker
-# that is down may be given the broker's own port as its source, and then the broker could not start again.
+# Below the usual range for outgoing connections (32768 and up), otherwise a peer that tries to reach a broker that is
+# down might get the broker's own port as its source, and the broker could not start again.
 FIRST, LAST = 15_000, 32_000
 _ATTEMPTS = 200
 
-# Descriptors of sockets that are bound and never listen. Until its server listens, and while that is down, a port that
-# was given out is given to nobody else, in no process. The server may have it, since both allow the address's reuse.
+# Descriptors of sockets that are bound and never listen. They reserve ports, in all processes, until their servers
+# listen and while these are down. The servers can bind them, since both allow the address's reuse.
 _RESERVED: deque[int] = deque()
 _MOST_RESERVED = 256
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on `port` now."""
+    """Return True if a server could listen on `port` now."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -32,8 +32,8 @@ def is_free(port: int) -> bool:
 
 
 def free_port(taken: Iterable[int]) -> int:
-    """A free port that is none of `taken`. It is kept for its server until this process ends, or has given out many
-    more. Raises OSError if none is found."""
+    """Return a free port that is not in `taken`. It stays reserved for its server until this process ends, or has
+    reserved many more. Raises OSError if none is found."""
     chance, excluded = random.SystemRandom(), set(taken)
     for _ in range(_ATTEMPTS):
         port = chance.randint(FIRST, LAST)
@@ -45,7 +45,7 @@ def free_port(taken: Iterable[int]) -> int:
 def _reserve(port: int) -> bool:
     reservation = socket.socket()
     try:
-        reservation.bind((HOST, port))  # not with reuse: the port of another reservation is refused
+        reservation.bind((HOST, port))  # reuse is allowed only later, otherwise two reservations could share a port
     except OSError:
         reservation.close()
         return False

@@ -1,4 +1,4 @@
-"""Asking a process from outside whether it serves and what it knows; blocking calls with deadlines."""
+"""Asks a process if it serves and what it knows, with blocking calls that have deadlines."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ CALL_TIMEOUT_S = 2.0
 
 
 def is_serving(address: str, tls: Tls | None = None, service: str = "") -> bool:
-    """Whether the server at `address` answers a grpc.health.v1 check of it, or of one service, with SERVING."""
+    """Return True if the server at `address` answers a grpc.health.v1 check, of it or of a service, with SERVING."""
     with blocking_channel(address, tls) as channel:
         try:
             response = health_pb2_grpc.HealthStub(channel).Check(
@@ -32,7 +32,7 @@ def is_serving(address: str, tls: Tls | None = None, service: str = "") -> bool:
 def metadata_of(
     address: str, timeout_s: float = CALL_TIMEOUT_S, *, without_topics: bool = False, tls: Tls | None = None
 ) -> Any:
-    """What the broker at `address` knows of the cluster (a GetMetadataResponse), or None if it does not answer."""
+    """Return the GetMetadataResponse of the broker at `address`, or None if it does not answer."""
     try:
         request = log_pb2.GetMetadataRequest(without_topics=without_topics, max_bytes=MAX_ANSWER_BYTES)
         return call(address, methods.Log["get_metadata"], request, timeout_s, tls)
@@ -41,7 +41,7 @@ def metadata_of(
 
 
 def call(address: str, method: Method, request: Any, timeout_s: float, tls: Tls | None = None) -> Any:
-    """One unary call. Raises ReplogError."""
+    """Make one unary call. Raises ReplogError."""
     with blocking_channel(address, tls) as channel:
         multi_callable = channel.unary_unary(method.path, method.encode_request, method.decode_response)
         try:

@@ -1,7 +1,7 @@
-"""One operating-system process of a local cluster: started detached, and known by its id *and* its start time.
+"""Starts and signals processes of a local cluster, which are known by their id *and* their start time (from /proc).
 
-Process ids are used again. A signal goes only to a process that has the id and was started at the noted time, so a
-state file that outlived a reboot can never stop somebody else's process. (Linux: both come from /proc.)"""
+Process ids are used again. A signal goes only to a process that has the id and was started at the noted time, otherwise
+a state file that outlived a reboot could stop somebody else's process."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ PYTHON = (sys.executable, "-P")
 
 class ProcessState(Enum):
     RUNNING = "running"
-    PAUSED = "paused"  # by SIGSTOP
+    PAUSED = "paused"  # SIGSTOP
     STOPPED = "stopped"
 
 
@@ -30,7 +30,7 @@ class ProcessId:
 
 
 def spawn(arguments: Sequence[str], log: Path, program: Sequence[str] = PYTHON) -> ProcessId:
-    """Start `PROGRAM ARGUMENTS` in a session of its own, with its output appended to `log`. Raises OSError."""
+    """Start `PROGRAM ARGUMENTS` in a new session, with its output appended to `log`. Raises OSError."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         pid = os.posix_spawn(
@@ -52,7 +52,7 @@ def spawn(arguments: Sequence[str], log: Path, program: Sequence[str] = PYTHON) 
 
 
 def state_of(process: ProcessId) -> ProcessState:
-    """What the process does now; an own child that has ended is reaped on the way."""
+    """Return the process's state now; a child of ours that has ended is reaped."""
     stat = _stat(process.pid)
     if stat is None or stat[1] != process.start_time:
         return ProcessState.STOPPED
@@ -66,7 +66,7 @@ def state_of(process: ProcessId) -> ProcessState:
 
 
 def send_signal(process: ProcessId, number: signal.Signals) -> bool:
-    """Send it; False if the process is gone."""
+    """Send a signal. Return False if the process has ended."""
     if state_of(process) is ProcessState.STOPPED:
         return False
     try:
@@ -77,13 +77,13 @@ def send_signal(process: ProcessId, number: signal.Signals) -> bool:
 
 
 def terminate(process: ProcessId) -> None:
-    """SIGTERM, and SIGCONT so that a paused process hears it."""
+    """Send SIGTERM, and SIGCONT, otherwise a paused process would not act on it."""
     send_signal(process, signal.SIGTERM)
     send_signal(process, signal.SIGCONT)
 
 
 def wait_until_stopped(processes: Iterable[ProcessId], timeout_s: float) -> list[ProcessId]:
-    """Wait for all of them; those that still run after `timeout_s` are returned."""
+    """Wait for all processes, and return those that still run after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     left = list(processes)
     while left := [process for process in left if state_of(process) is not ProcessState.STOPPED]:
@@ -94,7 +94,7 @@ def wait_until_stopped(processes: Iterable[ProcessId], timeout_s: float) -> list
 
 
 def _stat(pid: int) -> tuple[str, int, int] | None:
-    """State letter, start time and number of threads; None if there is no such process."""
+    """Return state letter, start time and number of threads; None if there is no such process."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -19,15 +19,15 @@ from replog.properties import load_properties
 from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles
 
-CLIENT_NAME = "admin"  # whose certificate the commands show
-GUARD = {  # of a secure cluster
+CLIENT_NAME = "admin"  # commands show this client's certificate
+GUARD = {  # settings of a secure cluster
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": f"User:{CLIENT_NAME}",
 }
 
 # A local cluster notices a dead process within seconds: it has no slow network to be patient with.
 CONTROLLER_SETTINGS = {"broker.session.timeout.ms": "3000"}
-LEASE = {"metadata.etcd.lease.seconds": "3"}  # of several controllers
+LEASE = {"metadata.etcd.lease.seconds": "3"}  # only for several controllers
 BROKER_SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "replica.fetch.backoff.ms": "200",
@@ -36,7 +36,7 @@ BROKER_SETTINGS = {
 
 
 class LocalSettings:
-    """Of the cluster in `directory`."""
+    """The settings and certificates of the cluster in `directory`."""
 
     def __init__(self, directory: Path, broker_settings: Mapping[str, str]) -> None:
         self._tls, self._etcd_tls = directory / TLS_DIRECTORY, directory / ETCD_TLS_DIRECTORY
@@ -48,8 +48,8 @@ class LocalSettings:
         return self.client_config.exists()
 
     def make_secure(self, cluster_id: str, *, etcds: bool) -> None:
-        """One authority for the cluster, and one for its etcds: with its certificates one may change the metadata."""
-        from replog.local_cluster import authority  # which takes a while to load
+        """Make an authority for the cluster, and one for its etcds, whose certificates allow changes of metadata."""
+        from replog.local_cluster import authority  # its import takes a while
 
         if etcds:
             authority.init(self._etcd_tls, cluster_id)
@@ -59,31 +59,30 @@ class LocalSettings:
         write_atomically(self.client_config, "".join(f"{name}={value}\n" for name, value in settings.items()).encode())
 
     def cluster_id(self) -> str | None:
-        """What a secure cluster's certificates say."""
+        """Return the cluster id in a secure cluster's certificates; None without TLS."""
         from replog.local_cluster import authority
 
         return authority.cluster_id_of(self._tls) if self.secure else None
 
     def etcd_files(self, member: LocalMember) -> TlsFiles | None:
-        """What an etcd, or a controller to etcds, shows and believes; None without TLS."""
+        """Return the certificates of an etcd, or of a controller for etcds; None without TLS."""
         if not self.secure:
             return None
         return TlsFiles(_issued(self._etcd_tls, Role.CONTROLLER, member.name), self._etcd_tls / CA_CERTIFICATE)
 
     def etcd_tls(self, member: LocalMember) -> Tls | None:
-        """To ask an etcd whether it serves."""
+        """Return TLS for a probe of an etcd; None without it."""
         files = self.etcd_files(member)
         return Tls(files) if files else None
 
     def of(self, state: ClusterFile, member: LocalMember, path: Path) -> dict[str, str]:
-        """What the file of a controller or broker held before stays, except what is decided here.
-
-        `log.dirs` may be longer than it was."""
+        """Return a controller's or broker's settings: those that its file has stay, also further directories in
+        `log.dirs`, except the ones decided here."""
         before = load_properties(path) if path.exists() else {}
         guard = GUARD if self.secure else {}
         address = {
             "listeners": f"{HOST}:{member.port}",
-            "log.file": str(path.with_suffix(".log")),  # where it is started with its output going, too
+            "log.file": str(path.with_suffix(".log")),  # the process's output goes there too
             "metrics.listener": _metrics_address(state, before.get("metrics.listener", "")),
             **self._keystore(member),
         }
@@ -101,12 +100,12 @@ class LocalSettings:
             **address,
             "controller.listener": ",".join(controller.address for controller in state.controllers),
         }
-        if before.get("log.dirs", "").split(",")[0] != str(path.parent / "data"):  # of this directory, not of a copy's
+        if before.get("log.dirs", "").split(",")[0] != str(path.parent / "data"):  # the directory was copied or moved
             decided["log.dirs"] = str(path.parent / "data")
         return {**BROKER_SETTINGS, **guard, **before, **self._broker_settings, **decided}
 
     def _store(self, state: ClusterFile, member: LocalMember, path: Path) -> dict[str, str]:
-        """Where a controller's metadata are."""
+        """Return the settings of a controller's metadata store."""
         if not state.etcds:
             return {"metadata.log.dir": str(path.parent / "data")}
         endpoints = ",".join(etcd.address for etcd in state.etcds)
@@ -117,7 +116,7 @@ class LocalSettings:
         return store
 
     def _keystore(self, member: LocalMember) -> dict[str, str]:
-        """Nothing without TLS."""
+        """Return the settings of the member's TLS; empty without it."""
         if not self.secure:
             return {}
         role, name = (Role.BROKER, str(member.node_id)) if member.kind == BROKER else (Role.CONTROLLER, member.name)
@@ -125,13 +124,13 @@ class LocalSettings:
 
 
 def _metrics_address(state: ClusterFile, before: str) -> str:
-    """The one that it had, if nobody else has taken it meanwhile."""
+    """Return the address that it had, or another if its port is taken."""
     port = int(before.rpartition(":")[2] or 0)
     return before if port and is_free(port) else f"{HOST}:{free_port(state.ports)}"
 
 
 def _issued(authority_directory: Path, role: Role, name: str) -> Path:
-    """The certificate, made if there is none."""
+    """Return the certificate's path; make it if there is none."""
     path = authority_directory / f"{role}-{name}.pem"
     if not path.exists():
         from replog.local_cluster import authority

@@ -1,4 +1,4 @@
-"""What a cluster's metadata says of its members and partitions."""
+"""Reads the status of members and partitions from a cluster's metadata."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from replog.metadata.values import out_of_sync
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """One line of `replog cluster status`. The counts are -1 where no running broker could tell."""
+    """One line of `replog cluster status`. The counts are -1 if no running broker answers."""
 
     name: str
     pid: int | None
@@ -18,11 +18,11 @@ class MemberStatus:
     state: str  # running, starting, fenced, paused, stopped
     leaders: int
     replicas: int
-    out_of_sync: int  # replicas that are in no in-sync set, nor just being added to their partition
+    out_of_sync: int  # replicas that are not in the ISR, without those being added to their partition
 
 
 def incomplete(metadata: Any, topic: str | None) -> list[str]:
-    """The partitions of `topic` (of all topics) that lack a leader or an in-sync replica, in words."""
+    """Describe the partitions of `topic`, or of all topics, without a leader or with a replica out of sync."""
     return [
         f"{described.topic}-{partition.partition} with isr {list(partition.isr)} of {list(partition.replicas)}"
         + (" and no leader" if partition.leader < 0 else "")
@@ -34,7 +34,7 @@ def incomplete(metadata: Any, topic: str | None) -> list[str]:
 
 
 def member_status(member: LocalMember, metadata: Any) -> MemberStatus:
-    """`metadata` is a GetMetadataResponse, or None when no broker answers."""
+    """Return a member's status. `metadata` is a GetMetadataResponse, or None if no broker answers."""
     state, broker_id = member.state.value, member.node_id
     if member.kind != BROKER or metadata is None:
         return MemberStatus(member.name, member.pid, member.address, state, -1, -1, -1)

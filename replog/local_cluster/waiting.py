@@ -1,13 +1,13 @@
-"""Waiting for a cluster, as long as there is progress."""
+"""Waits for a cluster, as long as there is progress."""
 
 import time
 from collections.abc import Callable
 
 from replog.errors import ErrorCode
 
-PATIENCE_S = 60.0  # without any progress
-TELL_S = 5.0  # so often a long wait says how far it is
-POLL_S = 0.1  # between two looks, or as long as a look took: it costs CPU, too
+PATIENCE_S = 60.0  # the longest time without any progress
+TELL_S = 5.0  # the time between two lines about a long wait
+POLL_S = 0.1  # the pause between two looks; as long as a look if that took longer, since it takes CPU
 
 Progress = Callable[[str], None]
 
@@ -15,7 +15,7 @@ Progress = Callable[[str], None]
 def wait_for(
     missing: Callable[[], str], failure: str, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None
 ) -> None:
-    """Until nothing is missing. Raises REQUEST_TIMED_OUT once `missing` has said nothing new for `patience_s`."""
+    """Wait until nothing is missing. Raises REQUEST_TIMED_OUT once `missing` returned nothing new for `patience_s`."""
     said = set[str]()
     told_at = moved_at = asked_at = time.monotonic()
     while reason := missing():

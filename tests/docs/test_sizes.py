@@ -28,7 +28,7 @@ LINES = {
     "replog/console": 1_559,
     "replog/controller": 2_732,
     "replog/demo": 587,
-    "replog/local_cluster": 1_379,
+    "replog/local_cluster": 1_376,
     "replog/log": 10_857,
     "replog/metadata": 866,
     "replog/purgatory": 219,

@@ -1,1 +1,1 @@
-"""The faults of a chaos run, by what they hurt."""
+"""The faults of a chaos run, in modules named for what they hurt."""

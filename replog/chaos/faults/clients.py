@@ -1,4 +1,4 @@
-"""Faults of clients: killed in mid-stream, paused."""
+"""Faults of clients: they are killed in mid-stream, paused, or read no answers."""
 
 import asyncio
 import random
@@ -6,12 +6,12 @@ import random
 from replog.chaos.deck import fault
 from replog.chaos.world import BROKERS, CLIENTS, METRICS_PORT, PORT, ChaosWorld
 
-MORE_MIB = 300  # that readers who do not read may cost a broker
+MORE_MIB = 300  # the most memory that readers who do not read may cost a broker
 
 
 @fault("kill a client")
 async def kill_client(world: ChaosWorld, chance: random.Random) -> str:
-    """A new one begins a life of its own."""
+    """A client is killed; the run then starts another, with other records."""
     client = chance.choice(CLIENTS)
     await asyncio.to_thread(world.kill, client)
     return f"{client} killed in mid-stream"
@@ -27,7 +27,7 @@ async def pause_client(world: ChaosWorld, chance: random.Random) -> str:
 
 @fault("ask, and read no answer", alone=True)
 async def ask_and_not_read(world: ChaosWorld, chance: random.Random) -> str:
-    """Of a broker, and of its metrics; it must not keep all answers."""
+    """A client asks a broker and its metrics, and reads no answer; the broker must not keep them all."""
     client, broker, seconds = chance.choice(CLIENTS), chance.choice(BROKERS), world.hold(chance)
     before = world.resident_mib(broker)
     where = [world.network.address(broker), str(PORT), str(METRICS_PORT)]

@@ -1,4 +1,4 @@
-"""Faults of operators: commands that are killed in the middle, and run again. Nothing is left behind."""
+"""Faults of operators: commands are killed in the middle, and run again. Nothing may be left behind."""
 
 import asyncio
 import itertools
@@ -10,11 +10,11 @@ from replog.client import Admin
 
 NUMBERS = itertools.count(1)
 LINES = b"".join(b"line %d %s\n" % (number, b"." * 400) for number in range(20_000))
-SLOW = "200000"  # bytes a second: a move takes longer than it is let live
+SLOW = "200000"  # bytes a second, so that the move lasts longer than its command
 
 
 async def _killed(world: ChaosWorld, chance: random.Random, *arguments: str, stdin: bytes = b"") -> str:
-    """Begin the command and kill it after a while, perhaps before it has done anything, perhaps too late."""
+    """Start the command and kill it after a while, maybe before it has done anything, or after its end."""
     after_s = chance.uniform(0.5, 6.0)
     world.command("killed", *arguments, stdin=stdin)
     await asyncio.sleep(after_s)
@@ -63,7 +63,7 @@ async def move(world: ChaosWorld, chance: random.Random) -> str:
 
 @fault("kill a command that empties a broker", alone=True)
 async def decommission(world: ChaosWorld, chance: random.Random) -> str:
-    """And another one; then the broker stays."""
+    """A decommissioning is killed, then another; then it is cancelled, and the broker stays."""
     empty = ("broker", "decommission", BYSTANDER[-1])
     story = await _killed(world, chance, *empty, "--throttle", SLOW)
     await _killed(world, chance, *empty)

@@ -1,4 +1,4 @@
-"""Faults of a broker's disk: full, frozen, failing, without power."""
+"""Faults of a disk: it is full, frozen, failing, without power, or empty."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ async def fill(world: ChaosWorld, chance: random.Random) -> str:
 
 
 def _frozen(names: Sequence[str]) -> Deed:
-    """The disk of one of them."""
+    """Freeze the disk of one of these processes."""
 
     async def deed(world: ChaosWorld, chance: random.Random) -> str:
         name, seconds = chance.choice(names), world.hold(chance)
@@ -38,7 +38,7 @@ fault("freeze the controller's disk", on_a_volume=True)(_frozen([CONTROLLER]))
 
 @fault("make a disk fail", on_a_volume=True)
 async def fail(world: ChaosWorld, chance: random.Random) -> str:
-    """It comes back as what was flushed of it, with a broker that starts again."""
+    """A disk fails; it comes back with what was flushed, and its broker starts again."""
     broker, seconds = chance.choice(BROKERS), world.hold(chance)
     world.may_end.add(broker)
     await asyncio.to_thread(world.volumes[broker].break_down)
@@ -57,14 +57,14 @@ async def lose_power(world: ChaosWorld, chance: random.Random) -> str:
 
 
 async def _lost(world: ChaosWorld, broker: str) -> None:
-    """The process, and what it had not flushed."""
+    """Lose the process, and what it had not flushed."""
     await asyncio.to_thread(world.kill, broker)
     await asyncio.to_thread(world.volumes[broker].remount)
 
 
 @fault("a disk comes back empty", on_a_volume=True, alone=True)
 async def come_back_empty(world: ChaosWorld, chance: random.Random) -> str:
-    """Of one broker that was killed, or of one of all; the others have what was acknowledged."""
+    """One broker or all are killed, and one comes back with an empty disk; the others have what was acknowledged."""
     victims = chance.sample(BROKERS, chance.choice((1, len(BROKERS))))
     seconds = world.hold(chance)
     for name in victims:

@@ -1,4 +1,4 @@
-"""Faults of the network: cut without a word, in one direction, with resets; slow, lossy, narrow."""
+"""Faults of the network: links are cut, silently or with resets, in one or both directions; slow, lossy, narrow."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ async def _a_leader(world: ChaosWorld, chance: random.Random) -> str:
 
 
 def _between_two(rule: Rule, story: str) -> Deed:
-    """The link of two of them, both ways."""
+    """Apply a rule to the link of two servers, in both directions."""
 
     async def deed(world: ChaosWorld, chance: random.Random) -> str:
         a, b = chance.sample(SERVERS, 2)
@@ -39,7 +39,7 @@ def _between_two(rule: Rule, story: str) -> Deed:
 
 
 def _apart_from(others: Iterable[str], rule: Rule, story: str) -> Deed:
-    """A leader's links to those, both ways."""
+    """Apply a rule to a leader's links to these machines, in both directions."""
 
     async def deed(world: ChaosWorld, chance: random.Random) -> str:
         broker = await _a_leader(world, chance)
@@ -91,7 +91,7 @@ async def split(world: ChaosWorld, chance: random.Random) -> str:
 
 @fault("a leader dies beside one without the controller")
 async def bystander(world: ChaosWorld, chance: random.Random) -> str:
-    """The one that knows no better goes on answering clients, who asked it first. Two replicas of three are well."""
+    """A leader dies while a broker without the controller still answers clients, which ask it first."""
     victim = await _a_leader(world, chance)
     world.network.order(both_ways([BYSTANDER], [CONTROLLER]), SILENT)
     await asyncio.to_thread(world.kill, victim)

@@ -1,4 +1,4 @@
-"""Faults of processes: killed, paused, restarted."""
+"""Faults of processes: they are killed, paused, restarted, or have a wrong clock."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from replog.chaos.deck import Deed, fault
 from replog.chaos.world import BROKERS, CONTROLLER, ChaosWorld
 from replog.client import Admin, ElectionType
 
-LIBRARY = "faketime/libfaketimeMT.so.1"  # who has it may lie of time
+LIBRARY = "faketime/libfaketimeMT.so.1"  # gives a process a wrong clock
 FAKETIME = next((path for place in ("lib*", "lib*/*") for path in Path("/usr").glob(f"{place}/{LIBRARY}")), None)
 NO_FAKETIME = "" if FAKETIME else "libfaketimeMT.so.1 of the faketime package is not installed"
 
@@ -18,7 +18,7 @@ Hurt = Callable[[ChaosWorld, str], None]
 
 
 def _one(hurt: Hurt, name: str | None, story: str) -> Deed:
-    """This process, or else the broker that leads some partition."""
+    """Hurt this process, or, without a name, a broker that leads some partition."""
 
     async def deed(world: ChaosWorld, chance: random.Random) -> str:
         victim = name or await world.leader(chance.choice(ASSIGNED)) or BROKERS[0]
@@ -31,7 +31,7 @@ def _one(hurt: Hurt, name: str | None, story: str) -> Deed:
 
 
 def _two(hurt: Hurt, between_s: tuple[float, float], story: str) -> Deed:
-    """Two brokers, one soon after the other."""
+    """Hurt two brokers, one soon after the other."""
 
     async def deed(world: ChaosWorld, chance: random.Random) -> str:
         first, second = chance.sample(BROKERS, 2)
@@ -108,7 +108,7 @@ async def stop_and_kill(world: ChaosWorld, chance: random.Random) -> str:
 
 
 async def wrong_clock(world: ChaosWorld, chance: random.Random) -> str:
-    """A broker that starts with it, and leads soon. What has been acknowledged stays, however old it looks."""
+    """A broker starts with a wrong clock, and soon leads. Acknowledged records must stay, however old they look."""
     broker, days, seconds = chance.choice(BROKERS), chance.choice(("+30d", "-30d")), world.hold(chance)
     assert FAKETIME is not None
     await asyncio.to_thread(world.kill, broker)
