@@ -15,6 +15,7 @@ from replog.cli.options import (
     forget_locally,
     name_values,
     number,
+    seconds,
     settings,
     settings_line,
 )
@@ -70,9 +71,7 @@ def forget(broker: BrokerId, bootstrap: BootstrapServer = None) -> None:
 @app.command()
 def decommission(
     broker: BrokerId,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait for the next step, such as a partition.")
-    ] = 600.0,
+    timeout: Annotated[float, seconds(help="How long to wait for the next step, such as a partition.")] = 600.0,
     throttle: Annotated[
         int | None,
         typer.Option(metavar="BYTES", min=1, max=MAX_LONG, help="Copy at most so many bytes a second to a broker."),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replog.cli.cluster_description import describe
-from replog.cli.options import ClusterDirectory, OutputFormat
+from replog.cli.options import ClusterDirectory, OutputFormat, seconds
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND, end_in_order
 from replog.command.output import Format, note, print_rows
@@ -22,7 +22,7 @@ app.command()(describe)
 Process = Annotated[
     str, typer.Argument(metavar="PROCESS", help="A broker's id, or a name as `cluster status` shows it: etcd-1.")
 ]
-Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.0, help="How long to wait.")]
+Timeout = Annotated[float, seconds("--timeout", help="How long to wait.")]
 
 
 def _cluster(directory: Path) -> "LocalCluster":
@@ -46,9 +46,7 @@ def up(
             help="How many controllers; as many as the directory has, else 1. Several need etcd.",
         ),
     ] = None,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait without any progress.")
-    ] = 60.0,
+    timeout: Annotated[float, seconds(help="How long to wait without any progress.")] = 60.0,
     secure: Annotated[
         bool, typer.Option("--secure", help="A new cluster: TLS everywhere, an authority of its own, ACLs.")
     ] = False,

@@ -104,6 +104,7 @@ def settings_line(configs: Mapping[str, str]) -> str:
 
 
 number = partial(typer.Option, min=0, max=MAX_INT)  # an id, a partition or a count
+seconds = partial(typer.Option, metavar="SECONDS", min=0.0, max=MAX_INT)
 
 BootstrapServer = Annotated[
     str | None,

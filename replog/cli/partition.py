@@ -9,7 +9,7 @@ import typer
 
 from replog.cli.asking import ask, topics_named
 from replog.cli.cluster_description import LOG_DIRS, log_dir_row
-from replog.cli.options import BootstrapServer, OutputFormat, number
+from replog.cli.options import BootstrapServer, OutputFormat, number, seconds
 from replog.cli.reassign import reassign
 from replog.cli.throttles import by_hand
 from replog.cli.vacancies import at_stake, log_ends_of
@@ -149,7 +149,7 @@ def move(
     broker: Annotated[int, number(metavar="ID", help="The broker whose replica moves.")],
     log_dir: Annotated[str, typer.Option(metavar="PATH", help="The target: one of that broker's log.dirs.")],
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is there.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait.")] = 600.0,
+    timeout: Annotated[float, seconds(help="How long to wait.")] = 600.0,
     bootstrap: BootstrapServer = None,
 ) -> None:
     """Move a replica to another log directory of its broker while it is used.

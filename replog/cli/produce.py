@@ -61,7 +61,7 @@ def produce(
     max_request_size: Annotated[
         int, typer.Option(min=1, max=MAX_BATCH_BYTES, metavar="BYTES", help="The largest record, before compression.")
     ] = 1 << 20,
-    linger_ms: Annotated[float, typer.Option(min=0, help="How long a batch waits for more records.")] = 5,
+    linger_ms: Annotated[float, number(help="How long a batch waits for more records.")] = 5,
 ) -> None:
     """Send each line of stdin (or a file) as one record; counts are printed on stderr at the end.
 

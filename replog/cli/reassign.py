@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from replog.cli.asking import ask
-from replog.cli.options import BootstrapServer, number
+from replog.cli.options import BootstrapServer, number, seconds
 from replog.cli.reassignment_plan import Assignment, Planner, assignment_of, from_json, to_json
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
@@ -37,9 +37,7 @@ def reassign(
     verify: Annotated[bool, typer.Option("--verify", help="Show how far the plan has got, and move nothing.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the move, or those of the plan.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is done, and show its progress.")] = False,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait; of a plan, for the next partition.")
-    ] = 600.0,
+    timeout: Annotated[float, seconds(help="How long to wait; of a plan, for the next partition.")] = 600.0,
     throttle: Annotated[
         int | None,
         typer.Option(

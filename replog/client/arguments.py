@@ -1,6 +1,7 @@
 """Checks of a caller's arguments. An error names the argument in one sentence."""
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, TypeVar
 
@@ -17,18 +18,16 @@ def _wrong(name: str, value: object, right: str) -> TypeError:
 
 
 def check_record(topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any) -> None:
-    """Raises TypeError if a record is not of the right types."""
-    if not isinstance(topic, str):
-        raise _wrong("topic", topic, "text")
+    """Raises TypeError if a record is not of the right types, INVALID_REQUEST for numbers that there are not."""
+    check_type(str, "text", topic=topic)
     for name, data in (("value", value), ("key", key)):
         if data is not None and not isinstance(data, bytes | bytearray | memoryview):
             raise _wrong(name, data, "bytes or None" + ("; encode it" if isinstance(data, str) else ""))
-    for name, number in (("partition", partition), ("timestamp_ms", timestamp_ms)):
-        if number is not None and not isinstance(number, int):
-            raise _wrong(name, number, "a whole number")
-    if isinstance(headers, Mapping | str | bytes):
+    whole("partition", 0 if partition is None else partition)
+    whole("timestamp_ms", 0 if timestamp_ms is None else timestamp_ms, MAX_LONG)
+    if headers and (isinstance(headers, str | bytes) or not isinstance(headers, Sequence)):
         raise _wrong("headers", headers, "a list of (name, bytes)")
-    for header in headers:
+    for header in headers or ():
         match header:
             case (str(), bytes() | bytearray() | memoryview() | None):
                 pass
@@ -43,6 +42,18 @@ def check_settings(least: float, most: float = MAX_LONG, kind: Any = int | float
             raise _wrong(name, number, "a whole number" if kind is int else "a number")
         if not least <= number <= most:  # refuses NaN, too
             raise ErrorCode.INVALID_CONFIG.error(f"{name}={_shown(number)}: choose {least} to {most}")
+
+
+def check_timeout(timeout_s: Any) -> None:
+    """Check a call's seconds as `check_settings` does: any number but nan."""
+    check_settings(-math.inf, math.inf, timeout_s=timeout_s)
+
+
+def check_type(kind: Any, right: str, /, **given: object) -> None:
+    """Raises TypeError, naming the first that is of another kind."""
+    for name, value in given.items():
+        if not isinstance(value, kind):
+            raise _wrong(name, value, right)
 
 
 def whole(name: str, number: Any, most: int = MAX_INT) -> int:
@@ -74,13 +85,26 @@ def _shown(number: float) -> str:
     return f"(a number of {int(number).bit_length()} bits)" if is_long else str(number)
 
 
+def each(kind: Any, right: str, name: str, values: Iterable[T], of: str) -> list[T]:
+    """Return all of them. Raises as `listed`, and TypeError for one of another kind."""
+    given = list(listed(name, values, of))
+    for value in given:
+        check_type(kind, right, **{f"each of {name}": value})
+    return given
+
+
+def changes(configs: Mapping[str, str], delete: Iterable[str], validate_only: bool) -> dict[str, Any]:
+    """Make the fields of a request that changes settings. Raises TypeError."""
+    check_type(bool, "True or False", validate_only=validate_only)
+    names = each(str, "text", "delete", delete, "names")
+    return {"set": texts(configs), "delete": names, "validate_only": validate_only}
+
+
 def texts(configs: Mapping[str, str] | None) -> dict[str, str]:
     """Raises TypeError."""
-    if not isinstance(configs, Mapping | None):
-        raise _wrong("configs", configs, "names with their values")
-    wrong: dict[Any, Any] = {name: value for name, value in (configs or {}).items() if not isinstance(value, str)}
-    for name, value in wrong.items():
-        raise _wrong(f"configs[{name!r}]", value, "text")
+    check_type(Mapping | None, "names with their values", configs=configs)
+    for name, value in (configs or {}).items():
+        check_type(str, "text", **{f"configs[{name!r}]": value})
     return dict(configs or {})
 
 
@@ -89,10 +113,9 @@ def partitions_of(partitions: Iterable[Partition]) -> list[TopicPartition]:
     return [partition_of(partition) for partition in listed("partitions", partitions, "(topic, number)")]
 
 
-def by_partition(given: Mapping[TopicPartition, T]) -> dict[TopicPartition, T]:
+def by_partition(name: str, given: Mapping[TopicPartition, T]) -> dict[TopicPartition, T]:
     """Raises as `partition_of`."""
-    if not isinstance(given, Mapping):
-        raise _wrong("partitions", given, "partitions with their values")
+    check_type(Mapping, "partitions with their values", **{name: given})
     return dict(zip(partitions_of(given), given.values(), strict=True))
 
 

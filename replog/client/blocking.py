@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from types import FunctionType
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+from replog.client.arguments import check_timeout
 from replog.client.lifetime import Lifetime
 from replog.client.producing.producer import Delivery, Producer, RecordMetadata
 from replog.errors import ErrorCode
@@ -153,6 +154,7 @@ class BlockingDelivery:
         """Wait for the outcome. Raises DeliveryFailed, or TimeoutError while the record is under way."""
 
         async def delivered() -> RecordMetadata:
+            check_timeout(0 if timeout_s is None else timeout_s)
             async with asyncio.timeout(timeout_s):
                 return await self._delivery
 

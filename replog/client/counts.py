@@ -57,11 +57,8 @@ class ConsumerCounts:
     fetches: Times = field(default_factory=Times)  # waits for new records included, like Kafka's
 
     def shown(self) -> Counts:
-        return {
-            "records-consumed-total": self.records,
-            "bytes-consumed-total": self.bytes,
-            **self.fetches.shown("fetch"),
-        }
+        own: Counts = {"records-consumed-total": self.records, "bytes-consumed-total": self.bytes}
+        return own | self.fetches.shown("fetch")
 
 
 def mean(total: float, count: int) -> float:

@@ -7,7 +7,6 @@ broker is asked. If a refresh did not help, the next one asks another broker."""
 import asyncio
 import contextlib
 import logging
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 from replog.addresses import check_address
 from replog.backoff import Backoff
-from replog.client.arguments import check_settings, listed
+from replog.client.arguments import check_timeout, listed
 from replog.client.lifetime import Lifetime
 from replog.client.waiting import told_if_long
 from replog.config import topic_config
@@ -58,12 +57,6 @@ class TopicView(NamedTuple):
     max_batch_bytes: int
 
 
-def _max_batch_bytes(configs: Mapping[str, str]) -> int:
-    """Return the largest batch that the topic's leaders take (2.6): it fits `max.message.bytes`, and a segment."""
-    config = topic_config("", configs)
-    return min(DEFAULT_MAX_MESSAGE_BYTES, config.max_message_bytes, config.segment_bytes)
-
-
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
     """Parse `host:port,host:port` or a list of them. Raises INVALID_CONFIG if one is not an address, or none given."""
     given = bootstrap.split(",") if isinstance(bootstrap, str) else listed("bootstrap", bootstrap, "host:port")
@@ -91,10 +84,6 @@ def _told(failures: Mapping[str, ReplogError]) -> str:
 def _some(between: str, words: Sequence[str]) -> str:
     more = [f"and {len(words) - SHOWN} more"] if len(words) > SHOWN else []
     return between.join([*words[:SHOWN], *more])
-
-
-def _newness(response: log_pb2.GetMetadataResponse) -> tuple[int, int]:
-    return response.metadata_version, -response.controller_heard_ms_ago
 
 
 class ClusterView:
@@ -127,7 +116,9 @@ class ClusterView:
                 continue
             partitions = {p.partition: PartitionView(p.leader, p.leader_epoch) for p in topic.partitions}
             led = [number for number, view in partitions.items() if view.leader >= 0]
-            self.topics[topic.topic] = TopicView(topic.topic_id, partitions, led, _max_batch_bytes(topic.configs))
+            config = topic_config("", topic.configs)
+            largest = min(DEFAULT_MAX_MESSAGE_BYTES, config.max_message_bytes, config.segment_bytes)  # a batch (2.6)
+            self.topics[topic.topic] = TopicView(topic.topic_id, partitions, led, largest)
 
     def is_older(self, response: log_pb2.GetMetadataResponse) -> bool:
         return response.cluster_id == self.cluster_id and response.metadata_version < self.version
@@ -188,7 +179,7 @@ class Metadata:
         """Wait until a broker knows the topic, and return its view. Raises TOPIC_AUTHORIZATION_FAILED at once,
         UNKNOWN_TOPIC_OR_PARTITION at the deadline, NETWORK_EXCEPTION if no broker could be asked."""
         self.life.check()
-        check_settings(-math.inf, math.inf, timeout_s=timeout_s)
+        check_timeout(timeout_s)
         unreachable: ReplogError | None = ErrorCode.NETWORK_EXCEPTION.error(
             f"no broker has answered in {timeout_s:g} s ({_some(', ', self._addresses())})"
         )
@@ -232,7 +223,8 @@ class Metadata:
         if is_stale and len(self._order) > 1:
             self.ask_another()
             with contextlib.suppress(ReplogError):
-                response = max(response, await self.ask_any(Log["get_metadata"], request), key=_newness)
+                other = await self.ask_any(Log["get_metadata"], request)
+                response = max(response, other, key=lambda told: (told.metadata_version, -told.controller_heard_ms_ago))
         self._told = False
         if not names_only:
             self.view.apply(response)

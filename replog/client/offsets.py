@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from replog.backoff import Backoff
-from replog.client.arguments import by_partition, partitions_of, whole
+from replog.client.arguments import by_partition, check_timeout, partitions_of, whole
 from replog.client.metadata import Leader, Metadata
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_LONG
@@ -58,7 +58,7 @@ async def list_offsets_once(
 def _list_offsets_request(
     metadata: Metadata, timestamps: Mapping[TopicPartition, int], read_committed: bool
 ) -> Request:
-    for partition, timestamp in by_partition(timestamps).items():
+    for partition, timestamp in by_partition("timestamps", timestamps).items():
         whole(f"the timestamp of {partition}", timestamp, MAX_LONG)
 
     def request(partitions: list[TopicPartition], _timeout_s: float) -> log_pb2.ListOffsetsRequest:
@@ -101,6 +101,7 @@ async def ask_leaders(
 
     Retriable errors are retried with fresh metadata until the deadline; then the last one is raised."""
     metadata.life.check()
+    check_timeout(timeout_s)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     results: dict[TopicPartition, Any] = {}

@@ -67,7 +67,7 @@ def largest_batch_of(key: bytes | None, value: bytes | None, headers: Headers) -
         size += len(key)
     if value is not None:
         size += len(value)
-    for name, header_value in headers:
+    for name, header_value in headers or ():
         size += 2 * _MAX_VARINT_BYTES + len(name.encode()) + len(header_value or b"")
     return size
 

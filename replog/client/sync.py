@@ -51,7 +51,7 @@ class SyncConsumer(Blocking[Consumer], of=Consumer):
     @property
     def assignment(self) -> list[TopicPartition]:
         return self._call(lambda: self._client.assignment)
-    def seek(self, partition: Partition, offset: int, topic_id: bytes=b'') -> None:
+    def seek(self, partition: Partition, offset: int, topic_id: bytes | None=None) -> None:
         self._call(lambda: self._client.seek(partition, offset, topic_id))
     def seek_to_beginning(self, *partitions: Partition) -> None:
         self._call(lambda: self._client.seek_to_beginning(*partitions))

@@ -1,7 +1,6 @@
 """How every process logs: structured events on stderr, for people on a terminal, as JSON lines otherwise.
 
-The processes log through structlog, the library through `logging`; both come out alike.
-"""
+The processes log through structlog, the library through `logging`; both come out alike."""
 
 import logging
 import os

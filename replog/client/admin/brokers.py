@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from replog.client.admin.calls import Calls, error_of, partition_of
-from replog.client.arguments import by_partition, listed, partitions_of, texts, whole, wholes
+from replog.client.arguments import by_partition, changes, check_type, each, partitions_of, whole, wholes
 from replog.client.descriptions import (
     BrokerDescription,
     BrokerReplicas,
@@ -44,18 +44,15 @@ class Brokers(Calls):
     ) -> dict[str, str]:
         """Change a broker's settings, like `alter_topic_configs`. `delete` puts back those that it was started with.
         The broker need not run. Raises BROKER_ID_NOT_REGISTERED, INVALID_CONFIG, INVALID_REQUEST."""
-        request = controller_pb2.AlterBrokerConfigsRequest(
-            broker_id=whole("broker_id", broker_id),
-            set=texts(configs),
-            delete=listed("delete", delete, "names"),
-            validate_only=validate_only,
-        )
+        changed = changes(configs, delete, validate_only)
+        request = controller_pb2.AlterBrokerConfigsRequest(broker_id=whole("broker_id", broker_id), **changed)
         response = await self._ask_controller(Controller["alter_broker_configs"], request)
         return dict(response.configs)
 
     async def report_audit(self, audit: StandingAudit) -> None:
         """Have the cluster keep an audit's verdict, for metrics, console and `cluster describe`. Raises
         INVALID_REQUEST."""
+        check_type(StandingAudit, "a StandingAudit", audit=audit)
         wholes("the audit's counts", (audit.partitions, audit.diverged_partitions))
         wholes("the audit's times", (audit.at_ms, audit.consistent_at_ms), MAX_LONG)
         wholes("the audit's offsets", (offset for _, offset in audit.verified), MAX_LONG)
@@ -91,7 +88,8 @@ class Brokers(Calls):
         Returns each replica's error, if it was refused: LOG_DIR_NOT_FOUND, or REPLICA_NOT_AVAILABLE if it does not
         exist yet: it will then be created in that directory."""
         request = log_dirs_pb2.AlterReplicaLogDirsRequest()
-        for tp, log_dir in by_partition(moves).items():
+        for tp, log_dir in by_partition("moves", moves).items():
+            check_type(str, "text", **{f"the directory of {tp}": log_dir})
             request.replicas.add(topic=tp.topic, partition=tp.partition, log_dir=log_dir)
         response = await self._ask_broker(broker_id, LogDirs["alter_replica_log_dirs"], request)
         return {partition_of(result): error_of(result) for result in response.replicas}
@@ -101,7 +99,7 @@ class Brokers(Calls):
     ) -> dict[int, tuple[LogDirDescription, ...]]:
         """Return each broker's log directories and their replicas; only those of `topics`, if any is named."""
         request = log_dirs_pb2.DescribeLogDirsRequest(
-            topics=listed("topics", topics, "names"), max_bytes=MAX_ANSWER_BYTES
+            topics=each(str, "text", "topics", topics, "names"), max_bytes=MAX_ANSWER_BYTES
         )
         described = {}
         for broker_id in wholes("broker_ids", broker_ids):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 from replog.backoff import Backoff
-from replog.client.arguments import Partition, check_settings, partitions_of, whole, wholes
+from replog.client.arguments import Partition, check_settings, check_type, listed, partitions_of, whole, wholes
 from replog.client.metadata import Metadata
 from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT
@@ -163,6 +163,13 @@ class Calls:
 
 def names_of(partitions: Iterable[Partition]) -> list[controller_pb2.PartitionName]:
     return [controller_pb2.PartitionName(topic=tp.topic, partition=tp.partition) for tp in partitions_of(partitions)]
+
+
+def placed(assignment: Sequence[Sequence[int]], validate_only: bool) -> dict[str, Any]:
+    """Make the fields of a request for partitions. Raises TypeError."""
+    check_type(bool, "True or False", validate_only=validate_only)
+    replicas = map(replicas_of, listed("assignment", assignment, "lists of broker ids"))
+    return {"assignment": replicas, "validate_only": validate_only}
 
 
 def replicas_of(broker_ids: Iterable[int]) -> controller_pb2.ReplicaAssignment:

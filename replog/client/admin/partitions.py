@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from replog.client.admin.calls import Calls, error_of, names_of, partition_of, replicas_of
-from replog.client.arguments import by_partition, whole
+from replog.client.arguments import by_partition, check_type, whole
 from replog.client.descriptions import (
     ElectionResult,
     ElectionType,
@@ -28,6 +28,7 @@ class Partitions(Calls):
         self, timestamps: Mapping[TopicPartition, int], read_committed: bool = False
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return each partition's first offset at or after its timestamp (ms, offsets.LATEST or offsets.EARLIEST)."""
+        check_type(bool, "True or False", read_committed=read_committed)
         return await list_offsets(
             self._metadata, self._backoff, timestamps, read_committed=read_committed, timeout_s=self._timeout_s
         )
@@ -37,7 +38,7 @@ class Partitions(Calls):
 
         The high watermark is the leader's at that moment. A request whose answer is lost is sent again; with -1 it then
         also deletes what was committed meanwhile, or its answer names less than the first try deleted."""
-        offsets = by_partition(offsets)
+        offsets = by_partition("offsets", offsets)
 
         def request(partitions: list[TopicPartition], timeout_s: float) -> log_pb2.DeleteRecordsRequest:
             return log_pb2.DeleteRecordsRequest(
@@ -63,10 +64,11 @@ class Partitions(Calls):
         records for good: see `describe_log_ends` first.
         The results' errors are ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE and
         UNKNOWN_TOPIC_OR_PARTITION (CT-11)."""
+        if kind not in [*ElectionType]:
+            raise ErrorCode.INVALID_REQUEST.error(f"kind={kind!r}: {' or '.join(ElectionType)}")
+        names = names_of(() if partitions is None else partitions)
         request = controller_pb2.ElectLeadersRequest(
-            election_type=ElectionType(kind).name,
-            all_partitions=partitions is None,
-            partitions=names_of(partitions or ()),
+            election_type=ElectionType(kind).name, all_partitions=partitions is None, partitions=names
         )
         response = await self._ask_controller(Controller["elect_leaders"], request)
         return {partition_of(result): ElectionResult(result.leader, error_of(result)) for result in response.partitions}
@@ -93,7 +95,7 @@ class Partitions(Calls):
         No broker copies or sends more than `throttle` bytes per second for moves of the same throttle; 0: no limit.
         Raises UNSUPPORTED_VERSION if the controller is too old for that; the partitions move nevertheless."""
         request = controller_pb2.AlterPartitionReassignmentsRequest(throttle=whole("throttle", throttle, MAX_LONG))
-        for tp, target in by_partition(targets).items():
+        for tp, target in by_partition("targets", targets).items():
             replicas = None if target is None else replicas_of(target)
             request.partitions.add(topic=tp.topic, partition=tp.partition, target=replicas)
         response = await self._ask_controller(Controller["alter_partition_reassignments"], request)

@@ -3,8 +3,8 @@
 import difflib
 from collections.abc import Mapping, Sequence
 
-from replog.client.admin.calls import Calls, replicas_of
-from replog.client.arguments import listed, texts, whole
+from replog.client.admin.calls import Calls, placed
+from replog.client.arguments import changes, texts, whole
 from replog.client.descriptions import PartitionDescription, TopicDescription
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.fields import same_fields
@@ -36,8 +36,7 @@ class Topics(Calls):
             partitions=whole("partitions", partitions),
             replication_factor=whole("replication_factor", replication_factor),
             configs=texts(configs),
-            assignment=map(replicas_of, listed("assignment", assignment, "lists of broker ids")),
-            validate_only=validate_only,
+            **placed(assignment, validate_only),
             topic_id=self._rng.randbytes(16),  # shows the controller a repeated request
         )
         response: controller_pb2.CreateTopicResponse = await self._ask_controller(Controller["create_topic"], request)
@@ -71,8 +70,7 @@ class Topics(Calls):
         request = controller_pb2.CreatePartitionsRequest(
             topic=validate_topic_name(topic),
             total_count=whole("total", total),
-            assignment=map(replicas_of, listed("assignment", assignment, "lists of broker ids")),
-            validate_only=validate_only,
+            **placed(assignment, validate_only),
         )
 
         async def count() -> int:
@@ -124,19 +122,14 @@ class Topics(Calls):
         """Set `configs`, put those in `delete` back to their defaults, keep the others, and return all that are set.
 
         Waits until a broker uses them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, INVALID_REQUEST."""
-        configs = texts(configs)
-        request = controller_pb2.AlterTopicConfigsRequest(
-            topic=validate_topic_name(topic),
-            set=configs,
-            delete=listed("delete", delete, "names"),
-            validate_only=validate_only,
-        )
+        changed = changes(configs, delete, validate_only)
+        request = controller_pb2.AlterTopicConfigsRequest(topic=validate_topic_name(topic), **changed)
         response = await self._ask_controller(Controller["alter_topic_configs"], request)
         altered = dict(response.configs)
 
         async def known() -> None:
             current = (await self._describe(topic)).configs
-            if any(current.get(name) != altered.get(name) for name in (*configs, *delete)):
+            if any(current.get(name) != altered.get(name) for name in (*changed["set"], *changed["delete"])):
                 raise ErrorCode.REQUEST_TIMED_OUT.error(f"topic {topic!r} is altered, but not yet known to be")
 
         if not validate_only:

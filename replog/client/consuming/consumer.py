@@ -1,15 +1,24 @@
 """The consumer: assigned partitions in, records out, positions kept by the application."""
 
 import asyncio
-import math
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Self, TypeVar
 
 from replog.backoff import Backoff
-from replog.client.arguments import Partition, by_partition, check_settings, partition_of, partitions_of, whole
-from replog.client.consuming.fetch_stream import AssignedPartition
-from replog.client.consuming.fetcher import D, Decode, Fetcher, FetchSettings, LogTruncated, TopicRecreated
+from replog.client.arguments import (
+    Partition,
+    by_partition,
+    check_settings,
+    check_timeout,
+    check_type,
+    each,
+    partition_of,
+    partitions_of,
+    whole,
+)
+from replog.client.consuming.fetch_stream import AssignedPartition, FetchSettings
+from replog.client.consuming.fetcher import D, Decode, Fetcher, LogTruncated, TopicRecreated
 from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
@@ -18,7 +27,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.properties import MAX_INT, MAX_LONG
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike, client_transport
-from replog.topic import TopicPartition
+from replog.topic import TopicPartition, validate_topic_name
 
 __all__ = ["Consumer", "LogTruncated", "TopicRecreated"]
 
@@ -107,7 +116,7 @@ class Consumer:
     def topic_id(self, topic: str) -> bytes | None:
         """Return the topic's id by the newest metadata, which fetches name (FE-1); None if the topic is not known."""
         self.life.check(closed_too=False)
-        view = self._metadata.view.topics.get(topic)
+        view = self._metadata.view.topics.get(validate_topic_name(topic))
         return None if view is None else view.topic_id
 
     @property
@@ -116,10 +125,11 @@ class Consumer:
         self.life.check(closed_too=False)
         return list(self._fetcher.states)
 
-    def seek(self, partition: Partition, offset: int, topic_id: bytes = b"") -> None:
+    def seek(self, partition: Partition, offset: int, topic_id: bytes | None = None) -> None:
         """Read on from `offset`. It is checked by the next fetch, and reset by the policy if out of range.
 
         With the id of the topic that the offset was in (`topic_id`), a topic that was made again is noticed."""
+        check_type(bytes | None, "bytes or None", topic_id=topic_id)
         if (offset := whole("offset", offset, MAX_LONG)) < 0:
             raise ErrorCode.OFFSET_OUT_OF_RANGE.error(f"cannot seek to offset {offset}; offsets start at 0")
         self._fetcher.go_to(self._assigned(partition), offset, topic_id)
@@ -147,7 +157,7 @@ class Consumer:
     async def position(self, partition: Partition, timeout_s: float = 30.0) -> int:
         """Wait for and return the offset of the next record that `fetch` will return. Raises REQUEST_TIMED_OUT."""
         wanted = self._assigned(partition)
-        check_settings(-math.inf, math.inf, timeout_s=timeout_s)
+        check_timeout(timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -177,7 +187,7 @@ class Consumer:
         self, timestamps: Mapping[TopicPartition, int], timeout_s: float = 30.0
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first offset at or after each timestamp (ms since the epoch); None if all records are older."""
-        timestamps = by_partition(timestamps)
+        timestamps = by_partition("timestamps", timestamps)
         for partition, timestamp in timestamps.items():
             if whole(f"the timestamp of {partition}", timestamp, MAX_LONG) < 0:
                 raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp} of {partition} is negative")
@@ -208,11 +218,12 @@ class Consumer:
         aborted transactions; None if none came in time.
 
         The position moves to the result's `next_offset`. Do not mix it with `fetch` for the same assignment."""
+        check_type(Callable, "a function", decode=decode)
         return await self._taken(lambda: self._fetcher.take_decoded(decode), timeout_s)
 
     async def _taken(self, take: Callable[[], T | None], timeout_s: float) -> T | None:
         self.life.check()
-        check_settings(-math.inf, math.inf, timeout_s=timeout_s)
+        check_timeout(timeout_s)
         taken = take()
         if taken:
             return taken
@@ -232,7 +243,8 @@ class Consumer:
     def give_back(self, records: Sequence[Record]) -> None:
         """Read records that were fetched last again, from the first one of each partition."""
         self.life.check()
-        firsts = {TopicPartition(record.topic, record.partition): record.offset for record in reversed(records)}
+        given = reversed(each(Record, "a record", "records", records, "records"))
+        firsts = {TopicPartition(record.topic, record.partition): record.offset for record in given}
         for partition in firsts.keys() & self._fetcher.states.keys():
             self._fetcher.go_back(partition, firsts[partition])
 

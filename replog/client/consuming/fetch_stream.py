@@ -61,12 +61,25 @@ class Fetch(NamedTuple):
     topic_id: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """The consumer's settings; sizes in bytes."""
+
+    read_committed: bool
+    min_bytes: int
+    max_bytes: int
+    partition_max_bytes: int
+    max_wait_ms: int
+    request_timeout_s: float
+    client_rack: str  # "": only leaders are read
+    reset: int | None  # the ListOffsets timestamp of the reset policy; None: raise an error
+
+
 class FetchOwner(Protocol):
     """The fetcher, as its streams see it."""
 
     metadata: Metadata
-    request_timeout_s: float
-    partition_max_bytes: int
+    settings: FetchSettings
     size: FetchSize
     counts: ConsumerCounts
 
@@ -187,7 +200,7 @@ class FetchStream:
         state = fetch.state
         state.asked_by, state.asked_of = self, fetch.source
         partition.fetch_offset = state.fetch_offset or 0
-        partition.partition_max_bytes = self._owner.partition_max_bytes
+        partition.partition_max_bytes = self._owner.settings.partition_max_bytes
         partition.current_leader_epoch = fetch.source.epoch
         if state.epochs:
             partition.last_fetched_epoch = max(state.epochs)
@@ -195,7 +208,7 @@ class FetchStream:
 
     async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:
         """Send a request and return the answer. A broker that is silent for longer than it may is suspected."""
-        max_wait_s, timeout_s = request.max_wait_ms / 1000, self._owner.request_timeout_s
+        max_wait_s, timeout_s = request.max_wait_ms / 1000, self._owner.settings.request_timeout_s
         asked_at = asyncio.get_running_loop().time()
         self._suspect_in(max_wait_s + SILENCE_S)
         try:

@@ -7,11 +7,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Set
-from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
 from replog.backoff import Backoff
-from replog.client.consuming.fetch_stream import AssignedPartition, Chunk, Fetch, FetchStream
+from replog.client.consuming.fetch_stream import AssignedPartition, Chunk, Fetch, FetchSettings, FetchStream
 from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import EARLIEST, list_offsets_once
@@ -58,20 +57,6 @@ class LogTruncated(PositionError):
         self.diverging_offset = diverging_offset
 
 
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    """The consumer's settings; sizes in bytes."""
-
-    read_committed: bool
-    min_bytes: int
-    max_bytes: int
-    partition_max_bytes: int
-    max_wait_ms: int
-    request_timeout_s: float
-    client_rack: str  # "": only leaders are read
-    reset: int | None  # the ListOffsets timestamp of the reset policy; None: raise an error
-
-
 class TopicRecreated(LogTruncated):
     """The topic was deleted, and another one made under its name."""
 
@@ -88,15 +73,12 @@ class Fetcher:
 
     def __init__(self, metadata: Metadata, backoff: Backoff, settings: FetchSettings) -> None:
         self.metadata = metadata
-        self.request_timeout_s = settings.request_timeout_s
-        self.partition_max_bytes = settings.partition_max_bytes
+        self.settings = settings
         self.states: dict[TopicPartition, AssignedPartition] = {}
         self.news = asyncio.Event()  # a chunk, a position or an error
         self.size = FetchSize(settings.max_bytes)
         self.counts = ConsumerCounts()
         self._backoff = backoff
-        self._settings = settings
-        self._reset = settings.reset
         self._streams: dict[str, FetchStream] = {}  # keys are broker addresses
         self._chunks: deque[Chunk] = deque()
         self._current: tuple[AssignedPartition, deque[Record], int] | None = None  # records to take; the offset after
@@ -145,10 +127,10 @@ class Fetcher:
 
     def fetch_request(self) -> log_pb2.FetchRequest:
         return log_pb2.FetchRequest(
-            max_wait_ms=self._settings.max_wait_ms,
-            min_bytes=self._settings.min_bytes,
+            max_wait_ms=self.settings.max_wait_ms,
+            min_bytes=self.settings.min_bytes,
             max_bytes=self.size.bytes,
-            isolation_level=log_pb2.READ_COMMITTED if self._settings.read_committed else log_pb2.READ_UNCOMMITTED,
+            isolation_level=log_pb2.READ_COMMITTED if self.settings.read_committed else log_pb2.READ_UNCOMMITTED,
         )
 
     def released(self) -> None:
@@ -178,7 +160,7 @@ class Fetcher:
             self._truncated(state, answer.diverging_epoch.end_offset)
         else:
             state.failures = 0
-            state.end = answer.last_stable_offset if self._settings.read_committed else answer.high_watermark
+            state.end = answer.last_stable_offset if self.settings.read_committed else answer.high_watermark
             return True
         return False
 
@@ -244,7 +226,7 @@ class Fetcher:
             del self._streams[stream.address]
         logger.info("fetch stream lost: %s", error)
         if error.code is ErrorCode.REQUEST_TIMED_OUT and states:
-            self.size.timed_out(len(states) * self.partition_max_bytes)
+            self.size.timed_out(len(states) * self.settings.partition_max_bytes)
         for state in states:
             if self._of_leader(state):
                 self._retry_later(state)
@@ -255,8 +237,8 @@ class Fetcher:
     # Positions.
 
     def _fresh(self, partition: TopicPartition) -> AssignedPartition:
-        state = AssignedPartition(partition, None, self._reset)
-        if self._reset is None:
+        state = AssignedPartition(partition, None, self.settings.reset)
+        if self.settings.reset is None:
             message = f"{partition} has no position and auto_offset_reset is 'error'; seek"
             self._fail(state, ErrorCode.OFFSET_OUT_OF_RANGE.error(message))
         return state
@@ -272,7 +254,7 @@ class Fetcher:
         """Go on at the first offset that diverges, as Kafka's consumer does. Without a reset policy fail."""
         assert state.fetch_offset is not None
         error = LogTruncated(state.partition, state.fetch_offset, diverging_offset)
-        if self._reset is None or diverging_offset < 0:
+        if self.settings.reset is None or diverging_offset < 0:
             self._reset_or_fail(state, error)
             return
         logger.warning("%s was truncated from %d to %d", state.partition, state.fetch_offset, diverging_offset)
@@ -284,7 +266,7 @@ class Fetcher:
             self._retry_later(state)  # otherwise records that were read before would be lost
             return
         error = TopicRecreated(state.partition, state.position or 0)
-        if self._reset is None:
+        if self.settings.reset is None:
             state.topic_id = topic_id
             self._fail(state, error)
             return
@@ -292,11 +274,11 @@ class Fetcher:
         self.replace(AssignedPartition(state.partition, None, EARLIEST))
 
     def _reset_or_fail(self, state: AssignedPartition, error: ReplogError) -> None:
-        if self._reset is None:
+        if self.settings.reset is None:
             self._fail(state, error)
             return
         logger.warning("position in %s reset: %s", state.partition, error.message)
-        self.replace(AssignedPartition(state.partition, None, self._reset))
+        self.replace(AssignedPartition(state.partition, None, self.settings.reset))
 
     def _fail(self, state: AssignedPartition, error: ReplogError) -> None:
         state.error = error
@@ -312,7 +294,7 @@ class Fetcher:
         loop.call_later(delay_s, self._stale.set)
         self._stale.set()
 
-    def go_to(self, partition: TopicPartition, offset: int, topic_id: bytes = b"") -> None:
+    def go_to(self, partition: TopicPartition, offset: int, topic_id: bytes | None = None) -> None:
         """Go on at `offset` of the topic with this id; by default of the one that was read, or that exists."""
         topic_id = topic_id or self.states[partition].topic_id or self._id_of(partition)
         self.replace(AssignedPartition(partition, offset, None, topic_id=topic_id))
@@ -415,6 +397,9 @@ class Fetcher:
                 logger.warning("%s; reading it from the leader", error)
                 again = self.go_back(state.partition, state.position)
                 again.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
+            except BaseException:  # a defect in `decode`, or an interrupt: nobody has seen these records
+                self.go_back(state.partition, state.position)
+                raise
         return None
 
     def _without(self, state: AssignedPartition) -> Iterable[Chunk]:
@@ -448,7 +433,9 @@ class Fetcher:
                 self._stale.set()
             self._stale.clear()
             try:
-                if loop.time() - refreshed > METADATA_MAX_AGE_S or self._suspicious or self._needs_metadata():
+                leader, states = self.metadata.view.leader, self.states.values()
+                in_trouble = any(state.failures or leader(state.partition) is None for state in states)
+                if loop.time() - refreshed > METADATA_MAX_AGE_S or self._suspicious or in_trouble:
                     self._suspicious = False
                     await self.metadata.refresh()
                     refreshed = loop.time()
@@ -483,11 +470,6 @@ class Fetcher:
             logger.warning("%s is assigned, and waited for: %s", name, missing[name])
         self._missing = missing.keys()
 
-    def _needs_metadata(self) -> bool:
-        return any(
-            state.failures or self.metadata.view.leader(state.partition) is None for state in self.states.values()
-        )
-
     async def _resolve_positions(self) -> None:
         """Ask once for every position that is not known. Those without an answer are asked for again later."""
         now = asyncio.get_running_loop().time()
@@ -501,7 +483,7 @@ class Fetcher:
         ids = {partition: self._id_of(partition) for partition in unknown}
         timestamps = {partition: state.reset for partition, state in unknown.items() if state.reset is not None}
         offsets, error = await list_offsets_once(
-            self.metadata, timestamps, read_committed=self._settings.read_committed, timeout_s=POSITION_TIMEOUT_S
+            self.metadata, timestamps, read_committed=self.settings.read_committed, timeout_s=POSITION_TIMEOUT_S
         )
         for partition, state in unknown.items():
             offset = offsets.get(partition)
@@ -545,8 +527,8 @@ class Fetcher:
 
     def _rack(self, fetches: Collection[Fetch], now: float) -> str | None:
         """Return the client's rack; None if one of these partitions is to be read only from its leader for now."""
-        if not self._settings.client_rack:
+        if not self.settings.client_rack:
             return None
         from_followers = any(fetch.source != self.metadata.view.leader(fetch.state.partition) for fetch in fetches)
         anywhere = from_followers or all(fetch.state.leader_only_until <= now for fetch in fetches)
-        return self._settings.client_rack if anywhere else None
+        return self.settings.client_rack if anywhere else None

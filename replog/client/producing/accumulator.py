@@ -62,24 +62,19 @@ class _Unseen:
 _unseen = _Unseen()
 
 
+@dataclass(slots=True, eq=False)
 class Outcome:
     """The outcome of a batch. Its deliveries keep this alone, otherwise they would hold the batch's memory."""
 
-    __slots__ = (
-        *("_process", "_waiters", "append_time_ms", "base_offset", "error", "partition", "records", "seen"),
-        "settled",
-    )
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        self.settled = False
-        self.base_offset = -1
-        self.append_time_ms = -1
-        self.error: DeliveryFailed | None = None
-        self.records = 0  # the batch's count, once it is settled
-        self.seen = False  # the error was raised to the application
-        self._waiters: list[asyncio.Future[None]] = []
-        self._process = os.getpid()
+    partition: TopicPartition
+    settled: bool = False
+    base_offset: int = -1
+    append_time_ms: int = -1
+    error: DeliveryFailed | None = None
+    records: int = 0  # the batch's count, once it is settled
+    seen: bool = False  # the error was raised to the application
+    _waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    _process: int = field(default_factory=os.getpid)
 
     def __del__(self) -> None:
         """Log an error that nobody asked for: the batch and its deliveries are gone."""
@@ -223,35 +218,26 @@ class PartitionQueue:
         return [batch for batch in first if not batch.settled]
 
 
+@dataclass(eq=False, kw_only=True)
 class Accumulator:
     """All queues, and the bytes they hold. `ready` gets each queue whose first batch is to be sent."""
 
-    def __init__(
-        self,
-        *,
-        batch_size: int,
-        codec_number: int,
-        buffer_memory: int,
-        linger_s: float,
-        clock: Callable[[], float],
-        ready: Callable[[PartitionQueue], None],
-        later: Callable[[float, Callable[[], None]], object],
-        identity: Identity | None = None,
-    ) -> None:
+    batch_size: int
+    codec_number: int
+    buffer_memory: int
+    linger_s: float
+    clock: Callable[[], float]
+    ready: Callable[[PartitionQueue], None]
+    later: Callable[[float, Callable[[], None]], object]
+    identity: Identity | None = None  # None: not idempotent
+
+    def __post_init__(self) -> None:
         self.topics: dict[str, list[PartitionQueue]] = {}
         self._ids: dict[str, bytes] = {}  # topic ids
         self._busy: dict[PartitionQueue, None] = {}  # queues with batches, waiting or in flight
         self.used_bytes = 0
         self.counts = ProducerCounts()
         self.flushing = 0  # flushes under way: nothing lingers meanwhile
-        self._batch_size = batch_size
-        self._codec = codec_number
-        self._buffer_memory = buffer_memory
-        self._linger_s = linger_s
-        self._clock = clock
-        self._ready = ready
-        self._later = later
-        self._identity = identity  # None: not idempotent
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def grow(self, topic: str, partitions: int, max_batch_bytes: int, topic_id: bytes = b"") -> list[PartitionQueue]:
@@ -266,16 +252,16 @@ class Accumulator:
                     queue.sequences.begin_again()
                     self.go_on(queue)
             del queues[partitions:]
-        batch_size = min(self._batch_size, max_batch_bytes)
+        batch_size = min(self.batch_size, max_batch_bytes)
         for queue in queues:
             queue.batch_size = batch_size
         for number in range(len(queues), partitions):
-            sequences = None if self._identity is None else Sequences(self._identity)
+            sequences = None if self.identity is None else Sequences(self.identity)
             queues.append(PartitionQueue(TopicPartition(topic, number), batch_size, sequences))
         return queues
 
     def has_room(self, size: int) -> bool:
-        return not self._waiters and self.used_bytes + size <= self._buffer_memory
+        return not self._waiters and self.used_bytes + size <= self.buffer_memory
 
     async def wait_for_room(self, size: int, timeout_s: float) -> None:
         """Wait, first come first served, until `size` more bytes fit. Raises REQUEST_TIMED_OUT."""
@@ -283,13 +269,13 @@ class Accumulator:
         self._waiters.append(waiter)
         try:
             async with asyncio.timeout(timeout_s):
-                while self._waiters[0] is not waiter or self.used_bytes + size > self._buffer_memory:
+                while self._waiters[0] is not waiter or self.used_bytes + size > self.buffer_memory:
                     self.send_open_batches()
                     await waiter
                     waiter = self._waiters[0] = asyncio.get_running_loop().create_future()
         except TimeoutError:
             raise ErrorCode.REQUEST_TIMED_OUT.error(
-                f"the producer's buffer of {self._buffer_memory} bytes stayed full for {timeout_s:g} s; "
+                f"the producer's buffer of {self.buffer_memory} bytes stayed full for {timeout_s:g} s; "
                 "the brokers are too slow or away, or raise buffer_memory"
             ) from None
         finally:
@@ -306,7 +292,7 @@ class Accumulator:
         if batch is None or self._waiters:
             return None
         records = batch.records
-        size = records.append(timestamp_ms, key, value, headers, self._buffer_memory - self.used_bytes)
+        size = records.append(timestamp_ms, key, value, headers, self.buffer_memory - self.used_bytes)
         if not size:
             if records.full:
                 queue.open = None
@@ -331,7 +317,7 @@ class Accumulator:
         records, outcome = batch.records, batch.outcome
         first, size = records.count, records.size
         try:
-            left = records.append_many(timestamp_ms, key, values, self._buffer_memory - self.used_bytes)
+            left = records.append_many(timestamp_ms, key, values, self.buffer_memory - self.used_bytes)
         finally:
             batch.bytes += records.size - size
             self.used_bytes += records.size - size
@@ -349,9 +335,9 @@ class Accumulator:
             delivery = self.append_to_open(queue, timestamp_ms, key, value, headers)
             if delivery is not None:
                 return delivery
-        records = BatchBuilder(queue.batch_size, self._codec)
+        records = BatchBuilder(queue.batch_size, self.codec_number)
         size = records.append(timestamp_ms, key, value, headers)
-        batch = ProducerBatch(Outcome(queue.partition), queue.opened, records, self._clock(), bytes=size)
+        batch = ProducerBatch(Outcome(queue.partition), queue.opened, records, self.clock(), bytes=size)
         queue.opened += 1
         self.used_bytes += size
         queue.batches.append(batch)
@@ -359,8 +345,8 @@ class Accumulator:
         queue.open = batch
         if not queue.scheduled:
             self._offer_due(queue)
-        if self._linger_s > 0:
-            self._later(self._linger_s, lambda: self._offer(queue))
+        if self.linger_s > 0:
+            self.later(self.linger_s, lambda: self._offer(queue))
         return Delivery(batch.outcome, 0, timestamp_ms)
 
     def settle(self, batch: ProducerBatch) -> None:
@@ -473,9 +459,9 @@ class Accumulator:
         """Return True if the batch has waited long enough for more records."""
         if batch is not queue.open or self.flushing:
             return True
-        if self._linger_s <= 0:
+        if self.linger_s <= 0:
             return not queue.flying
-        return self._clock() - batch.created >= self._linger_s
+        return self.clock() - batch.created >= self.linger_s
 
     def _offer_due(self, queue: PartitionQueue) -> None:
         """Offer the queue, which has batches, if the first one is due."""
@@ -488,7 +474,7 @@ class Accumulator:
             return
         if queue.admits(batches[0], flying[0] if flying else None):
             queue.scheduled = True
-            self._ready(queue)
+            self.ready(queue)
 
     def _wake_waiter(self) -> None:
         if self._waiters and not self._waiters[0].done():

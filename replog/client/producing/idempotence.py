@@ -3,6 +3,7 @@
 A log remembers the last five batches of each producer (PS-1), and takes only the next sequence. So a batch that is sent
 again with its old sequence is in the log once, and up to five may be in flight without changing their order."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 MAX_EPOCH = 2**15 - 1
@@ -17,13 +18,11 @@ class ProducerId(NamedTuple):
     epoch: int
 
 
+@dataclass(slots=True, eq=False)
 class Identity:
     """The producer's name, which all of its partitions share."""
 
-    __slots__ = ("current",)
-
-    def __init__(self) -> None:
-        self.current: ProducerId | None = None  # None: a broker must be asked for one
+    current: ProducerId | None = None  # None: a broker must be asked for one
 
     def renew(self, worn: ProducerId) -> None:
         """Go on in a new epoch, or after the last epoch under a new id, if `worn` is still current."""

@@ -41,11 +41,7 @@ class StreamOwner(Protocol):
     def stream_lost(self, stream: "ProduceStream", error: ReplogError) -> None: ...
 
     def answered(
-        self,
-        stream: "ProduceStream",
-        queue: PartitionQueue,
-        batches: list[ProducerBatch],
-        results: list[log_pb2.ProducePartitionResult],
+        self, stream: "ProduceStream", flight: Flight, results: list[log_pb2.ProducePartitionResult]
     ) -> None: ...
 
     def sent_without_answer(self, queue: PartitionQueue, batches: list[ProducerBatch]) -> None: ...
@@ -191,8 +187,8 @@ class ProduceStream:
         del self._in_flight[answer.correlation_id]
         self._sender.accumulator.counts.requests.took(self._loop.time() - known[0])
         results = iter(answer.partitions)
-        for queue, batches in flights:
-            self._sender.answered(self, queue, batches, list(islice(results, len(batches))))
+        for flight in flights:
+            self._sender.answered(self, flight, list(islice(results, len(flight[1]))))
 
     def _next_request(self) -> tuple[WithRecords[log_pb2.ProduceRequest], list[Flight]]:
         """Return a request with batches of ready queues, the longest waiting first, as many as fit (at least one)."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Literal, Self
 
 from replog.backoff import Backoff
-from replog.client.arguments import check_record, check_settings
+from replog.client.arguments import check_record, check_settings, check_timeout, listed, whole
 from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, RecordMetadata
@@ -143,9 +143,9 @@ class Producer:
         try:
             if timestamp_ms is None:
                 timestamp_ms = self._wall_ms()
-            elif not isinstance(timestamp_ms, int):
-                raise TypeError
-            elif not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
+            elif timestamp_ms.__class__ is not int:
+                timestamp_ms = whole("timestamp_ms", timestamp_ms, MAX_LONG)
+            if not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
                 raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
             if partition is None and self._partitioner is not None:
                 partition = await self._chosen(topic, key, self._partitioner)
@@ -179,9 +179,10 @@ class Producer:
     ) -> list[Delivery]:
         """Send values in order, for less CPU than `send`. When it returns, all of them are in batches."""
         self.life.check()
+        check_record(topic, None, key, partition, None, ())
         if partition is None and self._partitioner is not None:
             partition = await self._chosen(topic, key, self._partitioner)
-        accumulator, deliveries, rest = self._accumulator, list[Delivery](), iter(values)
+        accumulator, deliveries, rest = self._accumulator, list[Delivery](), iter(listed("values", values, "bytes"))
         queue, timestamp_ms = self._current(topic, key, partition), self._wall_ms()
         begun = 0
         while True:
@@ -191,7 +192,6 @@ class Producer:
                 try:
                     left = accumulator.append_many_to_open(queue, timestamp_ms, key, rest, deliveries)
                 except TypeError as error:
-                    check_record(topic, None, key, partition, None, ())
                     raise TypeError("each of values must be bytes or None; encode text") from error
             if not left:
                 break
@@ -222,6 +222,7 @@ class Producer:
     async def close(self, timeout_s: float | None = None) -> None:
         """Flush, then end every stream. Records without an outcome after `timeout_s` (None: the delivery timeout) fail.
         Calling it again does nothing."""
+        check_timeout(0 if timeout_s is None else timeout_s)
         self.life.close()
         try:
             if not self.life.is_copy:
@@ -255,6 +256,8 @@ class Producer:
 
     def _current(self, topic: str, key: bytes | None, partition: int | None) -> PartitionQueue | None:
         """Return the queue of the record's partition; None if it is not known without waiting."""
+        if partition.__class__ is not int and partition is not None:
+            partition = whole("partition", partition)
         queues = self._accumulator.topics.get(topic)
         if queues is None or not self._running or self.life.refusal:
             return None

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from replog.backoff import Backoff
 from replog.client.metadata import Leader, Metadata
 from replog.client.producing.accumulator import Accumulator, DeliveryFailed, PartitionQueue, ProducerBatch
 from replog.client.producing.idempotence import Identity, ProducerId
-from replog.client.producing.produce_stream import ProduceStream
+from replog.client.producing.produce_stream import Flight, ProduceStream
 from replog.errors import DENIALS, ErrorCode, ReplogError, codes
 from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
@@ -31,28 +32,20 @@ DEFINITE = codes(
 )
 
 
+@dataclass(eq=False)
 class Sender:
     """Runs from `start` to `stop`. Every batch that it takes gets its outcome, at the latest from `stop`."""
 
-    def __init__(
-        self,
-        metadata: Metadata,
-        backoff: Backoff,
-        *,
-        acks: int,
-        max_request_bytes: int,
-        request_timeout_s: float,
-        delivery_timeout_s: float,
-        identity: Identity | None,
-    ) -> None:
-        self.metadata = metadata
-        self.acks = acks
-        self.max_request_bytes = max_request_bytes
-        self.request_timeout_s = request_timeout_s
-        self._backoff = backoff
-        self._delivery_timeout_s = delivery_timeout_s
+    metadata: Metadata
+    backoff: Backoff
+    acks: int
+    max_request_bytes: int
+    request_timeout_s: float
+    delivery_timeout_s: float
+    identity: Identity | None  # None: not idempotent
+
+    def __post_init__(self) -> None:
         self._streams: dict[str, ProduceStream] = {}  # keys are broker addresses
-        self._identity = identity  # None: not idempotent
         self._nameless: dict[PartitionQueue, None] = {}  # queues that wait for a producer id
         self._id_wanted = asyncio.Event()
         self._unrouted: dict[PartitionQueue, None] = {}
@@ -87,7 +80,7 @@ class Sender:
         """Give a queue with a batch to send to its leader's stream, or hold it until there is a leader."""
         if self._stopped:
             return
-        if self._identity is not None and self._identity.current is None:
+        if self.identity is not None and self.identity.current is None:
             self._nameless[queue] = None
             self._id_wanted.set()
             return
@@ -110,15 +103,9 @@ class Sender:
         if not self._stopped:
             logger.info("produce stream lost: %s", error)
 
-    def answered(
-        self,
-        stream: ProduceStream,
-        queue: PartitionQueue,
-        batches: list[ProducerBatch],
-        results: list[log_pb2.ProducePartitionResult],
-    ) -> None:
+    def answered(self, stream: ProduceStream, flight: Flight, results: list[log_pb2.ProducePartitionResult]) -> None:
         """Settle the batches by their answers. Those with a retriable error are sent again."""
-        passing = False
+        (queue, batches), passing = flight, False
         for batch, result in zip(batches, results, strict=True):
             if not result.error_code:  # a duplicate has none, either: it was appended before
                 batch.outcome.base_offset = result.base_offset
@@ -129,25 +116,20 @@ class Sender:
                     queue.sequences.acknowledged = max(queue.sequences.acknowledged, batch.number)
                 continue
             error = ReplogError(ErrorCode(result.error_code), result.error_message or "refused")
+            self._failed_once(batch, error)
             if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and queue.sequences is not None:
                 queue.sequences.known_by(stream)
                 passing = True
-                self._failed_once(batch, error)
             elif error.retriable:
                 passing = True
-                self._failed_once(batch, error)
             else:
                 if error.code is ErrorCode.INVALID_PRODUCER_EPOCH and queue.sequences is not None:
                     queue.sequences.lose_name()
                 if error.code in TOO_LARGE:
                     self._stale.set()  # the topic's limit may be lower now; otherwise the next batches would fail, too
-                self._failed_once(batch, error)
                 self._fail(queue, batch, error.code, error.message, in_flight=False)
         self.accumulator.land(queue, batches)
-        if passing:
-            self._go_on_later(queue)
-        else:
-            self.accumulator.go_on(queue)
+        (self._go_on_later if passing else self.accumulator.go_on)(queue)
 
     def sent_without_answer(self, queue: PartitionQueue, batches: list[ProducerBatch]) -> None:
         """Settle batches of acks=0, which are handed over: nobody answers them (PR-7)."""
@@ -188,7 +170,7 @@ class Sender:
         queue.retrying = True
         self.accumulator.go_on(queue)
         attempts = queue.batches[0].attempts if queue.batches else 1
-        delay_s = self._backoff.delay_s(max(1, attempts))
+        delay_s = self.backoff.delay_s(max(1, attempts))
         timer = asyncio.get_running_loop().call_later(delay_s, self._retry, queue)
         self._retrying[queue] = timer, self.metadata.view.leader(queue.partition)
 
@@ -216,7 +198,7 @@ class Sender:
         while True:
             await self._id_wanted.wait()
             self._id_wanted.clear()
-            assert self._identity is not None
+            assert self.identity is not None
             try:
                 response = await self.metadata.ask_any(Log["init_producer_id"], log_pb2.InitProducerIdRequest())
             except ReplogError as error:
@@ -229,11 +211,11 @@ class Sender:
                             batch.last_error = error
                     self._id_wanted.set()
                 failures += 1
-                await asyncio.sleep(self._backoff.delay_s(failures))
+                await asyncio.sleep(self.backoff.delay_s(failures))
                 continue
             failures = 0
-            self._identity.current = ProducerId(response.producer_id, response.producer_epoch)
-            self._id_wanted.clear()  # otherwise queues that came meanwhile would ask for another id
+            self.identity.current = ProducerId(response.producer_id, response.producer_epoch)
+            self._id_wanted.clear()
             nameless, self._nameless = self._nameless, {}
             self._offer_again(nameless)
 
@@ -296,7 +278,7 @@ class Sender:
 
     async def _watch_deadlines(self) -> None:
         loop = asyncio.get_running_loop()
-        period_s = max(0.01, min(1.0, self._delivery_timeout_s / 10, self.request_timeout_s / 10))
+        period_s = max(0.01, min(1.0, self.delivery_timeout_s / 10, self.request_timeout_s / 10))
         while True:
             await asyncio.sleep(period_s)
             now = loop.time()
@@ -315,11 +297,11 @@ class Sender:
         waiting = queue.batches[0] if queue.batches else None
         for batches in (queue.flying, queue.batches):
             for batch in batches:
-                if now - batch.created < self._delivery_timeout_s:
+                if now - batch.created < self.delivery_timeout_s:
                     break
                 last = f"; last error: {batch.last_error}" if batch.last_error else ""
                 reason = self._why_not_sent(queue.partition) + last
-                message = f"not delivered in {self._delivery_timeout_s:g} s{reason}"
+                message = f"not delivered in {self.delivery_timeout_s:g} s{reason}"
                 self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
         if queue.retrying and waiting is not None and waiting.settled:
             self._retrying[queue][0].cancel()  # otherwise the next batch would wait for the backoff of this one

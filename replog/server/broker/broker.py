@@ -2,8 +2,7 @@
 
 Start (CT-2): listen → hear the metadata → load the logs, recovering what an unclean stop left → register → take up
 roles → ask to be unfenced. Stop (CT-13): hand over leaderships → stop serving and fetching →
-flush, checkpoint, clean marker.
-"""
+flush, checkpoint, clean marker."""
 
 import asyncio
 import os

@@ -34,8 +34,7 @@ def main(config: BrokerConfig, read: Callable[[], BrokerConfig], started: Callab
     """Run until SIGTERM or SIGINT (0) or until the broker fails (1). `read` has the settings as they are by now;
     `started` is called once it serves.
 
-    Raises ReplogError when it cannot start.
-    """
+    Raises ReplogError when it cannot start."""
     survive_signals()
     tune_allocator()
     raise_limit()
@@ -75,18 +74,18 @@ async def _run(
 
 async def _serve(broker: Broker, started: Callable[[], None], told_to_stop: asyncio.Event) -> None:
     """Until told to stop, or until the broker fails."""
-    starting = asyncio.create_task(broker.start())
-    stopping = asyncio.create_task(told_to_stop.wait())
-    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    if not starting.done():
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
-        return
-    starting.result()
-    started()
-    failing = asyncio.create_task(broker.wait())
-    await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    await broker.stop()
-    for task in (failing, stopping):
-        task.cancel()
-    await asyncio.gather(failing, stopping, return_exceptions=True)
+    tasks = [asyncio.create_task(work) for work in (broker.start(), broker.wait(), told_to_stop.wait())]
+    starting, failing, stopping = tasks
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            started()
+            await asyncio.wait({failing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await broker.stop()
+        elif failing.done():
+            failing.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -104,8 +104,7 @@ class ActiveController:
     async def start(self) -> None:
         """Take in the store and become active.
 
-        Raises KAFKA_STORAGE_ERROR when the store cannot be read or written.
-        """
+        Raises KAFKA_STORAGE_ERROR when the store cannot be read or written."""
         await self.follow()
         self.state.load((), self._clock.monotonic_ms())
         self._active = self._watchers.open = True
@@ -161,8 +160,7 @@ class ActiveController:
     async def register(self, request: Registration) -> int:
         """The broker epoch. If another process is in the way, it is asked at once whether it is gone (CT-21).
 
-        Raises as `ClusterState.register_broker` and `decide`.
-        """
+        Raises as `ClusterState.register_broker` and `decide`."""
         try:
             why = f"broker {request.broker_id} registered"
             return await self.decide(lambda now_ms: self.state.register_broker(request, now_ms), why)
@@ -180,8 +178,7 @@ class ActiveController:
         however slow, can end its session.
 
         A heartbeat that changes nothing, as most, is answered from what is applied; others wait for their turn.
-        Raises as `ClusterState.heartbeat` and `decide`.
-        """
+        Raises as `ClusterState.heartbeat` and `decide`."""
         self.check_active()
         heard = self.state.heartbeat(request, self._clock.monotonic_ms())
         self.clocks_ahead_ms[request.sender.broker_id] = wall_ms - self._clock.wall_ms() if wall_ms else 0
@@ -197,8 +194,7 @@ class ActiveController:
     async def present_heirs(self, sender: Claim, proposals: Iterable[Proposal]) -> frozenset[int]:
         """Of those who could lead what a leader gives away by these, who answers now (CT-22).
 
-        Raises as `ClusterState.heirs`, and NOT_CONTROLLER when this controller is not active.
-        """
+        Raises as `ClusterState.heirs`, and NOT_CONTROLLER when this controller is not active."""
         self.check_active()
         return await self._inquiries.present(self.state.heirs(sender, proposals))
 
@@ -219,8 +215,7 @@ class ActiveController:
 
         What it makes of thousands of partitions is made in slices, and heartbeats are answered between them; the lock
         keeps the metadata as they are until then. Raises what `decision` raises; KAFKA_STORAGE_ERROR, with nothing
-        changed, when it cannot be made durable; NOT_CONTROLLER when this controller is not active.
-        """
+        changed, when it cannot be made durable; NOT_CONTROLLER when this controller is not active."""
         await self._deciding.acquire()
         carried_through: asyncio.Task[None] | None = None
         try:
@@ -299,8 +294,7 @@ class ActiveController:
     def check_known(self, known: Position) -> None:
         """Everybody who tells what he knows is compared first, whatever he wants.
 
-        Raises as `ClusterState.check_known`, and NOT_CONTROLLER when this controller is not active.
-        """
+        Raises as `ClusterState.check_known`, and NOT_CONTROLLER when this controller is not active."""
         self.check_active()
         try:
             self.state.check_known(known)

@@ -24,8 +24,7 @@ def back_up(records: list[MetadataRecord], target: Path) -> tuple[Path, Metadata
     """Copy a store to a file in `target`; which file, and what is in it. Its name has the cluster id and the version.
     It was read back.
 
-    Raises KAFKA_STORAGE_ERROR.
-    """
+    Raises KAFKA_STORAGE_ERROR."""
     image = MetadataImage()
     for record in records:
         image.put(change_of(record))

@@ -38,8 +38,7 @@ def main(config: ControllerConfig, read: Callable[[], ControllerConfig], started
     """Run until SIGTERM or SIGINT (0), or until another controller takes its store (1). `read` has the settings as they
     are by now; `started` is called once it serves.
 
-    Raises ReplogError when it cannot start.
-    """
+    Raises ReplogError when it cannot start."""
     survive_signals()
     raise_limit()
     steps = SlowSteps()

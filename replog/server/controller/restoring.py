@@ -1,8 +1,7 @@
 """A metadata store from an older copy, or from none, and from the log directories of brokers (docs/backup.md).
 
 It begins a history of its own, far above every version that anybody can know. So all brokers follow it (CT-24), are
-given everything, and register again.
-"""
+given everything, and register again."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -59,8 +58,7 @@ def restored_store(
 
     Neither the brokers nor the controller run. `now_ms` is the wall clock's. `without`: the brokers of the copy that
     are given up. Raises KAFKA_STORAGE_ERROR if a copy, a directory or a file cannot be read; INVALID_REQUEST,
-    INCONSISTENT_CLUSTER_ID if they do not belong together, or if a broker of the copy is missing.
-    """
+    INCONSISTENT_CLUSTER_ID if they do not belong together, or if a broker of the copy is missing."""
     known = _image(map(all_known, read_copy(copy))) if copy is not None else MetadataImage()
     _check_complete(known, replicas.keys(), without)
     surveys, remarks = _surveys(replicas, known, now_ms)

@@ -102,8 +102,7 @@ class ControllerServer:
     async def start(self) -> None:
         """Become active, or hear of the metadata if there are other controllers; then serve.
 
-        Raises ReplogError when it cannot; call `stop` all the same.
-        """
+        Raises ReplogError when it cannot; call `stop` all the same."""
         if self._terms is None:
             await self.controller.start()
         else:
@@ -129,8 +128,7 @@ class ControllerServer:
     async def wait(self) -> None:
         """After `start`. Raises NOT_CONTROLLER once the controller must not go on: another has taken over its store.
 
-        KAFKA_STORAGE_ERROR, UNSUPPORTED_VERSION if a store that it shares is gone or damaged, or of a later release.
-        """
+        KAFKA_STORAGE_ERROR, UNSUPPORTED_VERSION if a store that it shares is gone or damaged, or of a later release."""
         if self._running is not None:
             await self._running
         error = await self.controller.failure

@@ -2,8 +2,7 @@
 
 Requests of a stream arrive in order or not at all. The leader may refuse them before or after the append, its answers
 may come out of order or get lost with their stream, it may restart cleanly and forget a producer that knows the
-outcome of all that it sent, and another may take over that lacks what was not committed.
-"""
+outcome of all that it sent, and another may take over that lacks what was not committed."""
 
 import asyncio
 import io

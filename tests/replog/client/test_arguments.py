@@ -5,7 +5,8 @@ import inspect
 import math
 import re
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 
 from replog.client import Admin, Consumer, ElectionType, Producer, ReplogError
 from replog.client.arguments import check_record
+from replog.client.records import decode_fetched
 from replog.metadata.standing_audit import StandingAudit
 from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition
-from tests.replog.client.calls import TP, calls
+from tests.replog.client.calls import CLIENTS, TP, calls
 
 RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"value": "text"}, r"value must be bytes or None; encode it, not str \('text'\)"),
@@ -28,6 +30,9 @@ RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"timestamp_ms": 0.0}, r"timestamp_ms must be a whole number, not float"),
     ({"headers": {"a": b"b"}}, r"headers must be a list of \(name, bytes\), not dict"),
     ({"headers": {"id": b"1"}}, r"headers must be a list of \(name, bytes\), not dict"),
+    ({"headers": 5}, r"headers must be a list of \(name, bytes\), not int"),
+    ({"partition": True}, r"partition must be a whole number, not bool"),
+    ({"timestamp_ms": True}, r"timestamp_ms must be a whole number, not bool"),
     ({"headers": [("a", "b")]}, r"each of headers must be \(text, bytes or None\), not tuple"),
     ({"headers": [(b"a", b"b")]}, r"each of headers must be \(text, bytes or None\), not tuple"),
 ]
@@ -40,8 +45,12 @@ async def test_a_record_of_wrong_types_is_refused_by_name_and_spoils_no_batch(on
                 with pytest.raises(TypeError, match=said):
                     await producer.send(**{"topic": "t", "value": b"v", **wrong})
             good = await producer.send("t", b"good", headers=[("a", None)])
-        for wrong in ([b"a", "b"], ["b"]):
-            with pytest.raises(TypeError, match=r"values? must be bytes or None; encode"):
+        for wrong, said in (
+            ([b"a", "b"], "each of values must be bytes or None; encode"),
+            (["b"], "values? must be bytes or None; encode"),
+            (b"ab", "values must be a list of bytes, not bytes"),
+        ):
+            with pytest.raises(TypeError, match=said):
                 await producer.send_many("t", wrong)  # type: ignore[arg-type]
         await producer.flush()
         assert (await good).offset == 1
@@ -78,6 +87,12 @@ async def test_a_time_that_is_none_is_named_before_anything_waits_for_it(wrong, 
         for call in (consumer.fetch(wrong), consumer.position(TP, wrong), consumer.partitions_for("t", wrong)):
             with pytest.raises(error, match="timeout_s"):
                 await call
+        with pytest.raises(error, match="timeout_s"):
+            await consumer.end_offsets([TP], wrong)
+    async with Producer("127.0.0.1:1") as producer:
+        if wrong is not None:  # as long as deliveries may take
+            with pytest.raises(error, match="timeout_s"):
+                await producer.close(wrong)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "5", True])
@@ -124,33 +139,6 @@ async def test_whole_numbers_of_other_libraries_are_taken():
         assert await consumer.position(("t", 3)) == 3
     with pytest.raises(TypeError, match=r"total must be a whole number, not float \(1.5\)"):
         await Admin("127.0.0.1:1").create_partitions("t", 1.5)  # type: ignore[arg-type]
-
-
-WRONG_TYPES: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda c: c.create_topic(b"t"), r"topic must be text, not bytes"),
-    (lambda c: c.describe_topic(5), r"topic must be text, not int \(5\)"),
-    (lambda c: c.create_topic("t", configs=["a=b"]), r"configs must be names with their values, not list"),
-    (
-        lambda c: c.create_topic("t", assignment=[1, 2]),
-        r"the broker ids must be a list of whole numbers, not int \(1\)",
-    ),
-    (lambda c: c.create_partitions("t", 2, assignment=1), r"assignment must be a list of lists of broker ids, not int"),
-    (lambda c: c.alter_topic_configs("t", {}, "segment.ms"), r"delete must be a list of names, not str"),
-    (lambda c: c.alter_broker_configs(1, {}, "segment.ms"), r"delete must be a list of names, not str"),
-    (lambda c: c.alter_client_quotas("", {}, "a"), r"delete must be a list of names, not str"),
-    (lambda c: c.describe_log_dirs(1), r"broker_ids must be a list of whole numbers, not int \(1\)"),
-    (lambda c: c.describe_log_dirs([1], "orders"), r"topics must be a list of names, not str \('orders'\)"),
-    (lambda c: c.list_offsets([TP]), r"partitions must be partitions with their values, not list"),
-    (lambda c: c.elect_leaders(ElectionType.PREFERRED, TP), r"partitions must be a list of \(topic, number\)"),
-    (lambda c: c.alter_partition_reassignments({TP: 1}), r"the broker ids must be a list of whole numbers, not int"),
-]
-
-
-@pytest.mark.parametrize(("call", "said"), WRONG_TYPES)
-async def test_what_an_admin_is_given_in_place_of_a_list_or_a_name_is_named(call, said):
-    async with Admin("127.0.0.1:1") as admin:
-        with pytest.raises(TypeError, match=said):
-            await call(admin)
 
 
 async def outcome(called: Any) -> Any:
@@ -258,3 +246,47 @@ async def test_a_setting_beyond_its_range_is_named(client, option, least, most):
             client("127.0.0.1:1", **{option: number})
     for number in (least, most):
         await client("127.0.0.1:1", **{option: number}).close()
+
+
+ODD: list[Any] = [None, 5, "", "no", b"no", True, 1.5, math.nan, [None], {"a": 1}, object(), -1]
+ODD += [TP, {TP: 5}]
+RIGHT = {"topic": "t", "value": b"x", "values": [b"x"], "partitions": [TP], "total": 5, "offset": 0, "user": "User:u"}
+RIGHT |= {"timestamps": {TP: 0}, "offsets": {TP: 0}, "configs": {}, "broker_id": 99, "moves": {}, "kind": "preferred"}
+RIGHT |= {"targets": {}, "broker_ids": [], "acls": [], "filters": [], "decode": decode_fetched, "records": []}
+WAITS = [("topic", "no"), ("timeout_s", 5), ("timeout_s", 1.5)]  # these are right
+
+
+def odd_arguments(client: type) -> Iterator[tuple[str, str, Any, list[Any], dict[str, Any]]]:
+    """Every call with one odd argument, the others right: its name, that of the argument, and all of them."""
+    for name in calls(client).keys() - {"assignment"}:
+        parameters = list(inspect.signature(getattr(client, name)).parameters.values())[1:]
+        right = {each.name: RIGHT.get(each.name) for each in parameters if each.default is each.empty}
+        if any(each.name == "partition" for each in parameters):
+            right["partition"] = TP if client is Consumer else 0
+        for parameter in parameters:
+            for odd in ODD:
+                if parameter.kind is parameter.VAR_POSITIONAL:
+                    yield name, parameter.name, odd, [odd], {}
+                elif (parameter.name, odd) not in WAITS:
+                    yield name, parameter.name, odd, [], right | {parameter.name: odd}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_whatever_a_call_is_given_is_taken_or_named(one_broker, client):
+    """None ends in an error of Python's own about something else, and few odd values are taken."""
+    wrong, taken = list[str](), Counter[str]()
+    async with client(one_broker) as made, asyncio.timeout(60):
+        if client is Consumer:
+            made.assign([TP])
+        for name, argument, odd, given, named in odd_arguments(client):
+            try:
+                await outcome(getattr(made, name)(*given, **named))
+                taken[f"{name} {argument}"] += 1
+            except ReplogError:
+                pass
+            except Exception as error:  # noqa: BLE001 (it is what is looked for)
+                names = rf"{argument}|{argument[:-1]} must|(topic|partition|the broker ids|the directory of t-0) must"
+                if not (isinstance(error, TypeError) and re.search(names, str(error))):
+                    wrong.append(f"{name}({argument}={odd!r}): {error!r}")
+    assert not wrong, "\n".join(wrong)
+    assert max(taken.values()) <= 4, taken

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import math
 import os
 import signal
 import subprocess
@@ -84,6 +85,8 @@ async def test_a_script_sends_without_waiting_and_reads_record_after_record(one_
             assert not sent[-1].done()
             with pytest.raises(TimeoutError):
                 sent[-1].result(0.05)
+            with pytest.raises(ReplogError, match="timeout_s=nan"):
+                sent[-1].result(math.nan)
             assert "under way" in repr(sent[-1])
             producer.flush()
             assert [delivery.result().offset for delivery in sent] == [0, 1, 2, 3, 4]

@@ -1,10 +1,10 @@
 """Controllers for tests.
 
 `Cluster` is driven by hand: every decision is numbered and applied at once, as the controller does after its commit.
-`Running` is a controller on a real store.
-"""
+`Running` is a controller on a real store."""
 
 import asyncio
+import itertools
 import random
 import sqlite3
 from contextlib import asynccontextmanager, contextmanager
@@ -294,7 +294,8 @@ def three():
 
 @pytest.fixture
 def running(tmp_path):
-    """`async with running(**settings) as r:`; the same store every time."""
+    """`async with running(**settings) as r:`; the same store every time, and each controller has its own chance."""
+    seeds = itertools.count(3)
 
     @asynccontextmanager
     async def start(**settings):
@@ -303,7 +304,7 @@ def running(tmp_path):
         if not is_formatted(tmp_path):
             format_cluster(tmp_path, chance=random.Random(3))
         store = StoreInThread(SqliteStore(tmp_path))
-        controller = ActiveController(config, store, GrpcTransport(), SystemClock(), random.Random(3))
+        controller = ActiveController(config, store, GrpcTransport(), SystemClock(), random.Random(next(seeds)))
         try:
             await controller.start()
             yield Running(controller)

@@ -8,8 +8,7 @@ two in sync are enough. No state before: what the row above left; `"`: what it b
 object. What is indented goes on with its row.
 
 Of an election by evidence the situation says how far logs go, as `11 has 5:100` (epoch and end; -1:0 is an empty one),
-that the wait is over (`waited`), and whose brokers never say anything (`mute 11`).
-"""
+that the wait is over (`waited`), and whose brokers never say anything (`mute 11`)."""
 
 import re
 

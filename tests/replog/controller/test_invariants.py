@@ -22,8 +22,7 @@ def machine(cluster_class, **topic_settings):
     """A state machine over one partition, at first on brokers 1, 2, 3; reassignments move it about.
 
     `log_end[r]` is how many committed-or-not records broker r still has; `committed` how many were ever committed.
-    A record commits when the ISR is at least the minimum and every member has it (HW-2).
-    """
+    A record commits when the ISR is at least the minimum and every member has it (HW-2)."""
     unclean_allowed = topic_settings.get("unclean.leader.election.enable") == "true"
 
     class Histories(RuleBasedStateMachine):

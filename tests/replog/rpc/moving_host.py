@@ -1,8 +1,7 @@
 """A server whose name gets another address, as a program of its own: the hosts file it writes is not this machine's.
 
 `python -m tests.replog.rpc.moving_host TRANSPORT` writes to /etc/hosts, so it runs in a mount namespace with a file in
-its place. It prints how many seconds a channel took to find the server again.
-"""
+its place. It prints how many seconds a channel took to find the server again."""
 
 import asyncio
 import sys

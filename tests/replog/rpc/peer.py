@@ -1,7 +1,6 @@
 """A server as a process of its own, which a test may pause: `python -m tests.replog.rpc.peer TRANSPORT`.
 
-It prints its address, and serves until stdin ends.
-"""
+It prints its address, and serves until stdin ends."""
 
 import asyncio
 import sys

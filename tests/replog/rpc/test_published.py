@@ -12,8 +12,7 @@ syntax = "proto3";
 package p;
 service S { rpc Ask(M) returns (stream M); }
 enum E { ZERO = 0; ONE = 1; }
-message M { int32 a = 1; repeated string b = 2; optional int64 c = 3; map<string, E> d = 4; }
-"""
+message M { int32 a = 1; repeated string b = 2; optional int64 c = 3; map<string, E> d = 4; }"""
 
 
 def said(directory: Path, text: str) -> list[str]:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import os
 import shutil
 import socket
 import ssl
@@ -491,6 +492,17 @@ def test_files_that_cannot_be_used_are_named_with_their_setting(authority, tmp_p
             Tls(TlsFiles(keystore, truststore))
         assert refused.value.code is ErrorCode.INVALID_CONFIG
         assert "PRIVATE" not in refused.value.message
+
+
+def test_who_may_not_read_a_file_is_told_to_change_that_and_not_to_make_another(authority):
+    keystore = authority.keystore(Role.CLIENT, "ann")
+    keystore.chmod(0)
+    os.seteuid(65534 if os.geteuid() == 0 else os.geteuid())
+    try:
+        with pytest.raises(ReplogError, match=r"ssl.*Permission denied.*; change its owner or its permissions"):
+            authority.shows(keystore)
+    finally:
+        os.seteuid(os.getuid())
 
 
 def test_a_certificate_says_one_name_of_three_parts():

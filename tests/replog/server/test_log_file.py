@@ -15,8 +15,7 @@ log_file.FILE_BYTES = 1000
 configure_process(LogConfig(log_file=Path(sys.argv[1]), log_format="json"))
 for number in range(int(sys.argv[2])):
     logging.getLogger("test").info("line %d", number)
-raise RuntimeError("nobody caught it")
-"""
+raise RuntimeError("nobody caught it")"""
 
 
 def run(path, lines):

@@ -18,8 +18,7 @@ between, and while clients are served the waves are smaller and leave room (`pac
 followers, as after a crash, do not rest.
 
 If there is no room or no descriptor for a replica, or a stranger's file is in its way, it keeps its role, or has none,
-until a later try succeeds; a failed disk takes its directory offline (CT-27).
-"""
+until a later try succeeds; a failed disk takes its directory offline (CT-27)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -147,8 +146,7 @@ class RoleChanges:
     async def apply(self, records: Sequence[MetadataRecord], *, is_all: bool = False) -> None:
         """One change of the metadata, whole: first what it needs of the disks, then the image and the roles.
 
-        `is_all`: these are all there is, and no deletion of the rest was heard of.
-        """
+        `is_all`: these are all there is, and no deletion of the rest was heard of."""
         self._applies += 1
         async with self._turn:
             self._applies -= 1

@@ -57,6 +57,16 @@ async def test_a_seek_drops_what_is_buffered_and_under_way(cluster):
         assert [record.offset for record in await read(consumer, 10)] == list(range(40, 50))
 
 
+async def test_what_a_decoder_that_fails_was_given_comes_again(cluster):
+    async with Consumer(await one_broker_with(cluster, 50), max_partition_fetch_bytes=1) as consumer:
+        consumer.assign([TP])
+        consumer.seek(TP, 0)
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                await consumer.fetch_decoded(lambda *_: 1 // 0, 60)
+        assert [record.offset for record in await read(consumer, 50)] == list(range(50))
+
+
 async def test_the_last_seek_counts_wherever_the_one_before_it_is_under_way(cluster):
     """The end that the first one asks for is answered later, or its records come."""
     async with Consumer(await one_broker_with(cluster, 20)) as consumer:

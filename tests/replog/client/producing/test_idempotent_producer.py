@@ -182,8 +182,7 @@ async def test_a_refused_batch_is_not_taken_for_delivered_because_a_log_that_for
 async def test_a_leader_that_restarted_gets_one_batch_alone_first(cluster, one_broker, leaders):
     """S-W-P5: its log may have forgotten the producer, and take the second batch where it refused the first.
 
-    As one does that started over at its leader's log start.
-    """
+    As one does that started over at its leader's log start."""
     await cluster.start_broker(2)  # keeps the cluster known while the leader is away
     async with Producer([broker.address for broker in cluster.brokers.values()]) as producer:
         await (await producer.send("t", b"first"))

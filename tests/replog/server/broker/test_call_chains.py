@@ -28,8 +28,7 @@ ReplicaManager._follow_up > ReplicaManager._tell > FetchSession.on_moved > Follo
 
 ReplicaFetcher._on_response > FetchSessionHandler.on_response > FetchSessionHandler._take_row
     > PartitionFollower.on_answer > PartitionFollower._take > PartitionFollower._append
-    > Log.append_as_follower > Log._write_replicated > Segment.write > OpenFile.write > write_exactly > pwritev
-"""
+    > Log.append_as_follower > Log._write_replicated > Segment.write > OpenFile.write > write_exactly > pwritev"""
 
 
 def calls_to(name: str) -> str:

@@ -90,8 +90,7 @@ for i in range(20):
 store._db.execute("BEGIN IMMEDIATE")
 store._db.execute("DELETE FROM metadata")
 print("ready", flush=True)
-sys.stdin.read()
-"""
+sys.stdin.read()"""
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

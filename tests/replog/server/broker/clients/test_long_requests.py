@@ -1,7 +1,6 @@
 """However much clients name, or send at once, every step of the event loop is short: nobody else waits for them.
 
-Steps are measured in CPU time, which a busy machine stretches least, and without collections of garbage.
-"""
+Steps are measured in CPU time, which a busy machine stretches least, and without collections of garbage."""
 
 import asyncio
 import gc

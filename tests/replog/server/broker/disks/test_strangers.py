@@ -13,6 +13,7 @@ import structlog
 from replog.errors import ErrorCode
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.server.controller import active_controller
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
 
@@ -189,8 +190,11 @@ async def fail(cluster: InProcessCluster, broker_id: int) -> Path:
     return trap
 
 
-async def test_the_only_replica_in_sync_leads_again_once_its_files_can_be_read_though_no_other_broker_is_there(cluster):
+async def test_the_only_replica_in_sync_leads_again_once_its_files_can_be_read_though_no_other_broker_is_there(
+    cluster, monkeypatch
+):
     """Nor one that it is being moved to; who asks for the ends of logs does not wait for what is offline (CT-27)."""
+    monkeypatch.setattr(active_controller, "LOG_ENDS_S", 600)
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", replication_factor=1)
     first = cluster.leader(T)
@@ -200,7 +204,7 @@ async def test_the_only_replica_in_sync_leads_again_once_its_files_can_be_read_t
         assert await admin.alter_partition_reassignments({T: [3 - first]}) == {T: None}
     await eventually(lambda: bool(cluster.brokers[first].manager.image.partitions[T].adding))
     trap = await fail(cluster, first)
-    async with cluster.admin() as admin, asyncio.timeout(4):
+    async with cluster.admin() as admin, asyncio.timeout(60):
         known = (await admin.describe_log_ends([T]))[T]
     assert [replica.is_offline for replica in known.replicas if replica.broker_id == first] == [True]
     trap.rmdir()
