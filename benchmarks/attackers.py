@@ -137,7 +137,7 @@ def file_readers(address: str, streams: int) -> AbstractAsyncContextManager[list
 
 
 def idle_streams(address: str, streams: int) -> AbstractAsyncContextManager[list[Stream]]:
-    """Open streams at a controller that send nothing."""
+    """Open streams that send nothing, at a controller."""
     return unread(address, Controller["watch_metadata"], streams, _connections(streams, MAX_STREAMS))
 
 

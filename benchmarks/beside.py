@@ -65,7 +65,6 @@ class Beside:
         return self._process.pid
 
     async def order(self, name: str, **arguments: object) -> Figures:
-        """Give an order, and return the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{name} {json.dumps(arguments)}\n".encode())
         figures: Figures = json.loads(await self._line())

@@ -64,8 +64,6 @@ SYSTEM = ("posix.", "'socket'", "'_socket", "'select.", "send", "recv")  # names
 
 
 class TurnsLoop(asyncio.SelectorEventLoop):
-    """An event loop that counts its turns."""
-
     turns = 0
 
     def _run_once(self) -> None:
@@ -74,8 +72,6 @@ class TurnsLoop(asyncio.SelectorEventLoop):
 
 
 class Cost(NamedTuple):
-    """The cost of some records at a fixed rate."""
-
     latency: Latency
     cpu_s: float
 

@@ -38,8 +38,6 @@ BROKERS = {"log.retention.check.interval.ms": "5000"}
 
 
 class Memory(NamedTuple):
-    """The memory of a process at a time of the run."""
-
     at_s: float
     resident_mib: float
 

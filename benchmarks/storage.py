@@ -246,7 +246,6 @@ class Bench:
         self._drop(log)
 
     def cleaning(self, record: int, per_batch: int) -> Figure:
-        """Measure the cleaning of one sealed segment."""
         log = compacted(Path(tempfile.mkdtemp(dir=self._directory)), self._bytes, record, per_batch)
         map_bytes = BrokerConfig.model_fields["log_cleaner_dedupe_buffer_size"].default
         task = log.cleaning_task(log.cleanable(None, NOW_MS), NOW_MS, map_bytes)

@@ -127,7 +127,6 @@ def audit(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit code."""
     return called(app, NAME, argv)
 
 

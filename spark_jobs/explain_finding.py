@@ -120,7 +120,6 @@ def explain(report: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit code."""
     return called(app, NAME, argv)
 
 

@@ -101,7 +101,6 @@ def follow(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit code."""
     return called(app, NAME, argv)
 
 

@@ -75,8 +75,6 @@ def consumed(output: str, records: int) -> float:
 
 
 class KafkaPeer(Cluster):
-    """Apache Kafka as a `benchmarks.peers.peer.Peer`."""
-
     name = "Kafka"
     defaults = Settings(16_384, 5)
     warm_up_mb = 1000  # its JVMs still compile until then
@@ -219,7 +217,6 @@ class KafkaPeer(Cluster):
 
 @contextlib.asynccontextmanager
 async def producer(bootstrap: str) -> AsyncIterator[Send]:
-    """Run a producer for `Cluster.producer`."""
     producing = AIOKafkaProducer(
         bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, request_timeout_ms=120_000
     )

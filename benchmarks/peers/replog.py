@@ -45,8 +45,6 @@ _DEFAULTS = inspect.signature(Producer).parameters
 
 
 class ReplogPeer(Cluster):
-    """replog as a `benchmarks.peers.peer.Peer`."""
-
     name = "replog"
     transport = DEFAULT
     secure = False  # True: TLS and an authorizer; this process and its children have the super user's certificate
@@ -99,7 +97,6 @@ class ReplogPeer(Cluster):
         return self._cluster.bootstrap
 
     def log(self, name: str) -> str:
-        """Return the process's log so far."""
         (member,) = (member for member in self._cluster.state.members if member.name == name)
         return self._cluster.log_file(member).read_text()
 
@@ -162,7 +159,6 @@ class SecureReplogPeer(ReplogPeer):
 
 @contextlib.asynccontextmanager
 async def producer(bootstrap: str) -> AsyncIterator[Send]:
-    """Run a producer for `Cluster.producer`."""
     producing = await Producer(bootstrap).start()
 
     async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:

@@ -41,5 +41,4 @@ def require_same_records(replicas: Mapping[TopicPartition, Iterable[Path]]) -> N
 
 
 def _log_bytes(home: Path) -> bytes:
-    """Return the bytes of all segments."""
     return b"".join(path.read_bytes() for path in sorted(home.glob("*.log")))

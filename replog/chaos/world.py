@@ -281,5 +281,4 @@ class ChaosWorld:
             await asyncio.sleep(POLL_S)
 
     def account(self) -> Account:
-        """Return the CPU account of the processes that run."""
         return account(process.pid for process in self._processes.values() if process.poll() is None)

@@ -96,7 +96,6 @@ class LocalCluster:
 
     @property
     def tls(self) -> Tls | None:
-        """TLS for clients of this cluster; None without it."""
         return client_tls(str(self.client_config)) if self.client_config.exists() else None
 
     @property
@@ -111,7 +110,6 @@ class LocalCluster:
         return self.home(self.state.broker(broker_id)) / "data"
 
     def metrics_address(self, member: LocalMember) -> str:
-        """Return the address at which a controller or broker serves `/metrics`."""
         return load_properties(self.home(member) / f"{member.kind}.properties")["metrics.listener"]
 
     def log_file(self, member: LocalMember) -> Path:
@@ -184,8 +182,8 @@ class LocalCluster:
     def rolling_restart(self, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None) -> None:
         """Stop and start every controller and broker in order, one after the other, while clients go on.
 
-        A broker is only stopped when no broker has a replica that is out of sync. Raises REQUEST_TIMED_OUT if that
-        takes `patience_s` without any progress, and BROKER_NOT_AVAILABLE if a process does not run; the rest stays."""
+        A broker is only stopped when no broker has a replica that is out of sync. Raises BROKER_NOT_AVAILABLE before
+        the first restart if a process does not run, REQUEST_TIMED_OUT after `patience_s` without any progress."""
         wait = partial(wait_for, patience_s=patience_s, progress=progress)
         with self._locked():
             state = self.state
@@ -230,7 +228,6 @@ class LocalCluster:
             time.sleep(POLL_S)
 
     def resume(self, name: int | str) -> None:
-        """Send SIGCONT."""
         self._signal(self.state.member(str(name)), signal.SIGCONT)
 
     def _signal(self, member: LocalMember, number: signal.Signals) -> ProcessId:

@@ -36,8 +36,6 @@ BROKER_SETTINGS = {
 
 
 class LocalSettings:
-    """The settings and certificates of the cluster in `directory`."""
-
     def __init__(self, directory: Path, broker_settings: Mapping[str, str]) -> None:
         self._tls, self._etcd_tls = directory / TLS_DIRECTORY, directory / ETCD_TLS_DIRECTORY
         self.client_config = self._tls / CLIENT_FILE
@@ -105,7 +103,6 @@ class LocalSettings:
         return {**BROKER_SETTINGS, **guard, **before, **self._broker_settings, **decided}
 
     def _store(self, state: ClusterFile, member: LocalMember, path: Path) -> dict[str, str]:
-        """Return the settings of a controller's metadata store."""
         if not state.etcds:
             return {"metadata.log.dir": str(path.parent / "data")}
         endpoints = ",".join(etcd.address for etcd in state.etcds)

@@ -10,8 +10,6 @@ SHOWN_STEPS = 10
 
 @dataclass(slots=True)
 class SeedTotals:
-    """The totals of one profile's seeds."""
-
     profile: str
     first_seed: int
     seeds: int = 0
@@ -63,7 +61,6 @@ class SeedTotals:
         return [text for _, text in sorted(self.longest_steps.values(), reverse=True)[:SHOWN_STEPS]]
 
     def plain(self) -> dict[str, object]:
-        """Return the totals for JSON."""
         return {
             "profile": self.profile,
             "first_seed": self.first_seed,

@@ -65,7 +65,6 @@ class Console:
         self._stopped = not self._writer.console.is_terminal
 
     def stage(self, text: str) -> None:
-        """Show the stage that begins now."""
         if self._stopped:
             return
         self._progress.start()

@@ -33,7 +33,7 @@ def print_findings(report: Json, findings: Sequence[Json]) -> None:
 
 
 def print_explanation(shown: Json, of: int) -> None:
-    """Print everything about one finding, which is one `of` so many."""
+    """Print everything about one finding. `of` is the number of all findings."""
     writer = TerminalWriter()
     place = name_of(shown["topic"], shown["partition"])
     offsets = f", offsets {_offsets(shown)}" if shown["first_offset"] is not None else ""

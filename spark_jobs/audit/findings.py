@@ -160,7 +160,7 @@ class Interval(_OfPartition):
 
 @dataclass(frozen=True)
 class AuditFinding(_OfPartition):
-    """One cause, reported once."""
+    """A cause of faults or disagreements, reported once."""
 
     kind: str
     topic: str

@@ -66,8 +66,6 @@ def read_state(directory: Path) -> FollowState:
 
 @dataclass(frozen=True)
 class Round:
-    """The result of one round."""
-
     number: int
     verdict: str
     offsets: int  # the number of offsets that were compared, or only read if one replica has them

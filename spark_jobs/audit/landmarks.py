@@ -49,7 +49,7 @@ class Landmark:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Landmark":
-        """Raises ValueError, KeyError, TypeError."""
+        """Parse a landmark. Raises ValueError, KeyError, TypeError."""
         epochs = tuple((int(epoch), int(start)) for epoch, start in stored["epochs"])
         batch = stored["last_batch"]
         if batch is not None:

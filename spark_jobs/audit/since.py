@@ -54,7 +54,7 @@ class Saved:
 
     @classmethod
     def from_json(cls, stored: Any) -> "Saved":
-        """Raises ValueError, KeyError, TypeError, AttributeError."""
+        """Parse a saved audit. Raises ValueError, KeyError, TypeError, AttributeError."""
         if stored["format"] != FORMAT:
             raise ValueError(f"format {str(stored['format'])[:40]!r} is not {FORMAT!r}")
         if stored["version"] != VERSION:

@@ -29,8 +29,6 @@ UNSETTLED = 100_000  # deliveries that a task keeps before it waits for the olde
 
 @dataclass
 class Written(WriterCommitMessage):
-    """The result of a task."""
-
     records: int
 
 

@@ -164,8 +164,6 @@ class _ChecksReader(SegmentReader):
 
 
 class ChecksSource(ReplicaSource):
-    """The data source that the module describes."""
-
     called = "replog_checks"
     columns = CHECKS_SCHEMA
     own_options = frozenset({"pass", "crc", "entries", "bounds", "ranges", "starts"})

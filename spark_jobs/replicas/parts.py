@@ -26,7 +26,7 @@ _offset, _position = itemgetter(1), itemgetter(2)
 
 
 class Part(NamedTuple):
-    """Part `number`, from 0, `of` so many, of `size` bytes each; the last one has the rest, and what is appended."""
+    """Part `number`, from 0, of `of` parts of `size` bytes each; the last also has the rest, and what is appended."""
 
     number: int
     of: int

@@ -15,8 +15,6 @@ Session = FetchSession[Any]
 
 
 class FetchSessionChecks:
-    """Checks of one broker's sessions."""
-
     def __init__(self, broker_id: int, manager: ReplicaManager, process: SimulatedProcess) -> None:
         self._broker_id = broker_id
         self._manager = manager

@@ -11,8 +11,6 @@ from replog.log.formats.records import LogRecord, iterate_records
 
 
 class Kept(NamedTuple):
-    """A record in a log."""
-
     record: LogRecord
     epoch: int
     producer_id: int

@@ -84,7 +84,6 @@ class Member(ABC):
             self.kernel.loop.kill(process)
 
     def kill(self) -> None:
-        """Kill the process as `kill -9` does."""
         if self.up:
             self.kernel.trace.add_for(self.name, "killed")
             self.kernel.loop.kill(self.process)
@@ -129,8 +128,6 @@ class Member(ABC):
 
 
 class BrokerMember(Member):
-    """A broker, with its disks."""
-
     def __init__(self, kernel: Kernel, config: BrokerConfig, clock: ProcessClock) -> None:
         super().__init__(kernel, f"broker-{config.node_id}", clock)
         self.disks: tuple[Path, ...] = config.log_dirs
@@ -215,7 +212,7 @@ class EtcdMember(Member):
 
 
 class ControllerMember(Member):
-    """A controller, with a store of its own that can be told to fail, or with an etcd that it shares."""
+    """A controller, with its own store, which can be made to fail, or with an etcd that it shares."""
 
     def __init__(self, kernel: Kernel, config: ControllerConfig, clock: ProcessClock, name: str = CONTROLLER) -> None:
         super().__init__(kernel, name, clock)

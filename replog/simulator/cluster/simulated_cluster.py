@@ -190,7 +190,7 @@ class SimulatedCluster:
         member.power_loss()
 
     def harm(self, member: BrokerMember, *, by_power_loss: bool = False) -> None:
-        """Its disk is about to lose something; the budget allows it."""
+        """Note that a member's disk will lose something; the budget must allow it."""
         self.budget.harm(member.broker_id, self.last_image, by_power_loss=by_power_loss)
         self.losses[member.broker_id] += 1
 
@@ -234,7 +234,7 @@ class SimulatedCluster:
         for member in self.members.values():
             member.stop()
 
-    # -- what it is like
+    # -- its state
 
     def _watch(self) -> None:
         """Note the controller's image, otherwise the budget would miss when everything is whole again."""

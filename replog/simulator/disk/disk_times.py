@@ -56,7 +56,7 @@ class DiskTimes:
         return self._holds_up.get(host, 0.0) > self._loop.time()
 
     def read(self, process: SimulatedProcess, path: str, position: int, size: int, *, waits: bool) -> None:
-        """Spend the time of a read. Raises BlockingIOError if it needs the device and does not `waits`."""
+        """Spend the time of a read. Raises BlockingIOError if it needs the device, unless it `waits`."""
         if not waits and not self.sound(process.name) and self._forgets[process.name].random() < COLD:
             self._cold.add((path, position))
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))

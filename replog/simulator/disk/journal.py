@@ -142,7 +142,6 @@ class Journal:
             self._forget(directory)
 
     def synced_all(self) -> None:
-        """Make everything durable."""
         for state in self.files.values():
             state.changes.clear()
         for path in list(self._directories):

@@ -50,7 +50,7 @@ async def isolate_from_controller(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.ISOLATE_BYSTANDER)
 async def isolate_bystander(n: Nemesis, kind: FaultKind) -> None:
-    """A broker that does not lead the partition goes on naming a leader to clients that is dead by then."""
+    """A leader dies, and a broker without the controller goes on naming it to clients."""
     tp = n.partition()
     leader = n.leader(tp)
     bystander = n.one_of([m for m in n.cluster.members.values() if m.running and m is not leader])
@@ -79,7 +79,7 @@ async def isolate_from_brokers(n: Nemesis, kind: FaultKind) -> None:
 
 @deed(FaultKind.SPLIT)
 async def split(n: Nemesis, kind: FaultKind) -> None:
-    """The hosts are in two halves that do not hear each other; sometimes one or two hosts hear both."""
+    """The hosts are in two groups that do not hear each other; sometimes one or two hosts hear both."""
     names = _everyone(n)
     n.chance.shuffle(names)
     size = n.chance.randint(1, len(names) - 1)

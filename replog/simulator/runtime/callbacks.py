@@ -59,7 +59,6 @@ class CountingLoop(asyncio.AbstractEventLoop):
     """A loop that counts its cancelled timers."""
 
     def timer_cancelled(self) -> None:
-        """Count one more cancelled timer."""
         raise NotImplementedError
 
 

@@ -61,7 +61,6 @@ class SimulatedLoop(CountingLoop):
     # processes
 
     def spawn(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run a coroutine as a task in that process."""
         return self.create_task(coroutine, context=process.context.copy())
 
     def kill(self, process: SimulatedProcess, *, power_loss: bool = False) -> None:
