@@ -43,7 +43,7 @@ def follow(context: typer.Context) -> None:
 def _become_spark(module: str, arguments: list[str]) -> None:
     """Start an audit, of the local cluster if no other one is named."""
     require(*SPARK)
-    with suppress(ReplogError):  # there is none: the audit says what it needs
+    with suppress(ReplogError):  # an audit without a cluster says what it needs
         os.environ.setdefault("REPLOG_BOOTSTRAP_SERVER", bootstrap_server(None))
     _become(module, arguments)
 

@@ -36,8 +36,7 @@ def broker(context: typer.Context, config: ConfigFile = None, override: Override
     After SIGHUP it goes by `log.level` and `log.format` as the file has them then, and by certificates that are new.
 
     Example: `replog broker --override node.id=1 --override log.dirs=/var/lib/replog
-    --override listeners=127.0.0.1:9092 --override controller.listener=127.0.0.1:9093`
-    """
+    --override listeners=127.0.0.1:9092 --override controller.listener=127.0.0.1:9093`"""
     if context.invoked_subcommand is not None:
         if config or override:
             raise ErrorCode.INVALID_CONFIG.error(f"{context.invoked_subcommand} takes neither of its settings")
@@ -61,8 +60,7 @@ def forget(broker: BrokerId, bootstrap: BootstrapServer = None) -> None:
 
     `replog broker decommission` moves its replicas to other brokers first. Its id may be used again.
 
-    Example: `replog broker forget 4`
-    """
+    Example: `replog broker forget 4`"""
     ask(bootstrap, lambda admin: admin.unregister_broker(broker))
     forget_locally(bootstrap, broker)
     note(f"broker {broker} is forgotten")
@@ -92,8 +90,7 @@ def decommission(
     and with them their throttle; what has moved stays where it is. With `replog partition reassign --from-broker 4
     --generate` you see beforehand where everything would go.
 
-    Example: `replog broker decommission 4`
-    """
+    Example: `replog broker decommission 4`"""
     from replog.cli import decommission as work
 
     if cancel:
@@ -118,8 +115,7 @@ def broker_config(
     `cordoned.log.dirs=*`, with which a broker gets no new replicas (KIP-1066). They hold at once and after a restart
     too; a deleted one is again as the broker was started with.
 
-    Example: `replog broker-config --broker 2 --config follower.replication.throttled.rate=1000000`
-    """
+    Example: `replog broker-config --broker 2 --config follower.replication.throttled.rate=1000000`"""
     configs = name_values(config or [], "--config")
 
     async def alter(admin: Any) -> dict[str, str]:

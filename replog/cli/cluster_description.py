@@ -43,8 +43,7 @@ def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TA
     that replicas diverged, or a partition has no leader or a replica out of sync: `replog topic describe
     --under-replicated-partitions` lists them.
 
-    Example: `replog cluster describe --bootstrap-server broker-1:9092 --format json`
-    """
+    Example: `replog cluster describe --bootstrap-server broker-1:9092 --format json`"""
     described = ask(bootstrap, cluster_facts)
     for fault in described.faults:
         note(fault)

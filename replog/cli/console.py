@@ -33,8 +33,7 @@ def console(
     It reads only, and shows what its own certificate may describe. It asks the cluster once a second while somebody
     looks, whatever their number, and nothing while nobody does. Stop it with Ctrl-C.
 
-    Example: `replog console --audit /var/lib/audit/last`
-    """
+    Example: `replog console --audit /var/lib/audit/last`"""
     from replog.console.process import serve
     from replog.server import logging
 

@@ -35,8 +35,7 @@ def controller(context: typer.Context, config: ConfigFile = None, override: Over
     After SIGHUP it goes by `log.level` and `log.format` as the file has them then, and by certificates that are new.
 
     Example: `replog controller --override metadata.log.dir=/var/lib/replog-controller
-    --override listeners=127.0.0.1:9093`
-    """
+    --override listeners=127.0.0.1:9093`"""
     if context.invoked_subcommand is not None:
         if config or override:
             raise ErrorCode.INVALID_CONFIG.error(f"say --config after {context.invoked_subcommand}")
@@ -77,8 +76,7 @@ def format_store(
     Prints the cluster id. It never changes a store that is there. With `--move-from` etcd gets the metadata of a
     controller that is stopped, and is not to be started on SQLite again.
 
-    Example: `replog controller format --override metadata.log.dir=/var/lib/replog-controller`
-    """
+    Example: `replog controller format --override metadata.log.dir=/var/lib/replog-controller`"""
     import asyncio
 
     from replog.server.controller.formatting import format_cluster, format_etcd, is_formatted
@@ -146,8 +144,7 @@ def backup(
     Its name has the cluster id and the version. The copy is read back before it gets that name. Run it on the host of
     the store, as the user of the controller; with `metadata.store=etcd` anywhere, with a controller's settings.
 
-    Example: `replog controller backup --config /etc/replog/controller.properties --to /var/backups`
-    """
+    Example: `replog controller backup --config /etc/replog/controller.properties --to /var/backups`"""
     import asyncio
 
     from replog.server.controller.backup import back_up, read_store
@@ -188,8 +185,7 @@ def restore(
     `metadata.store=etcd` it is made in etcd.
 
     Example: `replog controller restore --config controller.properties --from-older-copy older.sqlite
-    --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3`
-    """
+    --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3`"""
     _restored(_parsed(config, override), replica, dry_run, from_older_copy, without or ())
 
 
@@ -200,8 +196,7 @@ def rebuild(replica: Replicas, config: ConfigFile = None, override: Overrides = 
     Like `restore`, but the settings of topics and brokers, ACLs, and topics without any replica are lost. What cannot
     be known is listed.
 
-    Example: `replog controller rebuild --config controller.properties --replica 1=/data/1 --replica 2=/data/2`
-    """
+    Example: `replog controller rebuild --config controller.properties --replica 1=/data/1 --replica 2=/data/2`"""
     _restored(_parsed(config, override), replica, dry_run)
 
 

@@ -16,7 +16,7 @@ from replog.metadata.values import NO_LEADER
 from replog.topic import TopicPartition
 
 LOOK_EVERY_S = 10.0
-STILL_S = 30.0  # how long a broker copies nothing before the user is told, again and again
+STILL_S = 30.0  # how long a broker may come no nearer before the user is told, again and again
 MEGABYTE = 1_000_000
 
 Coming = Mapping[TopicPartition, PartitionDescription]
@@ -39,7 +39,7 @@ class Nearing:
     """Looks at moves now and then, and tells the user what holds them."""
 
     def __init__(self, admin: Admin) -> None:
-        self._held: dict[int, str] = {}  # each broker that copies nothing, and why
+        self._held: dict[int, str] = {}  # each broker that comes no nearer, and why
         self._admin = admin
         self._look_at_s = 0.0
         self._before: dict[int, Point] = {}

@@ -40,8 +40,7 @@ def get(
     Examples:
 
     * `replog offsets get --topic flights`
-    * `replog offsets get --topic flights --time 1700000000000`
-    """
+    * `replog offsets get --topic flights --time 1700000000000`"""
     when = TIMES.get(time)
     if when is None and not _is_offset(time):
         raise ErrorCode.INVALID_REQUEST.error(f"--time {time[:60]!r} is no time; use latest, earliest or 1700000000000")
@@ -82,8 +81,7 @@ def delete(
     Examples:
 
     * `replog records delete --topic flights --partition 0 --before 5000`
-    * `replog records delete --topic flights --before end`
-    """
+    * `replog records delete --topic flights --before end`"""
     if (file is None) == (topic is None or before is None):
         raise ErrorCode.INVALID_REQUEST.error("use --topic with --before, or --offset-json-file")
     end = END if before == "end" else None

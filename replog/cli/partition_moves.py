@@ -87,7 +87,7 @@ async def wait_until_known(admin: Admin, plan: Mapping[TopicPartition, Sequence[
     deadline = asyncio.get_running_loop().time() + SEEN_WITHIN_S
     while True:
         there = assignment_of(await admin.describe_topics())
-        elsewhere = [tp for tp, replicas in plan.items() if there.get(tp, replicas) != tuple(replicas)]  # or deleted
+        elsewhere = [tp for tp, replicas in plan.items() if there.get(tp, replicas) != tuple(replicas)]
         if not elsewhere:
             return
         if asyncio.get_running_loop().time() > deadline:

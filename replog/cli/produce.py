@@ -73,8 +73,7 @@ def produce(
 
     * `echo hello | replog produce --topic greetings`
     * `replog produce --topic users --file users.txt --key-separator : --null-marker NULL`
-    * `replog consume --topic users --from-beginning --format json | replog produce --topic copy --format json`
-    """
+    * `replog consume --topic users --from-beginning --format json | replog produce --topic copy --format json`"""
     import asyncio
 
     from replog.client import Producer

@@ -66,8 +66,7 @@ def reassign(
 
     * `replog partition reassign --topic flights --partition 0 --replicas 2,3,4 --wait`
     * `replog partition reassign --generate > plan.json`
-    * `replog partition reassign --plan plan.json --wait > back.json`
-    """
+    * `replog partition reassign --plan plan.json --wait > back.json`"""
     named = sum(value is not None for value in (topic, from_broker, plan))
     _check(named == 1 or (generate and not named), "use --topic with --partition, --plan, --from-broker or --generate")
     _check(not generate or (topic is None and plan is None), "--generate stands alone or with --from-broker")

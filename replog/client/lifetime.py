@@ -8,8 +8,6 @@ from replog.rpc import forks
 
 
 class Lifetime:
-    """The lifetime of one client."""
-
     def __init__(self, what: str) -> None:
         self.refusal = ""  # why the client may not be used; "" while it may
         self.is_copy = False  # this process is a child, after a fork

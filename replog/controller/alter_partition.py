@@ -21,7 +21,7 @@ Resign = Callable[[TopicPartition, PartitionState, Situation], PartitionState | 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One partition's new ISR as its leader proposes it, with the epochs that the leader knew (§6.3)."""
+    """A partition's new ISR that its leader proposes, with the epochs that the leader knew (§6.3)."""
 
     topic_partition: TopicPartition
     topic_id: bytes

@@ -25,8 +25,6 @@ class Heartbeat(NamedTuple):
 
 
 class HeartbeatAnswer(NamedTuple):
-    """The controller's answer to a heartbeat."""
-
     is_caught_up: bool
     is_fenced: bool
     should_shutdown: bool

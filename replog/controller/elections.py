@@ -10,7 +10,7 @@ from replog.metadata.values import NO_LEADER, PartitionState
 
 
 class Election(Enum):
-    """CT-8. An UNCLEAN election, which is held on request, may lose committed records."""
+    """The kind of an election (CT-8). An UNCLEAN one, which is held on request, may lose committed records."""
 
     ONLINE = "online"
     PREFERRED = "preferred"

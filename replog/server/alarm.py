@@ -7,9 +7,9 @@ from replog.server.clock import Clock
 
 
 class Alarm:
-    """Rings once, at the latest when it was asked to. It may ring earlier: then ask again for what is still to come.
+    """Rings once, at the latest when it was asked to. It may ring earlier: then ask again for later moments.
 
-    So a moment that is put off costs nothing; a timer of the event loop that is cancelled and set again takes ten
+    So a moment that is put off costs nothing. To cancel a timer of the event loop and set it again would take ten
     microseconds. Times are monotonic milliseconds."""
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
@@ -19,7 +19,7 @@ class Alarm:
         self._at_ms = 0
 
     def by(self, at_ms: int | None) -> None:
-        """Ring by then. None: whenever it rings is early enough."""
+        """Ring by `at_ms`; None changes nothing."""
         if at_ms is None or (self._timer is not None and self._at_ms <= at_ms):
             return
         self.cancel()

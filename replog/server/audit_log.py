@@ -1,6 +1,6 @@
-"""Who was denied what, on a logger of its own, `replog.authorizer`: what Kafka writes to kafka.authorizer.logger.
+"""Denied requests, on a logger of their own, `replog.authorizer`, like Kafka's kafka.authorizer.logger.
 
-Nobody can fill a disk with it: a principal has some lines at once, then one a second, and the next line says how many
+Nobody can fill a disk with them: a principal has some lines at once, then one a second, and the next line says how many
 were left out."""
 
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from replog.rpc.peer import Peer
 from replog.server.clock import Clock
 
 LOGGER = "replog.authorizer"
-BURST = 10  # lines of one principal at once
-LINE_MS = 1000  # then one in so long
-MAX_PRINCIPALS = 1000  # with lines of their own; all others share theirs
-MAX_SHOWN = 300  # characters of what a request names
+BURST = 10  # lines of a principal at once
+LINE_MS = 1000  # then a line in so long
+MAX_PRINCIPALS = 1000  # more principals share one allowance
+MAX_SHOWN = 300  # characters of a name in a request
 
 log = structlog.get_logger(LOGGER)
 
@@ -32,7 +32,8 @@ class AuditLog:
         self._lines: dict[str, _Lines] = {}
 
     def denied(self, asks: Peer, operation: str, resource: str, request: str, rule: str) -> None:
-        """`resource` as in TOPIC:flights; `rule`: the ACL that denied it, or why none allowed it."""
+        """Log a denial, unless the principal has too many. `resource` is like TOPIC:flights; `rule` says which ACL
+        denied it, or why none allowed it."""
         lines = self._of(asks.principal)
         if lines.left < 1:
             lines.left_out += 1

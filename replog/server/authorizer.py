@@ -1,6 +1,6 @@
-"""Whether a peer may do something, by the ACLs of this process's image, and what is refused (KIP-801, KIP-679).
+"""Permissions of peers, by the ACLs of this process's image, and refusals (KIP-801, KIP-679).
 
-Without `authorizer.class.name` everything is allowed, and nobody asks who asks."""
+Without `authorizer.class.name` everything is allowed."""
 
 import inspect
 from collections.abc import Callable
@@ -18,13 +18,14 @@ from replog.rpc.methods import Method, methods_of
 from replog.rpc.peer import Peer, Role, peer
 from replog.server.audit_log import AuditLog
 
-MAX_REMEMBERED = 10_000  # topics that one stream was allowed
+MAX_REMEMBERED = 10_000  # topics that a stream was allowed
 _FAILED = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
 
-Permits = Callable[[str], bool]  # whether a topic is allowed
+Permits = Callable[[str], bool]
+"""Returns True if a topic is allowed."""
 
 
 def everything(_topic: str) -> bool:
@@ -32,7 +33,7 @@ def everything(_topic: str) -> bool:
 
 
 class Authorizer:
-    """Of one process. `acls` may change at any time; the next question is answered by what they are then."""
+    """The permissions of one process. `acls` may change at any time, and count from the next question on."""
 
     def __init__(self, config: AuthorizerConfig, acls: AclTable, audit: AuditLog) -> None:
         self.enabled = bool(config.authorizer_class_name)
@@ -46,8 +47,8 @@ class Authorizer:
         return self._acls.generation
 
     def permits(self, method: Method, *, quietly: bool = False) -> Permits:
-        """For the call whose handler runs: which topics its method may be used on. `quietly`: of a list, where to leave
-        something out is no denial."""
+        """Return the topics allowed to the call whose handler runs. `quietly`: it lists topics, so those left out are
+        not denials."""
         operation = method.access.operation
         if not self.enabled or operation is None:
             return everything
@@ -56,7 +57,7 @@ class Authorizer:
     def allows(
         self, asks: Peer, operation: Operation, kind: ResourceType, name: str, path: str, *, quietly: bool = False
     ) -> bool:
-        """Denials go to the audit log, unless `quietly`."""
+        """Return True if a peer may do it. A denial goes to the audit log, unless `quietly`."""
         if asks.principal in self._super_users:
             return True
         verdict = self._acls.verdict(asks.principal, asks.host, operation, kind, name)
@@ -67,7 +68,7 @@ class Authorizer:
         return allowed
 
     def check(self, method: Method, request: Any) -> None:
-        """What a whole call needs; topics that are answered row by row are for `permits`.
+        """Check a whole call. Topics that are answered row by row are checked by `permits`.
 
         Raises CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED."""
         access, asks = method.access, peer()
@@ -85,12 +86,12 @@ class Authorizer:
             raise refusal(asks, access.operation, kind, name)
 
     def check_cluster(self, asks: Peer, operation: Operation, path: str) -> None:
-        """Raises CLUSTER_AUTHORIZATION_FAILED, if permission is asked for at all."""
+        """Raises CLUSTER_AUTHORIZATION_FAILED if there is an authorizer that does not allow it."""
         if self.enabled and not self.allows(asks, operation, ResourceType.CLUSTER, CLUSTER_NAME, path):
             raise refusal(asks, operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def _allows_some_topic(self, asks: Peer, path: str) -> bool:
-        """Whether there may be a topic that it may write to (KIP-679)."""
+        """Return True if the peer may write to some topic, which may not exist yet (KIP-679)."""
         kind, write = ResourceType.TOPIC, Operation.WRITE
         return self.allows(asks, write, kind, "", path, quietly=True) or self._acls.allows_any(
             asks.principal, asks.host, write, kind
@@ -98,7 +99,7 @@ class Authorizer:
 
 
 class StreamPermits:
-    """One call's or stream's: what was allowed is remembered until an ACL changes."""
+    """The topics allowed to a call or stream. It remembers them until an ACL changes."""
 
     def __init__(
         self, authorizer: Authorizer, asks: Peer, operation: Operation, path: str, *, quietly: bool = False
@@ -126,7 +127,7 @@ class StreamPermits:
 
 
 def _proved(access: Access, asks: Peer) -> bool:
-    """A certificate that says broker or controller is enough for what brokers and controllers do."""
+    """Return True if the peer's certificate names the role that the method is for: then no ACL is needed."""
     return access.role is not Role.ANY and asks.role is access.role
 
 
@@ -139,14 +140,14 @@ def refusal(asks: Peer, operation: Operation, kind: ResourceType, name: str) -> 
 
 
 def refused_topic(topic: str) -> ReplogError:
-    """In the row of an answer."""
+    """Return the error for a topic's row in an answer."""
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED.error(
         f"topic {topic[:300]}: no ACL allows it, or one denies it; an administrator can allow it: replog acl add"
     )
 
 
 def guarded(service: ServiceDescriptor, handlers: object, authorizer: Authorizer) -> object:
-    """The same handlers behind the checks of whole calls: the one place for them, on every transport."""
+    """Return the handlers behind the checks of whole calls, on every transport."""
     if not authorizer.enabled:
         return handlers
     methods = methods_of(service)

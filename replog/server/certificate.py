@@ -1,4 +1,4 @@
-"""A process that runs for a year hears of the end of its certificate in time: its log says so once a day."""
+"""A daily line in the log when a process's certificate ends soon."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ DAY_S = 24 * 3600.0
 
 @asynccontextmanager
 async def looked_at_daily(tls: Tls | None) -> AsyncIterator[None]:
-    """Meanwhile. Its files are looked at, too, though nobody connects."""
+    """Look at the certificate's files every day, though nobody connects, until the end of the context."""
     if tls is None:
         yield
         return

@@ -5,16 +5,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Milliseconds, twice: for durations and for timestamps."""
+    """Times for durations and for timestamps."""
 
     def monotonic_ms(self) -> int:
-        """Never goes back; its zero means nothing. For every timeout and session."""
+        """Return a time that never goes back, for every timeout and session. Its zero means nothing."""
 
     def monotonic_s(self) -> float:
-        """The same as exactly as there is, for what is only shown."""
+        """Return the same time, as exactly as possible, to be shown."""
 
     def wall_ms(self) -> int:
-        """Since 1970-01-01 UTC; may jump. For timestamps that people or files see."""
+        """Return the time since 1970-01-01 UTC, for timestamps that people or files see. It may jump."""
 
 
 class SystemClock:

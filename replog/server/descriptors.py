@@ -1,16 +1,16 @@
-"""How many descriptors a process may have, and how many of them are for the files of logs."""
+"""The limit of a process's descriptors, and the share of the files of logs."""
 
 import resource
 
 from replog.log.files.open_files import OPEN_FILES
 
-MOST_OPEN = 1 << 15  # files of logs, however much the system allows: each costs the kernel a kilobyte or two
+MOST_OPEN = 1 << 15  # files of logs; each costs the kernel a kilobyte or two
 
 
 def raise_limit() -> int:
-    """Raise this process's soft limit of descriptors to the hard one, which is returned.
+    """Raise this process's soft limit of descriptors to the hard one, and return that.
 
-    Half of that is for the files of logs. The rest is for connections, checkpoints, SQLite, reads of cold files."""
+    Half of it is for the files of logs. The rest is for connections, checkpoints, SQLite, reads of cold files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     most = MOST_OPEN * 2 if hard == resource.RLIM_INFINITY else hard

@@ -1,4 +1,4 @@
-"""SIGHUP: a process reads its settings again, goes by those of its log, and looks at its certificates."""
+"""SIGHUP: a process reads its settings again, uses those of its log, and looks at its certificates."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,9 @@ log = structlog.get_logger()
 
 
 def survive_signals() -> None:
-    """Ignore SIGHUP until `answer_hang_up`, since a process that starts has nothing to read again, and SIGUSR2 always.
+    """Ignore SIGHUP until `answer_hang_up`, and SIGUSR2 always: otherwise they would end the process.
 
-    SIGQUIT prints the stack of each thread on stderr, as operators know it from Kafka."""
+    SIGQUIT prints the stack of each thread on stderr, like Kafka's."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     if sys.__stderr__ is None:
@@ -30,8 +30,7 @@ def survive_signals() -> None:
 
 
 def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.Task[None]":
-    """From now on, on this event loop; keep what is returned. `read` raises what is wrong with the settings: then the
-    old ones stay."""
+    """Answer SIGHUP on this event loop; keep the task that is returned. If `read` raises, the old settings stay."""
     hung_up = asyncio.Event()
 
     async def answer() -> None:
@@ -46,12 +45,12 @@ def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.T
 async def _read_again(read: Callable[[], LogConfig], tls: Tls | None) -> None:
     def read_and_log() -> LogConfig:
         config = read()
-        logging.configure_process(config)  # which opens its file
+        logging.configure_process(config)  # opens its file, which may wait for a disk
         return config
 
     try:
         config = await asyncio.to_thread(read_and_log)
-    except Exception as error:  # noqa: BLE001 (else no later SIGHUP would be answered)
+    except Exception as error:  # noqa: BLE001 (otherwise no later SIGHUP would be answered)
         log.error("SIGHUP: the settings stay as they are", reason=str(error))
     else:
         log.warning("SIGHUP: settings read again", log_level=config.log_level)

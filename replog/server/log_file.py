@@ -1,4 +1,4 @@
-"""The file that a process logs to instead of stderr, in a bounded room: a full one is renamed, the oldest removed."""
+"""The file that a process logs to instead of stderr. A full one is renamed, and the oldest is removed."""
 
 import os
 import sys
@@ -8,14 +8,14 @@ from pathlib import Path
 from replog.errors import ErrorCode
 
 FILE_BYTES = 10 << 20
-OLDER = 4  # files that are kept beside it: `.1` is the newest of them
+OLDER = 4  # older files that are kept; `.1` is the newest of them
 
 
 class LogFile:
-    """Everything that the process writes to stderr goes there too, such as a traceback that nobody caught."""
+    """Gets everything that the process writes to stderr, such as a traceback that nobody caught."""
 
     def __init__(self, path: Path) -> None:
-        """Raises INVALID_CONFIG if it cannot be written to."""
+        """Raises INVALID_CONFIG if the file cannot be written."""
         self._path = path
         try:
             self._open()
@@ -28,7 +28,7 @@ class LogFile:
         os.close(descriptor)
 
     def turn_if_full(self) -> None:
-        """If it cannot be done, the file grows on: what is logged matters more."""
+        """Rename a full file and begin another. If that fails, the file grows on, otherwise lines would be lost."""
         try:
             if os.fstat(sys.stderr.fileno()).st_size < FILE_BYTES:
                 return

@@ -1,7 +1,6 @@
-"""Log lines on their way out: a thread writes them, so nobody waits for who reads them, or for a disk.
+"""A thread writes log lines, so that the process waits for no disk and no reader of a pipe.
 
-They wait in a bounded room. Those that find no room there or on the disk are lost, and counted in a line and a metric.
-"""
+Lines that wait are bounded. Lines without room, here or on the disk, are lost, and counted in a line and a metric."""
 
 import logging
 import os
@@ -11,30 +10,30 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-ROOM_BYTES = 4 << 20  # for lines that wait
-ENDING_S = 2.0  # in which a process that ends writes what waits
+ROOM_BYTES = 4 << 20  # lines that wait
+ENDING_S = 2.0  # how long a process that ends writes waiting lines
 
 
 class LogLines(logging.Handler):
-    """Writes to the descriptor of stderr, whatever that leads to: a terminal, a pipe or a file."""
+    """Writes to the descriptor of stderr: a terminal, a pipe or a file."""
 
-    lost = 0  # of this process
+    lost = 0  # lines lost by this process
 
     def __init__(self, before_line: Callable[[], None] = lambda: None) -> None:
-        """`before_line` is called by the thread, for a file that may be full."""
+        """The thread calls `before_line` before each line: a file may be full."""
         super().__init__()
         self._before_line = before_line
         self._lines = deque[bytes]()
-        self._bytes = 0  # of these
+        self._bytes = 0  # size of the lines
         self._changed = threading.Condition()
-        self._untold = 0  # lost, and no line has said so yet
+        self._untold = 0  # lost lines that no line has reported yet
         self._ends = False
         threading.Thread(target=self._write_all, name="log lines", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = f"{self.format(record)}\n".encode(errors="backslashreplace")
-        except Exception:  # noqa: BLE001 (as every handler: a line that cannot be written stops nobody)
+        except Exception:  # noqa: BLE001 (otherwise a line that cannot be formatted would fail its caller)
             self.handleError(record)
             return
         with self._changed:
@@ -50,7 +49,7 @@ class LogLines(logging.Handler):
         LogLines.lost += 1
 
     def _write_all(self) -> None:
-        descriptor = -1 if sys.stderr is None else sys.stderr.fileno()  # none: the process began without one
+        descriptor = -1 if sys.stderr is None else sys.stderr.fileno()  # None: the process was started without stderr
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._lines or self._ends)
@@ -74,12 +73,12 @@ class LogLines(logging.Handler):
         return f"{self.format(logging.LogRecord(__name__, logging.WARNING, '', 0, said, (), None))}\n".encode()
 
     def flush(self) -> None:
-        """At the end of the process: until all is written, or for `ENDING_S`."""
+        """Wait until all is written, for at most `ENDING_S`. Logging calls it at the end of the process."""
         with self._changed:
             self._changed.wait_for(lambda: not self._lines, ENDING_S)
 
     def close(self) -> None:
-        """The thread writes what waits, and ends."""
+        """Have the thread write what waits, and end."""
         with self._changed:
             self._ends = True
             self._changed.notify_all()
@@ -87,11 +86,11 @@ class LogLines(logging.Handler):
 
 
 def _write(descriptor: int, line: bytes) -> bool:
-    """Whether all of it is out."""
+    """Write a line. Return True if all of it was written."""
     while line:
         try:
             line = line[os.write(descriptor, line) :]
-        except BlockingIOError:  # somebody else has the other end of a terminal so
+        except BlockingIOError:  # another process has made the terminal non-blocking
             select.select([], [descriptor], [])
         except OSError:
             return False

@@ -1,6 +1,6 @@
-"""How every process logs: structured events on stderr, for people on a terminal, as JSON lines otherwise.
+"""Logging of every process: structured events on stderr, for people on a terminal, as JSON lines otherwise.
 
-The processes log through structlog, the library through `logging`; both come out alike."""
+The processes log through structlog, the library through `logging`; both look alike."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ from replog.config import LogConfig
 from replog.server.log_file import LogFile
 from replog.server.log_lines import LogLines
 
-LINES = 10  # of one event, at most, when it happens to many at once: a line costs more than most of what it tells of
+LINES = 10  # the first of an event that happens to thousands of things: all lines would cost more than the event
 
 _SHARED: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
@@ -26,7 +26,7 @@ _SHARED: list[structlog.typing.Processor] = [
 
 
 def configure_command() -> None:
-    """For a command: warnings only, as sentences, in turn with what else it says."""
+    """Log warnings of a command as sentences, in order with its other output."""
     configure(logging.WARNING, _sentence, logging.StreamHandler(sys.stderr))
 
 
@@ -36,7 +36,7 @@ def _sentence(_logger: object, _name: str, event: structlog.typing.EventDict) ->
 
 
 def configure_process(config: LogConfig) -> None:
-    """As its settings say."""
+    """Log by the settings of a process."""
     renderer = {"": None, "console": structlog.dev.ConsoleRenderer(), "json": _json}[config.log_format]
     lines = LogLines() if config.log_file is None else LogLines(LogFile(config.log_file).turn_if_full)
     configure(logging.getLevelNamesMapping()[config.log_level], renderer, lines)
@@ -44,14 +44,14 @@ def configure_process(config: LogConfig) -> None:
 
 @contextmanager
 def starting(config: LogConfig) -> Iterator[Callable[[], None]]:
-    """Log as `config` says. Until what this gives is called, who starts the process is told of an error that ends it:
-    where stderr led before `log.file`, too."""
+    """Log by `config`. An error that ends the process before the yielded function is called also goes to the stderr
+    from before `log.file`, otherwise the user who starts the process would not see it."""
     with os.fdopen(os.dup(sys.stderr.fileno()), "wb", buffering=0) as before:
         try:
             configure_process(config)
             yield before.close
         except Exception as error:
-            with suppress(OSError, ValueError):  # nobody is there any more; or it has started
+            with suppress(OSError, ValueError):  # nobody reads it any more, or the process has started
                 if not os.path.sameopenfile(before.fileno(), sys.stderr.fileno()):
                     before.write(f"error: {harmless(str(error))}\n".encode())
             raise
@@ -68,7 +68,7 @@ def configure(
     renderer: structlog.typing.Processor | None = None,
     handler: logging.Handler | None = None,
 ) -> None:
-    """Set logging up, once per process, before the first event. Data belongs on stdout, so logs never go there."""
+    """Set logging up, before the first event. Logs never go to stdout, which is for data."""
     render: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if renderer is not None:
         render.append(renderer)
@@ -91,7 +91,7 @@ def configure(
 
 
 def tell_each(tell: Callable[..., object], event: str, rows: Sequence[Mapping[str, object]]) -> None:
-    """A line for each row; of many the first few, and how many more there are."""
+    """Log a line for each of the first rows, and how many more there are."""
     for row in rows[:LINES]:
         tell(event, **row)
     if len(rows) > LINES:

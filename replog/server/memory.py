@@ -1,4 +1,4 @@
-"""A container's memory: where the budgets of a broker do not fit into it they are made smaller, with a word."""
+"""A container's memory: budgets of a broker that do not fit into it are made smaller, with a warning."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,14 +13,14 @@ from replog.rpc import limits
 
 log = structlog.get_logger()
 
-BASE_BYTES = 80 << 20  # of a broker that has begun to serve, without what the budgets bound
+BASE_BYTES = 80 << 20  # a broker that has started, without what the budgets bound
 LEAST = 1 << 20  # bytes of each budget
 _BUDGETS = ("queued_max_request_bytes", "queued_max_response_bytes", "log_cleaner_dedupe_buffer_size")
 _GROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 def memory_limit(groups: Path = _GROUPS, own: Path = _OWN) -> int | None:
-    """The least that a control group allows this process, bytes; None if there is no limit."""
+    """Return the lowest limit of this process's control groups, in bytes; None if there is none."""
     return min(_limits(groups, own), default=None)
 
 
@@ -33,14 +33,14 @@ def _limits(groups: Path, own: Path) -> Iterator[int]:
             root, name = (groups / "memory", "memory.limit_in_bytes") if kinds else (groups, "memory.max")
             place = root / path.lstrip("/")
             for group in (place, *place.parents):
-                with suppress(OSError, ValueError):  # "max"
+                with suppress(OSError, ValueError):  # "max" is no number
                     yield int((group / name).read_text())
                 if group == root:
                     break
 
 
 def fitted(config: BrokerConfig, limit: int | None) -> BrokerConfig:
-    """With smaller budgets, all by the same factor, if they do not fit into `limit` together."""
+    """Return the settings with budgets made smaller by the same factor, if they do not fit into `limit` together."""
     budgets = {name: int(getattr(config, name)) for name in _BUDGETS}
     total = sum(budgets.values()) + ALL_BYTES + limits.MAX_UNREAD_BYTES
     if limit is None or BASE_BYTES + total <= limit:

@@ -1,8 +1,8 @@
 """Work that is not urgent gives way to clients.
 
-Creating or deleting thousands of replicas takes seconds of CPU, which every producer and consumer of the machine would
-miss. So while records move, such work is done in slices, each followed by a rest of several times its length. A broker
-without clients does not rest."""
+Creating or deleting thousands of replicas takes seconds of CPU, during which producers and consumers would wait. So
+while records move, such work is done in slices, each followed by a rest of several times its length. A broker without
+clients does not rest."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -13,13 +13,13 @@ from replog.server.slices import in_slices
 
 T = TypeVar("T")
 
-SERVED_MS = 1000  # so long after the last record somebody counts as being served
-RESTS = 8  # times as long as the slice: docs/performance.md has what half of it did to a producer
+SERVED_MS = 1000  # a client counts as served for so long after its last record
+RESTS = 8  # a rest is so many times as long as its slice; with 4, a producer noticed (docs/performance.md)
 LEAST_REST_S, LONGEST_REST_S = 0.001, 0.1
 
 
 class Pace:
-    """One for all such work of a broker. What `is_urgent` is not rested from."""
+    """The pace of all such work of a broker. It does not rest while `is_urgent` returns True."""
 
     def __init__(self, clock: Clock) -> None:
         self.is_urgent: Callable[[], bool] = lambda: False
@@ -27,7 +27,7 @@ class Pace:
         self._served_ms: int | None = None
 
     def served(self) -> None:
-        """Records came or went, a client's or a leader's."""
+        """Note that records came or went, a client's or a leader's."""
         self._served_ms = self._clock.monotonic_ms()
 
     @property
@@ -39,11 +39,11 @@ class Pace:
         return self.serves and not self.is_urgent()
 
     async def rest(self, begun_s: float) -> None:
-        """After a slice that was begun then, in the loop's time."""
+        """Rest after a slice that was begun at `begun_s`, loop time."""
         took_s = asyncio.get_running_loop().time() - begun_s
         rest_s = max(LEAST_REST_S, min(RESTS * took_s, LONGEST_REST_S)) if self.gives_way else 0.0
         await asyncio.sleep(rest_s)
 
     def in_slices(self, items: Iterable[T]) -> AsyncIterator[T]:
-        """As `replog.server.slices.in_slices`, with rests."""
+        """Yields the items like `replog.server.slices.in_slices`, with rests."""
         return in_slices(items, self.rest)

@@ -1,4 +1,4 @@
-"""Work on many things, in slices, so that the event loop can do other things in between."""
+"""Work on many things, in slices, so that the event loop can do other work in between."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -6,8 +6,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-SLICE = 50  # things at a time, at 10 to 300 us each, and
-SLICE_S = 0.002  # not for longer
+SLICE = 50  # things of a slice, at 10 to 300 us each
+SLICE_S = 0.002  # no slice is longer
 
 
 async def _turn(_begun_s: float) -> None:
@@ -15,10 +15,9 @@ async def _turn(_begun_s: float) -> None:
 
 
 async def in_slices(items: Iterable[T], rest: Callable[[float], Awaitable[None]] = _turn) -> AsyncIterator[T]:
-    """The same items; after every slice of them whatever else the loop has to do is done first, or `rest` is called
-    with the time at which the slice was begun.
+    """Yields the items. After each slice the loop does its other work, or `rest` is called with the slice's start.
 
-    So what they are taken from must not change meanwhile, and what is made of them is not made in one step."""
+    So `items` must not change meanwhile, and others see the work half done."""
     loop = asyncio.get_running_loop()
     begun_s, count = loop.time(), 0
     for item in items:

@@ -1,4 +1,4 @@
-"""Logs steps of the event loop that block everything else, with their names, and says how busy the loop is.
+"""Logs slow steps of the event loop, with their names, and says how busy the loop is.
 
 From one `await` to the next a task has the loop to itself; heartbeats, requests and answers wait. A step may be slow
 because of its computation, a garbage collection, or a wait for a disk or a busy processor."""
@@ -15,30 +15,30 @@ log = structlog.get_logger()
 SLOW_S = 0.05
 FRESH_S = 0.005
 WINDOW_S = 60.0
-NAMES = 100  # of slow steps that are counted apart
+NAMES = 100  # more names of slow steps are counted together
 
 
 class SlowSteps:
-    """Logs each step of this thread's loops that takes `SLOW_S` or more: its time, its CPU time (up to 5 ms of what was
-    before it are counted in), and how much of that went into whole collections of garbage.
+    """Logs each step of this thread's loops that takes `SLOW_S` or more: its time, its CPU time (with up to 5 ms of
+    earlier steps), and how much of that went into full garbage collections.
 
-    It costs a step some 0.3 us. Asking for CPU time costs three times as much, so that is done now and then only.
+    It costs a step some 0.3 us. Asking for CPU time costs three times as much, so it is done only now and then.
 
-    asyncio has no public place for this: its own `slow_callback_duration` works in debug mode only, which makes a
-    step of 2 us one of 30."""
+    asyncio has no public place for this: `slow_callback_duration` works in debug mode only, which makes a step of 2 us
+    one of 30."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
         self._asked_s = float("-inf")
-        self._cpu_s = 0.0  # at `asked_s`
-        self._collecting_s = 0.0  # in this step
-        self.slow: dict[str, int] = {}  # how many, by name
-        self._longest_s = self._longest_before_s = 0.0  # in this window, and the one before
-        self._busy_s = 0.0  # in steps, since the start
+        self._cpu_s = 0.0  # CPU time when it was asked for last
+        self._collecting_s = 0.0  # garbage collection during this step
+        self.slow: dict[str, int] = {}  # counts of slow steps, by name
+        self._longest_s = self._longest_before_s = 0.0  # this window, and the one before
+        self._busy_s = 0.0  # all steps since the start
         self._mark = self._mark_before = (monotonic(), 0.0)  # when these windows began, and `_busy_s` then
 
     def watch(self) -> None:
-        """From now on, for as long as the process lives."""
+        """Watch all steps from now on, for as long as the process lives."""
         run = asyncio.Handle._run
 
         def run_and_tell(handle: asyncio.Handle) -> None:
@@ -62,18 +62,18 @@ class SlowSteps:
             self._collecting_s += thread_time() if phase == "stop" else -thread_time()
 
     def longest_s(self) -> float:
-        """The longest step in the last one to two minutes."""
+        """Return the longest step of the last one to two minutes."""
         self._turn()
         return max(self._longest_s, self._longest_before_s)
 
     def idle_share(self) -> float:
-        """Of the last one to two minutes, without any step: 0 to 1. A wait for a disk or a processor is not idle."""
+        """Return the share of the last one to two minutes without any step, 0 to 1. A step that waits is not idle."""
         now_s = self._turn()
         since_s, busy_s = self._mark_before
         return max(0.0, 1 - (self._busy_s - busy_s) / (now_s - since_s)) if now_s > since_s else 1.0
 
     def _turn(self) -> float:
-        """Begin a new window if this one is over; the time."""
+        """Begin a new window if this one is over, and return the time."""
         now_s = monotonic()
         if now_s >= self._mark[0] + WINDOW_S:
             self._longest_before_s, self._longest_s = self._longest_s, 0.0
@@ -98,7 +98,7 @@ def _name(handle: asyncio.Handle) -> str:
     task = getattr(callback, "__self__", None)
     if not isinstance(task, asyncio.Task):
         name = getattr(callback, "__qualname__", repr(callback))
-        if isinstance(task, asyncio.Transport):  # of a connection, which handles messages as it reads them
+        if isinstance(task, asyncio.Transport):  # a connection handles messages as it reads them
             return f"{name}: {task.get_protocol()}"
         return name
     coroutine = task.get_coro()

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-WORKERS = 16  # more work than that waits for its turn
+WORKERS = 16  # more work waits for its turn
 
 
 def start_workers() -> None:
-    """Start all threads that will ever wait for this event loop's disks, before it serves.
+    """Start all threads that will wait for this event loop's disks, before it serves.
 
-    Who starts a thread waits until it runs. On busy cores that held the loop for 50 ms."""
+    Otherwise the loop would start them while it serves, which held it for 50 ms on busy cores."""
     workers, all_run = ThreadPoolExecutor(WORKERS, "worker"), threading.Barrier(WORKERS + 1)
     for _ in range(WORKERS):
         workers.submit(all_run.wait)
@@ -24,10 +24,10 @@ def start_workers() -> None:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Do `work`, which waits for the disk, in a thread; its result or its error.
+    """Do `work`, which waits for the disk, in a thread. Return its result or raise its error.
 
-    A cancellation, and each further one, takes effect once the work is done: a thread cannot be stopped, and until it
-    has ended nobody else may write the same files or let go of their lock."""
+    A cancellation takes effect once the work is done: a thread cannot be stopped, and others could otherwise write the
+    same files or release their lock meanwhile."""
     working = asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
     cancelled: asyncio.CancelledError | None = None
     while not working.done():

@@ -1,4 +1,4 @@
-"""A broker's wall clock beside its controller's: what time may delete, and when a record was appended (CT-28)."""
+"""A broker's wall clock, compared with its controller's before it deletes or dates records (CT-28)."""
 
 import structlog
 
@@ -6,24 +6,24 @@ from replog.server.clock import Clock
 
 log = structlog.get_logger()
 
-MOST_APART_MS = 300_000  # two hosts whose clocks are set by anybody agree better
+MOST_APART_MS = 300_000  # clocks that are set at all agree better
 
 
 class TrustedTime:
-    """Of one broker. The controller says in its answer to a heartbeat what its wall clock shows.
+    """A broker's trust in its wall clock. The controller's answer to a heartbeat has the time of its own.
 
-    That was between question and answer. Both are times of the monotonic clock, which never jumps: so a jump of the
-    wall clock shows at once, and not with the next heartbeat."""
+    It is kept relative to the monotonic clock, which never jumps. So a jump of the wall clock is noticed at once, and
+    not only with the next heartbeat."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self._heard = False
-        self._controller: tuple[int, int] | None = None  # how far it is ahead of the monotonic clock, at least, at most
-        self._distrust = ""  # as last told
+        self._controller: tuple[int, int] | None = None  # least and most that it is ahead of the monotonic clock
+        self._distrust = ""  # the reason logged last
 
     def heard(self, question_ms: int, controller_ms: int) -> None:
-        """The controller has answered a heartbeat of then, monotonic, with the time of its wall clock; 0: it is of
-        release 0.1.0, and says none."""
+        """Take in the controller's wall clock, from its answer to a heartbeat that was sent at `question_ms`,
+        monotonic. 0: a controller of release 0.1.0 does not say."""
         self._heard = True
         now_ms = self.clock.monotonic_ms()
         self._controller = (controller_ms - now_ms, controller_ms - question_ms) if controller_ms else None
@@ -31,15 +31,15 @@ class TrustedTime:
 
     @property
     def ahead_ms(self) -> int:
-        """How far this clock is ahead of the controller's, or behind it, at worst; 0 if it has not said."""
+        """The most that this clock is ahead of the controller's, or behind it (negative); 0 if that has not said."""
         if self._controller is None:
             return 0
         ahead_ms = self.clock.wall_ms() - self.clock.monotonic_ms()
         return max((ahead_ms - controller_ms for controller_ms in self._controller), key=abs)
 
     def may_delete_ms(self) -> int | None:
-        """The time by which records are old, or None: nothing is deleted by time, since this clock or the controller's
-        is wrong, or none was heard since the start."""
+        """Return the time by which records are old. None: nothing is deleted by time, because this clock or the
+        controller's is wrong, or no controller was heard since the start."""
         ahead_ms = self.ahead_ms
         if abs(ahead_ms) > MOST_APART_MS:
             distrust = "this broker's clock and the controller's differ"
@@ -55,8 +55,8 @@ class TrustedTime:
         return None if distrust else self.clock.wall_ms()
 
     def of_append(self, now_ms: int) -> tuple[int, int]:
-        """When a record of now is appended: the later of both clocks, if they differ, so that no record is dated back
-        and soon deleted; and how far the other one is behind."""
+        """Return the time of an append, and how far the clocks differ if that is too much. Then it is the later of
+        both: a record that is dated back would soon be deleted."""
         wall_ms = self.clock.wall_ms()
         if self._controller is None:
             return wall_ms, 0

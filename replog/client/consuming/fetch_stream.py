@@ -101,7 +101,7 @@ class FetchOwner(Protocol):
 
 
 class FetchStream:
-    """One request at a time to one broker, at most one undelivered response; lives until its first error.
+    """Sends one request at a time to a broker, and keeps at most one undelivered response. It ends at its first error.
 
     It is a fetch session (divergence 11): the broker remembers named partitions, and a request names only changes.
     So a request and its answer cost as much as what changed, however many partitions there are."""

@@ -114,7 +114,7 @@ class ProducerBatch:
     sequence: int | None = None  # its first record's, once an idempotent producer has sent it
     refused: bool = False  # the last answer was OUT_OF_ORDER_SEQUENCE_NUMBER
     bytes: int = 0
-    data: Encoded | None = None  # once built
+    data: Encoded | None = None  # set when it is built
     attempts: int = 0  # sends that failed
     may_be_appended: bool = False
     in_doubt: bool = False  # it may be in the log under the number that it has

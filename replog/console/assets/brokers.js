@@ -3,7 +3,7 @@ import { byId, make, setChildren, setText } from "./dom.js";
 import { perBroker, state } from "./state.js";
 import { bytes, count, day, number } from "./words.js";
 
-const SLOW_MS = 100; // of a step that is in the broker's log, too
+const SLOW_MS = 100; // a step of the event loop that is worth showing
 const TAGS = { active: ["s-in-sync", "✓"], cordoned: ["s-not-preferred", "⊘"], stopping: ["s-moving", "→"], fenced: ["s-offline", "✕"] };
 
 export function showBrokers() {
@@ -60,7 +60,7 @@ export function showAudit() {
   });
 }
 
-// What `replog audit follow` has said last.
+// The last verdict of `replog audit follow`.
 function showStanding(standing) {
   setChildren(byId("standing"), JSON.stringify(standing ?? null), () => {
     if (!standing) return [make("p", { class: "note" }, "No audit goes on: start one with ", make("code", {}, "replog audit follow"))];

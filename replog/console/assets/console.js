@@ -38,4 +38,4 @@ events.addEventListener("error", () => {
   show();
 });
 addEventListener("pagehide", () => events.close());
-setInterval(show, 5000); // for the words that tell how long ago
+setInterval(show, 5000); // otherwise ages would stand still without news

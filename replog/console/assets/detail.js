@@ -1,4 +1,4 @@
-// Below a partition's row: its replicas, their lineage side by side, and what became of it.
+// The lines below a partition's row: its replicas, their lineage side by side, and its changes.
 import { make, setChildren } from "./dom.js";
 import { changeItem } from "./timeline.js";
 import { number } from "./words.js";
@@ -35,7 +35,7 @@ async function ask(line) {
     const answer = await fetch("partition?" + new URLSearchParams({ topic, partition }));
     if (answer.ok && line.detail) show(line, await answer.json());
   } catch {
-    line.asked = 0; // the next news ask again
+    line.asked = 0; // ask again with the next news
   }
 }
 

@@ -1,4 +1,4 @@
-// Elements are made of text, never of markup: names come from those who made a topic.
+// Elements are made of text, never of markup: a topic's name may be anything.
 export const byId = (id) => document.getElementById(id);
 
 export function make(tag, attributes = {}, ...children) {
@@ -12,7 +12,7 @@ export function make(tag, attributes = {}, ...children) {
   return made;
 }
 
-// What does not change stays in place, with its focus and its selection.
+// Elements that do not change stay in place, otherwise they would lose focus and selection.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -21,7 +21,7 @@ export function setClass(element, name) {
   if (element.className !== name) element.className = name;
 }
 
-// Replaces the children if `signature` says that they are others.
+// Replaces the children if `signature` has changed.
 export function setChildren(element, signature, build) {
   if (element.dataset.signature === signature) return;
   element.dataset.signature = signature;

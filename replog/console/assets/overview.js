@@ -3,7 +3,7 @@ import { byId, make, setChildren, setClass, setText } from "./dom.js";
 import { counts, perBroker, state } from "./state.js";
 import { ago, count, number } from "./words.js";
 
-const SILENT_MS = 30000; // without a sign of life: one comes every ten seconds
+const SILENT_MS = 30000; // a sign of life comes every ten seconds
 
 export function showOverview() {
   const [kind, symbol, word, told] = verdict();

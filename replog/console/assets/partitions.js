@@ -1,4 +1,4 @@
-// The map of all partitions, and the table of those that are worst, or were searched for.
+// The map of all partitions, and the table of the worst ones, or those searched for.
 import { byId, make, setChildren, setClass, setText } from "./dom.js";
 import { toggleDetail, updateDetail } from "./detail.js";
 import { counts, lagOf, state } from "./state.js";
@@ -6,9 +6,9 @@ import { ago, MEANINGS, number, STATES, stateClass, SYMBOLS } from "./words.js";
 
 const PAGE = 25;
 const TOPICS_DRAWN = 60;
-const CELLS_DRAWN = 120; // of one topic
+const CELLS_DRAWN = 120; // a topic's
 const chosen = { page: 0, states: new Set() };
-const lines = new Map(); // table bodies on this page, by key
+const lines = new Map(); // table bodies on this page
 
 export function beginPartitions(show) {
   const turn = (by) => () => { chosen.page += by; show(); };
@@ -57,7 +57,7 @@ function showStates() {
 }
 
 function showMap(sorted) {
-  const topics = new Map(); // in the order of their worst partitions
+  const topics = new Map(); // sorted by their worst partitions
   for (const row of sorted) (topics.get(row.topic) ?? topics.set(row.topic, []).get(row.topic)).push(row);
   const map = byId("map");
   const drawn = [...topics].slice(0, TOPICS_DRAWN);
@@ -96,11 +96,11 @@ function showLines(shown) {
   let after = table.tHead;
   for (const row of shown) {
     const line = lines.get(row.key) ?? newLine(row);
-    if (after.nextElementSibling !== line.body) after.after(line.body); // the others keep their place
+    if (after.nextElementSibling !== line.body) after.after(line.body); // otherwise lines would move that need not
     after = line.body;
     fill(line, row);
   }
-  if (table.contains(focused)) focused.focus({ preventScroll: true }); // a browser takes it from a line that moves
+  if (table.contains(focused)) focused.focus({ preventScroll: true }); // a line that moves loses it
 }
 
 function newLine(row) {

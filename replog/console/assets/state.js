@@ -1,4 +1,4 @@
-// What the console has sent so far.
+// The state that the console has sent so far.
 import { STATES } from "./words.js";
 
 export const state = { rows: new Map(), parts: {}, changes: [], heard: 0, connected: false };
@@ -15,7 +15,7 @@ export function take(news) {
   return news.rows;
 }
 
-// The furthest that a replica which should be in sync, or become so, is behind its leader; null: not known.
+// Returns how far the slowest replica that should be in sync is behind its leader; null: not known.
 export function lagOf(row) {
   const end = row.offsets[row.leader]?.[2];
   if (end === undefined) return null;

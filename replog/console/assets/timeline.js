@@ -1,10 +1,10 @@
-// What became of partitions, the newest first; what happened to many at once, for one reason, is one line.
+// Changes of partitions, the newest first. Changes of many at once, for one reason, share a line.
 import { byId, make, setChildren, setText } from "./dom.js";
 import { state } from "./state.js";
 import { clock, count, day } from "./words.js";
 
 const SHOWN = 40;
-const NAMED = 4; // partitions of one line
+const NAMED = 4; // partitions on a line
 
 export function showTimeline() {
   const { since, trouble } = state.parts.history ?? {};
@@ -23,7 +23,7 @@ export function showTimeline() {
 
 export function changeItem(group) {
   const [first] = group;
-  const done = new Map(); // how often each thing happened
+  const done = new Map(); // counts of each change
   for (const { did } of group) {
     for (const [kind, words] of did) done.set(`${kind}\n${words}`, (done.get(`${kind}\n${words}`) ?? 0) + 1);
   }

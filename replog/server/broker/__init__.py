@@ -4,8 +4,8 @@
 |---|---|
 | the process; start and stop in order | `process.py`, `broker.py` |
 | where it listens, and what is served there | `listening.py` |
-| what Prometheus is told of it | `metrics.py` |
-| who it is for the controller | `identity.py` |
+| its metrics for Prometheus | `metrics.py` |
+| its identity for the controller | `identity.py` |
 | the link to the controller: registration, metadata, changes of roles, ISR proposals (ISR-8) | `control/` |
 | hosted replicas, the requests that wait on them, and the memory of answers | `replicas/` |
 | replication, the leader's side and the followers' | `replication/` |

@@ -1,8 +1,7 @@
 """One broker: starts in a safe order, serves, and stops so that the next start need not recover.
 
-Start (CT-2): listen → hear the metadata → load the logs, recovering what an unclean stop left → register → take up
-roles → ask to be unfenced. Stop (CT-13): hand over leaderships → stop serving and fetching →
-flush, checkpoint, clean marker."""
+Start (CT-2): listen → get the metadata → load the logs, recovering after an unclean stop → register → take up roles →
+ask to be unfenced. Stop (CT-13): hand over leaderships → stop serving and fetching → flush, checkpoint, marker."""
 
 import asyncio
 import os
@@ -73,11 +72,11 @@ log = structlog.get_logger()
 METADATA_TIMEOUT_S = 60.0
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 20.0
 GOODBYE_TIMEOUT_S = 1.0
-SERVER_GRACE_S = 0.1  # streams never end by themselves
+SERVER_GRACE_S = 0.1  # a longer wait would be in vain: streams never end by themselves
 
 
 class Broker:
-    """`start()` it, then `wait()` until it fails or `stop()` is called."""
+    """A broker. Call `start()`, then `wait()` until it fails, and `stop()`."""
 
     def __init__(
         self,
@@ -89,8 +88,8 @@ class Broker:
         tls: Tls | None = None,
         others: Mapping[str, Transport] = MappingProxyType({}),
     ) -> None:
-        """`tls`: what this process shows. `others`: by its protocol, for a listener that does not speak what brokers
-        speak to each other, which is `transport`'s."""
+        """`tls` has this process's certificate. `transport` is for other brokers; `others` has, by protocol, those of
+        listeners for clients."""
         self.config = config
         self._cleaning = cleaning
         self._tls = tls
@@ -175,7 +174,7 @@ class Broker:
         loop = asyncio.get_running_loop()
         patience_s, began = config.initial_broker_registration_timeout_ms / 1000, loop.time()
         await self._watch.wait_for_version(1, patience_s)
-        patience_s -= loop.time() - began  # to load the logs may take its time
+        patience_s -= loop.time() - began  # loading the logs may take longer
         if self._tls is not None:
             self._tls.check_cluster(self._image.cluster_id)
         placed = list(self._image.index.on_broker(config.node_id))
@@ -240,7 +239,7 @@ class Broker:
         )
 
     def _previous_stop(self, logs: LogManager) -> CleanStop:
-        """What proves a clean stop. Nothing without one, and if loading had to drop data (ISR-18)."""
+        """Return the proof of a clean stop; an empty one if there was none, or if loading dropped data (ISR-18)."""
         lost = [str(tp) for tp, loaded in logs.logs.items() if loaded.lost_data]
         if lost:
             self.manager.traffic.damage[RECOVERY] += len(lost)
@@ -248,13 +247,14 @@ class Broker:
         return CleanStop() if lost else logs.previous_stop
 
     def _topic_config(self, tp: TopicPartition) -> TopicConfig:
-        """If the topic is gone, the replica is left alone: holes in it are no damage, and no record is too old."""
+        """Return the topic's settings. Those of a deleted topic are such that loading deletes nothing: it counts as
+        compacted."""
         topic = self._image.topics.get(tp.topic)
         return topic_config(tp.topic, topic.configs if topic else {"cleanup.policy": "compact"})
 
     def _placed(self, tp: TopicPartition, known: int) -> Placed | None:
-        """What a broker that knew the metadata up to a version has under this name: one that was made since may be
-        another topic."""
+        """Return the replica that a broker with metadata up to version `known` should have. None: its topic may have
+        been made later, under the name of another one."""
         topic, state = self._image.topics.get(tp.topic), self._image.partitions.get(tp)
         if topic is None or state is None or self.config.node_id not in state.replicas:
             return None
@@ -273,7 +273,7 @@ class Broker:
         )
 
     async def _on_metadata(self, records: Sequence[metadata_pb2.MetadataRecord], is_all: bool) -> None:
-        """Apply a change. One that fails will not come again: the broker fails, and applies no later one."""
+        """Apply changes. If that fails the broker fails and applies no later ones, since these do not come again."""
         if self.failed:
             return
         try:
@@ -283,18 +283,18 @@ class Broker:
                 return
             await self._roles.apply(records, is_all=is_all)
             if any(record.WhichOneof("value") == "partition" and record.partition.leader < 0 for record in records):
-                self._lifecycle.report_soon()  # how far the replicas here go
+                self._lifecycle.report_soon()  # the election may wait for the log ends here
             await self._tell_ready()
-        except Exception as error:  # noqa: BLE001 (whatever it is)
+        except Exception as error:  # noqa: BLE001 (whatever has failed, the change does not come again)
             self._fail(error)
 
     async def _tell_ready(self) -> None:
-        """Whether another broker may be restarted, as far as this one is concerned."""
+        """Tell health checks whether another broker may be restarted, as far as this one is concerned."""
         running = self._lifecycle.standing.state is BrokerState.RUNNING
         await self._listening.set_ready(running and not self._image.index.behind_on(self.config.node_id))
 
     def _is_waited_for(self) -> bool:
-        """Newer metadata than what is being applied may say who leads."""
+        """Return True if newer metadata than those being applied wait: they may say who leads."""
         assert self._roles is not None
         return self._watch.has_news or self._roles.is_waited_for
 
@@ -311,9 +311,9 @@ class Broker:
             self._fail(error)
 
     def _on_storage_error(self, error: ReplogError) -> None:
-        """A failed disk takes its log directory offline, and the controller is told (CT-27); with the last one, or
-        before everything is loaded, the broker fails. Any other failure is of one replica, or of a file that is
-        tried again by who needs it (D57)."""
+        """Take the log directory of a failed disk offline, and tell the controller (CT-27). With the last one, or
+        before everything is loaded, the broker fails. Any other failure is one replica's, or that of a file which its
+        user tries again (D57)."""
         logs, path = self.logs, error.path if isinstance(error, LogStorageError) else None
         failed = logs.directory_of(path) if logs is not None else None
         if logs is not None and not is_of_the_disk(error) and not (failed is not None and failed.is_gone):
@@ -335,24 +335,24 @@ class Broker:
         if tp is None or lost is None:
             log.error("a file failed, to be tried again", reason=error.message)
         elif lost.failure is None and isinstance(error, LogStorageError):
-            lost.flush_failed(error)  # which comes here again
+            lost.flush_failed(error)  # reports the error here once more
         else:
             self._fetchers.stop(tp)
             self._lifecycle.report_soon()
 
     def _fail(self, error: BaseException) -> None:
-        """The broker cannot go on: its log directories failed, or a new process took its id. It stops without a
-        marker."""
+        """Note that the broker cannot go on: its log directories failed, or a new process took its id. It then stops
+        without a marker."""
         if not self._failure.done():
             log.error("broker failed", reason=str(error))
             self._failure.set_exception(error)
 
     async def wait(self) -> None:
-        """Wait until the broker fails; raises the cause."""
+        """Wait until the broker fails, and raise the cause."""
         await asyncio.shield(self._failure)
 
     async def stop(self) -> None:
-        """Controlled shutdown: leaderships handed over, everything flushed, marker written. At once after a failure."""
+        """Hand over leaderships, flush everything, write the marker, and stop. After a failure stop at once."""
         await self._listening.set_serving(False)
         await self._listening.set_ready(False)
         if self.failed:
@@ -375,8 +375,8 @@ class Broker:
 
     async def _release(self, *, clean: bool = False) -> None:
         """Release everything. The clean marker is written only if nothing has failed (FN-3)."""
-        await self._listening.stop(SERVER_GRACE_S)  # first: no client shall wait for a broker that does nothing more
-        for task in self._tasks:  # then the metadata: it would start new fetchers
+        await self._listening.stop(SERVER_GRACE_S)  # otherwise clients would wait for a broker that does nothing
+        for task in self._tasks:  # must end before the fetchers: new metadata would start others
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._fetchers.close()
@@ -394,10 +394,11 @@ class Broker:
             raise
         finally:
             if self._failure.done():
-                self._failure.exception()  # it is logged; this marks it as seen
+                self._failure.exception()  # otherwise asyncio would log it once more
 
     async def metrics(self, asks: Peer) -> list[Metric]:
-        """What `/metrics` shows. Raises CLUSTER_AUTHORIZATION_FAILED for who may not describe the cluster."""
+        """Return metrics for `/metrics`. Raises CLUSTER_AUTHORIZATION_FAILED if the peer may not describe the
+        cluster."""
         self.manager.authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
         return [
             *await broker_metrics(self.manager, self._lifecycle.standing.state),
@@ -408,7 +409,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Where it listens for other brokers."""
+        """The address at which it listens for other brokers."""
         return next(iter(self._listening.bound.values()), "")
 
     @property

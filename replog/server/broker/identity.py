@@ -1,4 +1,4 @@
-"""Who this process is for the controller."""
+"""The identity of this process for the controller."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,12 +8,12 @@ from replog.metadata.values import NO_BROKER_EPOCH
 
 @dataclass(slots=True)
 class Identity:
-    """Shared by all who ask the controller in this broker's name. It registers again if the controller has lost it."""
+    """The identity that all requests of this broker to the controller share. Its epoch changes with a registration."""
 
     broker_id: int
-    incarnation_id: bytes = field(repr=False)  # nobody but the controller may hear it
-    broker_epoch: int = NO_BROKER_EPOCH  # of the registration
+    incarnation_id: bytes = field(repr=False)  # a secret of this process and the controller
+    broker_epoch: int = NO_BROKER_EPOCH
 
     def claim(self) -> dict[str, Any]:
-        """The fields of a request by which the controller knows the process (CT-3)."""
+        """Return the fields of a request by which the controller knows the process (CT-3)."""
         return {"broker_id": self.broker_id, "broker_epoch": self.broker_epoch, "incarnation_id": self.incarnation_id}

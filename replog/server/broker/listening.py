@@ -1,4 +1,4 @@
-"""Where a broker listens, and what each of its listeners serves (D47)."""
+"""The listeners of a broker, and what each of them serves (D47)."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,13 +23,13 @@ class Listening:
         self._servers: dict[Listener, Server] = {
             listener: transport_of(listener).listen(listener.bind) for listener in config.bound
         }
-        self.address = ""  # where brokers find each other here
-        self.endpoints: dict[str, str] = {}  # by name, where others find it on its other listeners
-        self.bound: dict[str, str] = {}  # by name, once it listens
+        self.address = ""  # the address for other brokers
+        self.endpoints: dict[str, str] = {}  # addresses of its other listeners, by name
+        self.bound: dict[str, str] = {}  # addresses bound, by name, once it listens
 
     def add(self, service: ServiceDescriptor, handlers_of: Callable[[str], object], authorizer: Authorizer) -> None:
-        """`handlers_of`: by the name of the listener, empty for that between brokers. Who may not use a service on a
-        listener does not find it there."""
+        """Serve a service where it may be used. `handlers_of` gets the name of the listener, empty for that between
+        brokers."""
         for number, (listener, server) in enumerate(self._servers.items()):
             if self._serves(service, listener, is_first=number == 0):
                 handlers = handlers_of(listener.name if number else "")
@@ -43,7 +43,7 @@ class Listening:
         return True
 
     async def start(self) -> None:
-        """Raises INVALID_CONFIG when an address cannot be bound."""
+        """Listen at all addresses. Raises INVALID_CONFIG if one cannot be bound."""
         for listener, server in self._servers.items():
             self.bound[listener.name] = await server.start()
             await server.set_serving(False, READY)
@@ -53,23 +53,23 @@ class Listening:
         self.endpoints = {name: addresses[name] for name in others}
 
     async def set_serving(self, serving: bool) -> None:
-        """What health checks answer."""
+        """Set the answer of health checks."""
         for server in self._servers.values():
             await server.set_serving(serving)
 
     async def set_ready(self, ready: bool) -> None:
-        """What they answer when they are asked for READY."""
+        """Set the answer of health checks for the service READY."""
         for server in self._servers.values():
             await server.set_serving(ready, READY)
 
     def connections(self) -> Metric:
-        """How many each listener has, where its transport knows."""
+        """Return the number of connections of each listener whose transport knows it."""
         known = {to.name: server.connections for to, server in self._servers.items() if server.connections is not None}
         name = "kafka_server_socket_server_metrics_connection_count"
         return labelled(GaugeMetricFamily, name, "Connections that are open", "listener", known)
 
     async def stop(self, grace_s: float) -> None:
-        """All of them at once: those that never listened, too."""
+        """Stop all servers at the same time, those that never listened, too."""
         async with asyncio.TaskGroup() as group:
             for server in self._servers.values():
                 group.create_task(server.stop(grace_s))

@@ -1,6 +1,6 @@
-"""The families that a broker shows, under the names that Kafka's have by the usual rules of its JMX exporter.
+"""A broker's metrics, under the names of Kafka's by the usual rules of its JMX exporter.
 
-Made when somebody asks, in slices of the event loop: some microseconds for each replica."""
+They are made on request, in slices of the event loop: some microseconds for each replica."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -25,7 +25,7 @@ _STATES = {  # KIP-631's numbers
     BrokerState.PENDING_CONTROLLED_SHUTDOWN: 6,
     BrokerState.SHUTTING_DOWN: 7,
 }
-_TRAFFIC = {  # Kafka's name, ours, and what it is
+_TRAFFIC = {  # Kafka's name, ours, and the help text
     "messagesin": ("messages_in", "Records that producers sent"),
     "bytesin": ("bytes_in", "Bytes that producers sent"),
     "bytesout": ("bytes_out", "Bytes that consumers took"),
@@ -100,7 +100,7 @@ def directory_metrics(directories: Collection[LogDirectory], traffic: Traffic) -
 
 
 def _traffic(traffic: Traffic) -> Iterator[Metric]:
-    """A value of each topic; and without a topic the sum, as Kafka's."""
+    """Yields a value for each topic, and the sum without a topic, like Kafka's."""
     for name, (counter, text) in _TRAFFIC.items():
         family = CounterMetricFamily(f"kafka_server_brokertopicmetrics_{name}", text, labels=("topic",))
         total = _count(traffic.gone, counter)

@@ -31,10 +31,8 @@ log = structlog.get_logger()
 
 
 def main(config: BrokerConfig, read: Callable[[], BrokerConfig], started: Callable[[], None]) -> int:
-    """Run until SIGTERM or SIGINT (0) or until the broker fails (1). `read` has the settings as they are by now;
-    `started` is called once it serves.
-
-    Raises ReplogError when it cannot start."""
+    """Run until SIGTERM or SIGINT (0) or until the broker fails (1). `read` reads the settings again; `started` is
+    called once it serves. Raises ReplogError if it cannot start."""
     survive_signals()
     tune_allocator()
     raise_limit()
@@ -73,7 +71,7 @@ async def _run(
 
 
 async def _serve(broker: Broker, started: Callable[[], None], told_to_stop: asyncio.Event) -> None:
-    """Until told to stop, or until the broker fails."""
+    """Start the broker, and serve until told to stop or until the broker fails."""
     tasks = [asyncio.create_task(work) for work in (broker.start(), broker.wait(), told_to_stop.wait())]
     starting, failing, stopping = tasks
     try:

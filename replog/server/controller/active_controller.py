@@ -41,27 +41,27 @@ log = structlog.get_logger()
 A = TypeVar("A")
 
 COLLECT_INTERVAL_S = 3.0
-LOG_ENDS_S = 5.0  # that is two heartbeats, and something
+LOG_ENDS_S = 5.0  # two heartbeats and some more
 LOOK_S = 0.1
-COME_AFTER_S = 1.0  # brokers, with their metadata streams, to a controller that has become active
-LOGGED_KEYS = 4  # of one decision
+COME_AFTER_S = 1.0  # how long brokers take to open their metadata streams to a new active controller
+LOGGED_KEYS = 4  # keys of a decision that are logged
 SESSION_EXPIRED = "the session of a broker expired"
 
 
 class Office(Protocol):
-    """Who of several controllers may decide."""
+    """Tells which of several controllers decides."""
 
     @property
     def leader(self) -> str:
-        """The address of who does, if it is known."""
+        """The address of the one that decides, if it is known."""
 
     def leads(self) -> bool:
-        """Whether it is this controller, which may say so no longer than it knows."""
+        """Return True while this controller may believe that it decides."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What is counted from the start of the process, whatever its terms."""
+    """Counts since the start of the process, over all its terms."""
 
     unclean_elections: int = 0
 
@@ -82,12 +82,12 @@ class ActiveController:
         self.state = ClusterState(config, chance)
         self.records = CurrentRecords()
         self.history = PartitionHistory()
-        self.decides_since_ms = 0  # wall time; 0: it does not
+        self.decides_since_ms = 0  # wall time; 0: it does not decide
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.is_behind = asyncio.Event()  # a broker knows newer metadata: nothing is decided any more
         self.tally = Tally()
-        self.clocks_ahead_ms: dict[int, int] = {}  # of brokers, by their last heartbeats
-        self._refusal: ReplogError | None = None  # what everybody is answered then
+        self.clocks_ahead_ms: dict[int, int] = {}  # brokers' clocks, by their last heartbeats
+        self._refusal: ReplogError | None = None  # the answer to everybody when it is behind
         self._config = config
         self._store = store
         self._clock = clock
@@ -102,9 +102,7 @@ class ActiveController:
         self._check_s = self.state.sessions.check_ms / 1000
 
     async def start(self) -> None:
-        """Take in the store and become active.
-
-        Raises KAFKA_STORAGE_ERROR when the store cannot be read or written."""
+        """Take in the store and become active. Raises KAFKA_STORAGE_ERROR if the store cannot be read or written."""
         await self.follow()
         self.state.load((), self._clock.monotonic_ms())
         self._active = self._watchers.open = True
@@ -138,8 +136,8 @@ class ActiveController:
             self._tasks.append(asyncio.create_task(rebalance, name="rebalance leaders"))
 
     async def follow(self) -> None:
-        """Take in what the store has and this controller has not, before it is active. Raises as the store's `load`,
-        and UNSUPPORTED_VERSION: what it has read then does not come again."""
+        """Take in what is new in the store, before this controller is active. Raises as the store's `load`, and
+        UNSUPPORTED_VERSION, after which the records just read do not come again."""
         async for record in in_slices(await self._store.load()):
             change, newer = all_known(record), CurrentRecords()
             newer.put([published(record)])
@@ -158,7 +156,7 @@ class ActiveController:
             await self._store.close()
 
     async def register(self, request: Registration) -> int:
-        """The broker epoch. If another process is in the way, it is asked at once whether it is gone (CT-21).
+        """Return the broker epoch. A process that is in the way is asked at once whether it is gone (CT-21).
 
         Raises as `ClusterState.register_broker` and `decide`."""
         try:
@@ -170,14 +168,14 @@ class ActiveController:
             raise
 
     def wall_ms(self) -> int:
-        """What its clock shows, for brokers to compare theirs with (CT-28)."""
+        """Return the time of this wall clock, with which brokers compare theirs (CT-28)."""
         return self._clock.wall_ms()
 
     async def heartbeat(self, request: Heartbeat, wall_ms: int) -> HeartbeatAnswer:
-        """A broker, whose clock shows `wall_ms`, is heard of before anything is waited for: no commit under way,
-        however slow, can end its session.
+        """Renew the session of a broker, whose clock shows `wall_ms`, before waiting for anything: otherwise a slow
+        commit could end it.
 
-        A heartbeat that changes nothing, as most, is answered from what is applied; others wait for their turn.
+        A heartbeat that changes nothing, like most, is answered from what is applied. Others wait for their turn.
         Raises as `ClusterState.heartbeat` and `decide`."""
         self.check_active()
         heard = self.state.heartbeat(request, self._clock.monotonic_ms())
@@ -192,15 +190,15 @@ class ActiveController:
         return answer
 
     async def present_heirs(self, sender: Claim, proposals: Iterable[Proposal]) -> frozenset[int]:
-        """Of those who could lead what a leader gives away by these, who answers now (CT-22).
+        """Return the brokers that could lead what a leader gives away, and that answer now (CT-22).
 
-        Raises as `ClusterState.heirs`, and NOT_CONTROLLER when this controller is not active."""
+        Raises as `ClusterState.heirs`, and NOT_CONTROLLER if this controller is not active."""
         self.check_active()
         return await self._inquiries.present(self.state.heirs(sender, proposals))
 
     async def wait_for_log_ends(self, partitions: Iterable[TopicPartition]) -> None:
-        """Until all live replicas have said how far they go, of those `partitions` that have no leader; not for
-        long (CT-30)."""
+        """Wait until all live replicas of those `partitions` that have no leader have said how far they go, for at most
+        `LOG_ENDS_S` (CT-30)."""
         waiting = [tp async for tp in in_slices(partitions) if not self.state.is_told(tp)]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOG_ENDS_S):
@@ -211,11 +209,10 @@ class ActiveController:
     async def decide(self, decision: Callable[[int], Decision[A]], why: str = "") -> A:
         """Make one decision, given the time in monotonic milliseconds. `why` is for people, in the partitions' history.
 
-        A decision that has begun is completed even if its caller is gone.
-
-        What it makes of thousands of partitions is made in slices, and heartbeats are answered between them; the lock
-        keeps the metadata as they are until then. Raises what `decision` raises; KAFKA_STORAGE_ERROR, with nothing
-        changed, when it cannot be made durable; NOT_CONTROLLER when this controller is not active."""
+        A decision that has begun is completed even if its caller is gone. Thousands of changes are made in slices, and
+        heartbeats are answered between them; the lock keeps the metadata as they are until then.
+        Raises as `decision`; KAFKA_STORAGE_ERROR, with nothing changed, if it cannot be made durable; NOT_CONTROLLER if
+        this controller is not active."""
         await self._deciding.acquire()
         carried_through: asyncio.Task[None] | None = None
         try:
@@ -254,7 +251,7 @@ class ActiveController:
             await self._store.commit(version, records, forgotten)
             committed = True
             self.state.apply(batch, self._clock.monotonic_ms())
-            await asyncio.sleep(0)  # of 10,000 partitions that were there before, this is 40 ms
+            await asyncio.sleep(0)  # one step takes 40 ms with 10,000 old partitions; the next waits for a turn
             gone = self.records.take_over(newer, forgotten)
         except Exception as error:
             if isinstance(error, ReplogError) and not committed:
@@ -277,7 +274,7 @@ class ActiveController:
             del gone[-SLICE:]
 
     def _changed_partitions(self, changes: Iterable[Change], why: str) -> list[PartitionChange]:
-        """Of `changes`, which are not yet applied. Topics that they delete are forgotten."""
+        """Return the history's entries for `changes`, which are not yet applied. Deleted topics are forgotten."""
         states, now_ms = self.state.image.partitions, self._clock.wall_ms()
         newest: dict[TopicPartition, PartitionState] = {}
         changed = []
@@ -292,9 +289,9 @@ class ActiveController:
         return changed
 
     def check_known(self, known: Position) -> None:
-        """Everybody who tells what he knows is compared first, whatever he wants.
+        """Compare the metadata that a caller knows with this controller's, before anything else.
 
-        Raises as `ClusterState.check_known`, and NOT_CONTROLLER when this controller is not active."""
+        Raises as `ClusterState.check_known`, and NOT_CONTROLLER if this controller is not active."""
         self.check_active()
         try:
             self.state.check_known(known)
@@ -312,7 +309,7 @@ class ActiveController:
         return self._active and self._leads()
 
     def check_active(self) -> None:
-        """Raises NOT_CONTROLLER unless this controller decides, and as `check_known` once did."""
+        """Raises NOT_CONTROLLER unless this controller decides, and again the error that `check_known` once raised."""
         if self._refusal is not None:
             raise ReplogError(self._refusal.code, self._refusal.message)
         if not self.decides:
@@ -326,7 +323,7 @@ class ActiveController:
             )
 
     def _fail(self, error: BaseException) -> None:
-        """Somebody else decides, or this controller is broken: decide nothing more."""
+        """Decide nothing more: another controller decides, or this one is broken."""
         log.error("controller failed", error=str(error))
         self._active = self._watchers.open = False
         if not self.failure.done():
@@ -334,7 +331,7 @@ class ActiveController:
         self._watchers.wake()
 
     def watch(self, request: controller_pb2.WatchMetadataRequest) -> AsyncGenerator[controller_pb2.MetadataDelta, None]:
-        """As `Watchers.watch`. Raises as `check_known`."""
+        """Watch like `Watchers.watch`. Raises as `check_known`, too."""
         self.check_known(position_from_message(request.known))
         return self._watchers.watch(request)
 
@@ -355,7 +352,7 @@ class ActiveController:
         await self._retried(fence)
 
     async def _keep_running(self) -> None:
-        """Notices when this process was paused or starved, also while a commit is waited for."""
+        """Notice when this process was paused or starved, also during a commit."""
         while self._active:
             await asyncio.sleep(self._check_s)
             self._note_running()
@@ -365,7 +362,7 @@ class ActiveController:
             log.warning("controller did not run, sessions extended", late_ms=late_ms)
 
     async def _ask_who_is_gone(self) -> None:
-        """Who served when this controller became active, and does not come, may have died with the one before."""
+        """Ask brokers that served before this controller became active, and have no stream: they may be gone, too."""
         await asyncio.sleep(COME_AFTER_S)
         for broker in list(self.state.image.brokers.values()):
             if self._is_missing(broker):
@@ -383,11 +380,11 @@ class ActiveController:
             log.warning("registrations forgotten: they were never used", count=len(gone), brokers=gone[:LOGGED_KEYS])
 
     def _fence_next_expired(self, now_ms: int) -> Decision[int | None]:
-        self._note_running()  # a commit was waited for before, maybe through a pause
+        self._note_running()  # otherwise a pause during the commit before would count against brokers
         return self.state.fence_next_expired(now_ms)
 
     async def _in_rounds(self, interval_s: float, work: Callable[[int], Decision[int]], what: str) -> None:
-        """What the controller does of its own accord, as its elections (CT-12): round after round, some at a time."""
+        """Do the controller's own work, such as its elections (CT-12), round after round, some at a time."""
 
         async def a_round() -> None:
             while count := await self.decide(work, what):
@@ -398,7 +395,7 @@ class ActiveController:
             await self._retried(a_round)
 
     async def _retried(self, work: Callable[[], Awaitable[None]]) -> None:
-        """One round of background work. What the store refuses is tried again next time; a defect is the end."""
+        """Do a round of background work. An error of the store puts it off to the next round; a defect is the end."""
         try:
             await work()
         except ReplogError as error:

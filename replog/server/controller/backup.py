@@ -15,16 +15,14 @@ from replog.server.controller.sqlite_store import DATABASE_NAME, WAL_SUFFIX, Sql
 
 
 def read_store(directory: Path) -> list[MetadataRecord]:
-    """What the store has at one moment, also while a controller runs on it. Raises KAFKA_STORAGE_ERROR."""
+    """Read the store as of one moment, also while a controller runs on it. Raises KAFKA_STORAGE_ERROR."""
     with closing(SqliteStore(directory, read_only=True)) as opened:
         return opened.load()
 
 
 def back_up(records: list[MetadataRecord], target: Path) -> tuple[Path, MetadataImage]:
-    """Copy a store to a file in `target`; which file, and what is in it. Its name has the cluster id and the version.
-    It was read back.
-
-    Raises KAFKA_STORAGE_ERROR."""
+    """Copy a store to a file in `target`, read it back, and return its path and content. Its name has the cluster id
+    and the version. Raises KAFKA_STORAGE_ERROR."""
     image = MetadataImage()
     for record in records:
         image.put(change_of(record))
@@ -39,7 +37,7 @@ def back_up(records: list[MetadataRecord], target: Path) -> tuple[Path, Metadata
 
 
 def read_copy(path: Path) -> list[MetadataRecord]:
-    """The records in a copy of a store, by its file. Nothing is written beside it. Raises KAFKA_STORAGE_ERROR."""
+    """Read the copy of a store. Nothing is written beside it. Raises KAFKA_STORAGE_ERROR."""
     if not path.is_file():
         what = "is a directory; name a file in it" if path.is_dir() else "is not there; name the file"
         raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"{path} {what}: a copy by replog controller backup")

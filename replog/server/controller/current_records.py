@@ -1,4 +1,4 @@
-"""The newest record of every key in version order: what a watcher that has seen version v still lacks."""
+"""The newest record of every key in version order, for watchers that have seen a version and lack the rest."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -7,15 +7,15 @@ from replog.rpc.v1 import metadata_pb2 as pb
 
 
 class CurrentRecords:
-    """Deletions are among them until they are forgotten."""
+    """The newest record of every key. Deletions are among them until they are forgotten."""
 
     def __init__(self) -> None:
         self._oldest = 0  # a watcher at an older version may have missed deletions that are forgotten
-        self._records: dict[int, pb.MetadataRecord] = {}  # by version, in order
-        self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)  # by what comes up to a key's last "/"
+        self._records: dict[int, pb.MetadataRecord] = {}  # keys are versions, in order
+        self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)  # grouped by the keys' prefix up to "/"
 
     def put(self, records: Iterable[pb.MetadataRecord]) -> None:
-        """`records` in version order, newer than all before."""
+        """Take in records in version order, newer than all before."""
         for record in records:
             key, version = record.key, record.version
             near = self._versions[_prefix(key)]
@@ -26,9 +26,9 @@ class CurrentRecords:
                 self._oldest = record.collected.version
 
     def take_over(self, newer: "CurrentRecords", forgotten: Iterable[str] = ()) -> list[pb.MetadataRecord]:
-        """All of `newer`, which came after all that is here, in a short step. Of the keys `forgotten` nothing is kept;
-        one that ends in "/" stands for all that begin with it. Their records are returned: to free thousands at once
-        would take longer than all else."""
+        """Take in all of `newer`, which came later, in a short step. Drop the keys `forgotten`; one that ends in "/"
+        stands for all that begin with it. Return their records: to free thousands here would take longer than the
+        rest."""
         gone: list[pb.MetadataRecord] = []
         for key in forgotten:
             near = self._versions[_prefix(key)]
@@ -44,12 +44,12 @@ class CurrentRecords:
         return gone
 
     def since(self, version: int) -> tuple[list[pb.MetadataRecord], bool]:
-        """What came after `version`, in version order; or all there is, and True, if deletions may be missing there."""
+        """Return records after `version`, in version order; or all, and True, if the watcher may miss deletions."""
         is_all = 0 < version < self._oldest
         return self._after(0 if is_all else version), is_all
 
     def _after(self, version: int) -> list[pb.MetadataRecord]:
-        """Costs as many steps as there are records to return."""
+        """Return records after `version`, in as many steps as there are such."""
         newer: list[pb.MetadataRecord] = []
         for record in reversed(self._records.values()):
             if record.version <= version:

@@ -1,4 +1,4 @@
-"""The first record of a new cluster's metadata store. Like Kafka's `kafka-storage format`: nothing else makes one."""
+"""The first record of a new cluster's metadata store. Nothing else makes one, like Kafka's `kafka-storage format`."""
 
 import re
 from collections.abc import AsyncIterator
@@ -24,9 +24,9 @@ def is_formatted(directory: Path) -> bool:
 
 
 async def format_etcd(config: ControllerConfig, cluster_id: str | None = None, moved: Path | None = None) -> str:
-    """The same below the prefix in etcd, or with the metadata of the SQLite store in the directory `moved`.
+    """Make the store of a new cluster in etcd, or of the cluster whose SQLite store is in the directory `moved`.
 
-    Raises as `format_cluster`, as `SqliteStore`, and as `EtcdStore.load`."""
+    Returns the cluster's id. Raises as `format_cluster`, `SqliteStore` and `EtcdStore.load`."""
     if moved is None:
         cluster_id, records = first_records(cluster_id, SystemRandom())
     else:
@@ -40,7 +40,7 @@ async def format_etcd(config: ControllerConfig, cluster_id: str | None = None, m
 
 @asynccontextmanager
 async def store_in_etcd(config: ControllerConfig) -> AsyncIterator[EtcdStore]:
-    """To be read, or made: who commits leads first."""
+    """Yields a store to be read, or made. To commit, a controller must lead."""
     etcd = EtcdClient(transport_to_etcd(config), config.metadata_etcd_endpoints.split(","))
     try:
         yield EtcdStore(etcd, config.metadata_etcd_prefix, SystemRandom())
@@ -49,17 +49,16 @@ async def store_in_etcd(config: ControllerConfig) -> AsyncIterator[EtcdStore]:
 
 
 def format_cluster(directory: Path, cluster_id: str | None = None, chance: Random | None = None) -> str:
-    """Make the store of a new cluster; returns its id.
+    """Make the store of a new cluster, and return its id.
 
-    Raises INVALID_REQUEST for an id that is none; KAFKA_STORAGE_ERROR if there is a store already, or none can be made.
-    """
+    Raises INVALID_REQUEST for a wrong id; KAFKA_STORAGE_ERROR if there is a store, or none can be made."""
     cluster_id, records = first_records(cluster_id, chance or SystemRandom())
     create_store(directory, records)
     return cluster_id
 
 
 def first_records(cluster_id: str | None, chance: Random) -> tuple[str, list[MetadataRecord]]:
-    """Of a new cluster; and its id, a random one if none is given. Raises INVALID_REQUEST."""
+    """Return a new cluster's id, by default a random one, and its first records. Raises INVALID_REQUEST."""
     cluster_id = cluster_id or new_cluster_id(chance)
     if not _LEGAL_ID.fullmatch(cluster_id):
         raise ErrorCode.INVALID_REQUEST.error(

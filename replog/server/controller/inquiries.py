@@ -1,10 +1,11 @@
-"""Is a broker's process gone? Asked when its metadata stream is lost, because a dead process loses its connections, and
-when another process registers in its place.
+"""Questions whether a broker's process is gone, or answers.
 
-Only two answers count: its address refuses connections, or another process answers there. Silence, an
-unreachable network or a wrong answer mean nothing; then the session decides (CT-6, CT-21, divergence 25).
+Is it gone? The controller asks when its metadata stream is lost, since a dead process loses its connections, and when
+another process registers in its place. Only two answers count: its address refuses connections, or another process
+answers there. Otherwise the session decides (CT-6, CT-21, divergence 25).
 
-Is it there? Asked before it gets the leadership of another broker (CT-22): its session may outlive it."""
+Does it answer? The controller asks before it gets the leadership of another broker (CT-22): its session may outlive
+it."""
 
 import asyncio
 import random
@@ -21,13 +22,13 @@ from replog.rpc.v1 import presence_pb2 as pb
 
 log = structlog.get_logger()
 
-PATIENCE_S = 2.0  # of one question
-PRESENT_S = 1.0  # for an answer of who is there
-ASKED_AFTER_S = (0.0, 0.02, 0.1, 0.3, 1.0, 2.0)  # a process that ends may still be closing what it had open
+PATIENCE_S = 2.0  # how long a question whether it is gone waits
+PRESENT_S = 1.0  # how long a question whether it answers waits
+ASKED_AFTER_S = (0.0, 0.02, 0.1, 0.3, 1.0, 2.0)  # a process that ends may still be closing its files
 
 
 class Inquiries:
-    """One at a time of each broker."""
+    """Asks about brokers, at most one question at a time about each."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class Inquiries:
         missing: Callable[[BrokerRegistration], bool],
         gone: Callable[[BrokerRegistration], Awaitable[None]],
     ) -> None:
-        """`missing`: whether it is still worth asking; `gone` is called with a broker whose process is gone."""
+        """`missing` returns True if it is still worth asking. `gone` is called with a broker whose process is gone."""
         self._transport = transport
         self._chance = chance
         self._missing = missing
@@ -49,7 +50,7 @@ class Inquiries:
             self._running[broker.broker_id] = asyncio.create_task(self._inquire(broker), name="inquire")
 
     async def present(self, brokers: Collection[BrokerRegistration]) -> frozenset[int]:
-        """The ids of those whose process answers now."""
+        """Return the ids of brokers whose process answers now."""
         answers = await asyncio.gather(*(self._is_there(broker, PRESENT_S) for broker in brokers))
         return frozenset(broker.broker_id for broker, is_there in zip(brokers, answers, strict=True) if is_there)
 
@@ -72,14 +73,14 @@ class Inquiries:
         log.info("a broker's metadata stream is lost, and nobody answers for it", broker=broker.broker_id)
 
     async def _is_gone(self, broker: BrokerRegistration) -> bool | None:
-        """None: nobody says."""
+        """Return True if the process is gone, False if it is not, None if that is not known."""
         if await self._transport.is_refused(broker.address, PATIENCE_S):
             return True
         is_there = await self._is_there(broker, PATIENCE_S)
         return None if is_there is None else not is_there
 
     async def _is_there(self, broker: BrokerRegistration, patience_s: float) -> bool | None:
-        """None: nobody says."""
+        """Return True if the process answers, False if another one does, None if none does."""
         nonce = self._chance.randbytes(NONCE_SIZE)
         request = pb.AreYouRequest(broker_id=broker.broker_id, nonce=nonce)
         channel = self._transport.connect(broker.address)

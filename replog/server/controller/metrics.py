@@ -1,4 +1,4 @@
-"""The families that a controller shows, under the names that Kafka's have by the usual rules of its JMX exporter."""
+"""A controller's metrics, under the names of Kafka's by the usual rules of its JMX exporter."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _PREFIX = "kafka_controller_kafkacontroller_"
 
 
 async def controller_metrics(controller: ActiveController, *, decides: bool) -> list[Metric]:
-    """One that does not decide shows that, and what it has heard of."""
+    """Return a controller's metrics. One that does not decide shows that, and the metadata that it knows."""
     image = controller.state.image
     count = Counter[str]()
     async for _, state in in_slices(list(image.partitions.items())):
@@ -67,7 +67,7 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
 
 
 def _audit(audit: StandingAudit | None) -> Iterator[Metric]:
-    """Nothing as long as no audit has reported."""
+    """Yields metrics of the last audit; none before an audit has reported."""
     if audit is None:
         return
     verdicts, text = {word: audit.verdict == word for word in VERDICTS}, "1 at the verdict that the audit gave last"

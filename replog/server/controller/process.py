@@ -35,10 +35,8 @@ log = structlog.get_logger()
 
 
 def main(config: ControllerConfig, read: Callable[[], ControllerConfig], started: Callable[[], None]) -> int:
-    """Run until SIGTERM or SIGINT (0), or until another controller takes its store (1). `read` has the settings as they
-    are by now; `started` is called once it serves.
-
-    Raises ReplogError when it cannot start."""
+    """Run until SIGTERM or SIGINT (0), or until another controller takes its store (1). `read` reads the settings
+    again; `started` is called once it serves. Raises ReplogError if it cannot start."""
     survive_signals()
     raise_limit()
     steps = SlowSteps()
@@ -59,7 +57,7 @@ def controller_server(
     chance: random.Random,
     to_etcd: Transport | None = None,
 ) -> ControllerServer:
-    """On the store of its settings. Raises KAFKA_STORAGE_ERROR when that is a file that cannot be used."""
+    """Make a server on the store of its settings. Raises KAFKA_STORAGE_ERROR if a file cannot be used."""
     if config.metadata_store == "sqlite":
         return ControllerServer(config, StoreInThread(SqliteStore(config.metadata_log_dir)), transport, clock, chance)
     prefix = config.metadata_etcd_prefix
@@ -80,10 +78,9 @@ async def run_controller(
     steps: SlowSteps,
     on_listening: Callable[[str], None],
 ) -> None:
-    """Serve until SIGTERM or SIGINT; `on_listening` is told the bound address.
+    """Serve until SIGTERM or SIGINT. `on_listening` is called with the bound address.
 
-    Raises ReplogError when it cannot start, NOT_CONTROLLER when it must not go on (another has taken over its store).
-    """
+    Raises ReplogError if it cannot start, NOT_CONTROLLER if it must not go on: another has taken over its store."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -99,7 +96,7 @@ async def run_controller(
 
     async def run() -> None:
         async with shown_at(config, server.metrics, steps, tls, etcd_tls), looked_at_daily(tls):
-            await server.start()  # it waits as long as no etcd answers
+            await server.start()  # waits until an etcd answers
             if tls is not None:
                 tls.check_cluster(server.controller.state.image.cluster_id)
             on_listening(server.address)

@@ -1,7 +1,7 @@
-"""A metadata store from an older copy, or from none, and from the log directories of brokers (docs/backup.md).
+"""A metadata store from an older copy, or none, and from the log directories of brokers (docs/backup.md).
 
-It begins a history of its own, far above every version that anybody can know. So all brokers follow it (CT-24), are
-given everything, and register again."""
+It begins a new history, far above every version that a broker can know. So all brokers follow it (CT-24), get
+everything, and register again."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -24,13 +24,13 @@ from replog.server.controller.backup import read_copy
 from replog.server.controller.sqlite_store import create_store
 from replog.topic import MAX_CLUSTER_PARTITIONS
 
-VERSIONS_AHEAD = 1 << 32  # above all that is known: brokers whose disks were not read know more
-OLD_MS = 3_600_000  # a survey from before so long ago may be of a broker that has run since
+VERSIONS_AHEAD = 1 << 32  # beyond all that is known: brokers whose disks were not read know more
+OLD_MS = 3_600_000  # an older survey may be of a broker that has run since
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`records`: the store. `remarks`: what could not be known, or is gone, in words."""
+    """The store's records, and remarks on what is not known or is gone."""
 
     records: Sequence[MetadataRecord]
     image: MetadataImage
@@ -40,8 +40,7 @@ class Outcome:
 def restore(
     directory: Path, replicas: Mapping[int, Sequence[Path]], chance: Random, copy: Path | None = None
 ) -> Outcome:
-    """Make the store in `directory` of what `restored_store` says of log directories. Raises as that, and as
-    `create_store`."""
+    """Make the store in `directory` by `restored_store`. Raises as that, and as `create_store`."""
     outcome = restored_store(replicas, chance, 0, copy)
     create_store(directory, outcome.records)
     return outcome
@@ -54,10 +53,10 @@ def restored_store(
     copy: Path | None = None,
     without: Set[int] = frozenset(),
 ) -> Outcome:
-    """From `copy`, if there is one, and all log directories, or survey files of them, of the brokers named.
+    """Return the store that follows from `copy`, if given, and from all log directories of brokers, or surveys of them.
 
-    Neither the brokers nor the controller run. `now_ms` is the wall clock's. `without`: the brokers of the copy that
-    are given up. Raises KAFKA_STORAGE_ERROR if a copy, a directory or a file cannot be read; INVALID_REQUEST,
+    Neither the brokers nor the controller run. `now_ms` is the wall clock's. `without` has brokers of the copy that are
+    given up. Raises KAFKA_STORAGE_ERROR if a copy, a directory or a file cannot be read; INVALID_REQUEST,
     INCONSISTENT_CLUSTER_ID if they do not belong together, or if a broker of the copy is missing."""
     known = _image(map(all_known, read_copy(copy))) if copy is not None else MetadataImage()
     _check_complete(known, replicas.keys(), without)
@@ -87,7 +86,7 @@ def restored_store(
     result = restored(known, held, replicas.keys(), newest // VERSIONS_AHEAD)
     before = newest + VERSIONS_AHEAD
     new_history = [
-        Change("collected", None, before + 1),  # nobody can say which deletions he has missed
+        Change("collected", None, before + 1),  # otherwise brokers would keep what was deleted meanwhile
         Change("lineage", None, (History(chance.randbytes(HISTORY_ID_SIZE), before + 1),)),
     ]
     changes = [change for change in numbered(chain(result.changes, new_history), before) if change is not None]
@@ -96,8 +95,8 @@ def restored_store(
 
 
 def _check_complete(known: MetadataImage, read: Set[int], without: Set[int]) -> None:
-    """Raises INVALID_REQUEST. A broker that is left out may be the only one that has what was acknowledged: another
-    would lead, and the one that was left out would cut its log when it comes back."""
+    """Raises INVALID_REQUEST if a broker is left out: it may be the only one that has acknowledged records. Another
+    would lead, and the one left out would cut its log when it comes back."""
     brokers = known.brokers.keys() | {broker_id for state in known.partitions.values() for broker_id in state.replicas}
     if wrong := without - (brokers - read):
         raise _invalid(
@@ -114,7 +113,7 @@ def _check_complete(known: MetadataImage, read: Set[int], without: Set[int]) -> 
 def _surveys(
     replicas: Mapping[int, Sequence[Path]], known: MetadataImage, now_ms: int
 ) -> tuple[list[Survey], list[str]]:
-    """And what may be wrong with them, in words."""
+    """Read all log directories. Return their surveys, and remarks on what may be wrong with them."""
     surveys: list[Survey] = []
     remarks: list[str] = []
     for broker_id, paths in replicas.items():

@@ -32,7 +32,7 @@ STOP_GRACE_S = 2.0
 
 
 class ControllerServer:
-    """`start()`, then `wait()` until it has failed, and `stop()`."""
+    """A controller and its server. Call `start()`, then `wait()` until it has failed, and `stop()`."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ControllerServer:
         chance: random.Random,
         election: Election | None = None,
     ) -> None:
-        """With an `election`, the store is an `EtcdStore`, and other controllers use it too."""
+        """With an `election`, the store is an `EtcdStore` that other controllers use, too."""
 
         def new_controller() -> ActiveController:
             controller = ActiveController(config, store, transport, clock, chance, election)
@@ -72,7 +72,7 @@ class ControllerServer:
 
     @property
     def controller(self) -> ActiveController:
-        """Of this term."""
+        """The controller of this term."""
         if self._terms is not None:
             return self._terms.controller
         assert self._only is not None
@@ -80,11 +80,12 @@ class ControllerServer:
 
     @property
     def decides(self) -> bool:
-        """Whether this controller is active, and may believe that it leads."""
+        """True if this controller is active, and may believe that it leads."""
         return self.controller.decides
 
     async def metrics(self, asks: Peer) -> list[Metric]:
-        """What `/metrics` shows. Raises CLUSTER_AUTHORIZATION_FAILED for who may not describe the cluster."""
+        """Return metrics for `/metrics`. Raises CLUSTER_AUTHORIZATION_FAILED if the peer may not describe the
+        cluster."""
         controller = self.controller
         authorizer = Authorizer(self._config, controller.state.image.acls, controller.audit)
         authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
@@ -96,13 +97,13 @@ class ControllerServer:
 
     @property
     def epoch(self) -> int:
-        """Of this controller's last election; 0 where there are no others."""
+        """The epoch of this controller's last election; 0 if there are no other controllers."""
         return self._election.epoch if self._election is not None else 0
 
     async def start(self) -> None:
-        """Become active, or hear of the metadata if there are other controllers; then serve.
+        """Become active, or read the metadata if there are other controllers; then serve.
 
-        Raises ReplogError when it cannot; call `stop` all the same."""
+        Raises ReplogError if it cannot; call `stop` all the same."""
         if self._terms is None:
             await self.controller.start()
         else:
@@ -116,19 +117,18 @@ class ControllerServer:
         log.info("controller listening", address=self.address)
 
     async def _tell_whether_it_decides(self, decides: bool) -> None:
-        """A standby is well as a whole, so that nobody stops it or waits for it in vain; its service serves nobody."""
+        """Report a standby as healthy, otherwise it would be stopped or waited for; its service serves nobody."""
         if not self._is_behind.is_set():
             await self._server.set_serving(decides, methods.CONTROLLER.full_name)
 
     async def _tell_when_behind(self) -> None:
-        """The process is alive all the same, as its health service says: to start it again mends nothing."""
+        """Report a controller that is behind as not serving. Its process stays: to start it again mends nothing."""
         await self._is_behind.wait()
         await self._server.set_serving(False, "", methods.CONTROLLER.full_name)
 
     async def wait(self) -> None:
-        """After `start`. Raises NOT_CONTROLLER once the controller must not go on: another has taken over its store.
-
-        KAFKA_STORAGE_ERROR, UNSUPPORTED_VERSION if a store that it shares is gone or damaged, or of a later release."""
+        """Wait after `start`. Raises NOT_CONTROLLER once another controller has taken over the store;
+        KAFKA_STORAGE_ERROR, UNSUPPORTED_VERSION if a shared store is gone or damaged, or of a later release."""
         if self._running is not None:
             await self._running
         error = await self.controller.failure
@@ -148,7 +148,7 @@ class ControllerServer:
 
 
 class OfOneTerm:
-    """Each call is carried out by the controller of the term in which it came, even if that is over meanwhile."""
+    """Gives each call to the controller of the term in which it came, even if the term ends meanwhile."""
 
     def __init__(self, config: ControllerConfig, current: Callable[[], ActiveController]) -> None:
         self._config = config
@@ -162,7 +162,7 @@ class OfOneTerm:
 
         def handle(request: Any) -> Any:
             controller = self._current()
-            controller.check_active()  # one that does not decide knows no ACLs
+            controller.check_active()  # the ACLs of one that does not decide may be old
             if controller is not self._of:
                 authorizer = Authorizer(self._config, controller.state.image.acls, controller.audit)
                 service = ControllerService(controller)

@@ -1,5 +1,5 @@
-"""The Controller service: one method an rpc, from the wire to a decision and back. Whole calls fail with ReplogError;
-what concerns one partition is in the answer."""
+"""The Controller service: one method for each rpc, from a message to a decision and back. Whole calls fail with
+ReplogError; errors of a partition are in the answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -49,8 +49,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 
-LISTED_CHANGES = 2000  # of one answer: less than a MiB
-LOT = 250  # partitions of one commit: some 20 ms
+LISTED_CHANGES = 2000  # an answer with so many takes less than a MiB
+LOT = 250  # partitions of a commit take some 20 ms
 _ELECTIONS = {pb.PREFERRED: Election.PREFERRED, pb.UNCLEAN: Election.UNCLEAN}
 
 
@@ -73,7 +73,7 @@ class ControllerService:
         state = self._state
         release = Release(
             request.software_version,
-            request.oldest_feature_level or OLDEST_FEATURE_LEVEL,  # of a release before there were levels
+            request.oldest_feature_level or OLDEST_FEATURE_LEVEL,  # release 0.1.0 has no levels
             request.newest_feature_level or OLDEST_FEATURE_LEVEL,
         )
         Release().check_fits(release, f"broker {request.broker_id}")
@@ -289,7 +289,7 @@ class ControllerService:
 
     @contextmanager
     def _claimed(self, request: _Claims, method: str) -> Iterator[Claim]:
-        """What a stranger is not told, the audit log tells: who is registered instead."""
+        """Have the audit log say who is registered instead of the sender, which its answer does not say."""
         sender = Claim(request.broker_id, request.broker_epoch, request.incarnation_id)
         try:
             yield sender
@@ -310,13 +310,13 @@ class ControllerService:
         answer: Callable[[A, B], C],
         why: str,
     ) -> list[C]:
-        """What `decide` makes of all items; some at a time, each lot one commit, and heartbeats get in between."""
+        """Decide on all items in lots, each one commit, so that heartbeats get in between. Return all answers."""
         results: list[C] = []
         for first in range(0, len(items) or 1, LOT):
             lot = items[first : first + LOT]
             decided: list[B] = await self._controller.decide(partial(decide, lot), why)
             results += map(answer, lot, decided)
-            await asyncio.sleep(0)  # a lot that changes nothing waits for nobody
+            await asyncio.sleep(0)  # otherwise lots that change nothing would hold the loop
         return results
 
 

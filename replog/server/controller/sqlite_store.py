@@ -23,10 +23,10 @@ log = structlog.get_logger()
 DATABASE_NAME = "metadata.sqlite"
 LOCK_NAME = ".lock"
 APPLICATION_ID = 0x52504C47  # "RPLG", in the file's header
-FORMAT = 2  # from 2 on a store is in WAL mode only while it is open
+FORMAT = 2  # since 2, a store is in WAL mode only while it is open
 WAL_SUFFIX = "-wal"
-_WAL_MODE, _WHOLE = 2, 1  # in byte 18 of the file
-_NOTHING_WRITTEN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)  # of a COMMIT that failed
+_WAL_MODE, _WHOLE = 2, 1  # values of byte 18 of the file
+_NOTHING_WRITTEN = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)  # a COMMIT that fails so has written nothing
 
 _CREATE = """CREATE TABLE metadata (
     key TEXT PRIMARY KEY, version INTEGER NOT NULL UNIQUE, record BLOB NOT NULL, crc INTEGER NOT NULL
@@ -37,19 +37,19 @@ _PUT = """INSERT INTO metadata (key, version, record, crc) VALUES (?, ?, ?, ?)
 
 
 class SqliteStore:
-    """`directory`/metadata.sqlite. One process at a time, held by a lock on `directory`/.lock.
+    """The store `directory`/metadata.sqlite, for one process at a time, by a lock on `directory`/.lock.
 
     While it is open its newest changes are in `metadata.sqlite-wal`; `close` takes them over. So the file itself says
     whether it is whole, and a copy of it alone, from an open store, is refused.
 
-    Not thread-safe: calls may come from different threads, but one at a time."""
+    Calls may come from different threads, but one at a time."""
 
     def __init__(self, directory: Path, *, read_only: bool = False) -> None:
-        """Open the store. It is made once, by `create_store`: an empty directory may be a volume that is not mounted.
-        `read_only`: as of one moment, also while a controller has it open.
+        """Open the store. Only `create_store` makes one: an empty directory may be a volume that is not mounted.
+        `read_only` reads it as of one moment, also while a controller has it open.
 
-        Raises KAFKA_STORAGE_ERROR when there is none, when it is in use, damaged, not a metadata store, a copy that
-        lacks its newest changes, or cannot be written."""
+        Raises KAFKA_STORAGE_ERROR if there is none, if it is in use, damaged, not a metadata store, a copy that lacks
+        its newest changes, or cannot be written."""
         self.path = directory / DATABASE_NAME
         self._check_there()
         self._lock = _lock(directory) if not read_only else None
@@ -79,7 +79,7 @@ class SqliteStore:
 
     def _check_sound(self) -> None:
         wal = self.path.with_name(DATABASE_NAME + WAL_SUFFIX)
-        lacks_wal = not wal.exists()  # before SQLite makes one
+        lacks_wal = not wal.exists()  # SQLite makes one below
         mode = read_regular(self.path, 19)[18:]
         in_wal_mode = mode == bytes([_WAL_MODE])
         if mode == bytes([_WHOLE]) and not lacks_wal and wal.stat().st_size:
@@ -113,16 +113,16 @@ class SqliteStore:
         self._inodes = self._inodes_now()
 
     def _inodes_now(self) -> tuple[int, int]:
-        """Of the file and of its newest changes; 0 if it is not there."""
+        """Return the inodes of the file and of its WAL; 0 for one that does not exist."""
         files = self.path, self.path.with_name(DATABASE_NAME + WAL_SUFFIX)
         there, newest = (os.stat(file).st_ino if file.exists() else 0 for file in files)
         return there, newest
 
     def _check_names(self) -> None:
-        """Somebody may have removed the files, which this process still has open: a start would not find the changes.
+        """Notice files that were removed while this process has them open: the next start would not find the changes.
 
-        Those of the WAL are taken over into the file, and a new WAL begins. Raises KAFKA_STORAGE_ERROR where the file
-        itself is gone."""
+        Those of a removed WAL are taken over into the file, and a new WAL begins. Raises KAFKA_STORAGE_ERROR if the
+        file itself is gone."""
         now = self._inodes_now()
         if now == self._inodes:
             return
@@ -136,7 +136,7 @@ class SqliteStore:
         self._prepare()
 
     def load(self) -> list[pb.MetadataRecord]:
-        """Raises KAFKA_STORAGE_ERROR when a record is damaged, naming its key."""
+        """Return all records in version order. Raises KAFKA_STORAGE_ERROR that names the key of a damaged one."""
         with self._explained("read"):
             rows = self._db.execute("SELECT key, version, record, crc FROM metadata ORDER BY version").fetchall()
         return [self._decoded(*row) for row in rows]
@@ -152,7 +152,7 @@ class SqliteStore:
         return record
 
     def commit(self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()) -> int:
-        """As `MetadataStore.commit`; on the disk when it returns."""
+        """Commit like `MetadataStore.commit`. All is on the disk when it returns."""
         rows = []
         for version, record in enumerate(records, expected_version + 1):
             assert record.version == version, f"{record.key} is numbered {record.version}, not {version}"
@@ -169,8 +169,8 @@ class SqliteStore:
 
     @contextmanager
     def _outcome_known(self) -> Iterator[None]:
-        """Raises LeadershipLostError where it is not: an fsync fails after the change was written to the WAL. This
-        process would not see the change, and the next one would, as if it had not been refused."""
+        """Raises LeadershipLostError if the outcome of a commit is not known: an fsync fails after the change was
+        written to the WAL. This process would not see a change that the next one sees."""
         try:
             yield
         except sqlite3.Error as error:
@@ -195,7 +195,7 @@ class SqliteStore:
             raise
 
     def close(self) -> None:
-        with suppress(sqlite3.Error):  # somebody else may read it
+        with suppress(sqlite3.Error):  # it fails while another process reads the store
             if self._lock is not None:
                 self._db.execute("PRAGMA journal_mode = DELETE")
         self._db.close()
@@ -207,7 +207,7 @@ class SqliteStore:
 
     @contextmanager
     def _explained(self, verb: str) -> Iterator[None]:
-        """Turn what SQLite raises into KAFKA_STORAGE_ERROR with the file's name."""
+        """Turn errors of SQLite into KAFKA_STORAGE_ERROR with the file's name."""
         try:
             yield
         except sqlite3.Error as error:
@@ -221,7 +221,7 @@ class SqliteStore:
 
 
 def create_store(directory: Path, records: Iterable[pb.MetadataRecord]) -> None:
-    """Make the store with these, durably; a crash leaves none. Raises KAFKA_STORAGE_ERROR, also if there is one."""
+    """Make a store of these records, durably; a crash leaves none. Raises KAFKA_STORAGE_ERROR, also if one exists."""
     path = directory / DATABASE_NAME
     with _lock(directory):
         if path.exists():
@@ -255,12 +255,12 @@ def _row(record: pb.MetadataRecord) -> tuple[str, int, bytes, int]:
 
 
 def _range(key: str) -> tuple[str, str]:
-    """The first and the last key that may be meant: itself, or all that begin with it."""
+    """Return the first and the last key meant: the key itself, or all that begin with it if it ends in "/"."""
     return key, f"{key}\U0010ffff" if key.endswith("/") else key
 
 
 def _lock(directory: Path) -> TextIO:
-    """Hold `directory` for this process; the system lets go of it when the process ends, however it ends."""
+    """Lock `directory` for this process. The system releases it when the process ends, however it ends."""
     path = directory / LOCK_NAME
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Where the controller's decisions become durable: current values by key, under one version, with compare-and-set."""
+"""The store of the controller's decisions: current values by key, under one version, with compare-and-set."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ A = TypeVar("A")
 
 
 class VersionConflictError(Exception):
-    """The store is at another version than its caller believed: another controller has written to it."""
+    """The store is at another version than expected: another controller has written to it."""
 
     def __init__(self, expected: int, actual: int) -> None:
         super().__init__(
@@ -26,12 +26,12 @@ class LeadershipLostError(Exception):
 class MetadataStore(Protocol):
     """A durable map of key to `MetadataRecord`; a record without a value is the key's tombstone.
 
-    The store's version is that of its newest record. One call at a time."""
+    The store's version is that of its newest record. It takes one call at a time."""
 
     async def load(self) -> list[pb.MetadataRecord]:
-        """Every key's newest record, tombstones included, in version order.
+        """Return every key's newest record, tombstones included, in version order.
 
-        Called again, where several controllers share the store, all records that were committed since then."""
+        If several controllers share the store, a later call returns the records committed since the last one."""
 
     async def commit(
         self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
@@ -40,12 +40,11 @@ class MetadataStore(Protocol):
 
         One of these that ends in "/" stands for all keys that begin with it. Returns the new version.
 
-        Raises VersionConflictError, with nothing written, when the store is at another version.
-        Raises KAFKA_STORAGE_ERROR when they could not be written; the store's version is then unchanged. Raises
-        LeadershipLostError where only a new `load` can say whether they were."""
+        Raises VersionConflictError, with nothing written, if the store is at another version; KAFKA_STORAGE_ERROR, with
+        nothing written; LeadershipLostError if only a new `load` can say whether they were written."""
 
     async def close(self) -> None:
-        """Release the store; nothing is lost by not calling it."""
+        """Release the store. Nothing is lost without it."""
 
 
 class BlockingStore(Protocol):
@@ -61,7 +60,7 @@ class BlockingStore(Protocol):
 
 
 class StoreInThread:
-    """A thread of its own waits for the disk, so that heartbeats and signs of life do not."""
+    """Calls a store in a thread of its own, otherwise heartbeats would wait for the disk."""
 
     def __init__(self, store: BlockingStore) -> None:
         self.blocking = store

@@ -1,4 +1,4 @@
-"""The terms of one controller among several that share a store: it follows what the others commit until it is elected,
+"""The terms of a controller among several that share a store: it follows what the others commit until it is elected,
 decides until its lease is lost, and follows again."""
 
 import asyncio
@@ -15,12 +15,12 @@ from replog.server.controller.store import LeadershipLostError
 
 log = structlog.get_logger()
 
-FOLLOW_S = 0.25  # between two looks at the store and at the leader's key
-WARN_EVERY = 100  # calls that fail one after the other: an etcd may be away for hours
+FOLLOW_S = 0.25  # how often it looks at the store and at the leader's key
+WARN_EVERY = 100  # failures in a row, since an etcd may be away for hours
 
 
 class Terms:
-    """`begin`, then `run`. Each term has a `controller` of its own, which follows before it leads."""
+    """Call `begin`, then `run`. Each term has its own `controller`, which follows before it leads."""
 
     def __init__(
         self,
@@ -29,22 +29,22 @@ class Terms:
         new_controller: Callable[[], ActiveController],
         on_change: Callable[[bool], Awaitable[None]],
     ) -> None:
-        """`on_change` hears whether the controller decides from now on."""
+        """`on_change` is called with True when the controller begins to decide, and with False when it ends."""
         self.controller = new_controller()
         self._store = store
         self._election = election
         self._new_controller = new_controller
         self._on_change = on_change
-        self._failed = 0  # calls to etcd since one did not
+        self._failed = 0  # calls to etcd that failed in a row
 
     async def begin(self) -> None:
-        """Take in the store, as soon as an etcd answers. Raises KAFKA_STORAGE_ERROR if there is none, or damage;
+        """Take in the store, as soon as an etcd answers. Raises KAFKA_STORAGE_ERROR if there is none or it is damaged,
         UNSUPPORTED_VERSION if a later release has written to it."""
         while not await self._followed():
             await asyncio.sleep(FOLLOW_S)
 
     async def run(self) -> None:
-        """Until cancelled. Raises as `begin`, and NOT_CONTROLLER if somebody writes to it who does not lead."""
+        """Follow and lead until cancelled. Raises as `begin`, and NOT_CONTROLLER if another writes without leading."""
         while True:
             while not await self._elected():
                 await self._followed()
@@ -52,7 +52,7 @@ class Terms:
             log.info("this controller is elected", epoch=self._election.epoch)
             await self._lead()
             log.warning("this controller leads no longer", epoch=self._election.epoch)
-            await asyncio.sleep(FOLLOW_S)  # what it could not do it cannot at once
+            await asyncio.sleep(FOLLOW_S)  # a controller that cannot lead would otherwise be elected again at once
 
     async def _elected(self) -> bool:
         try:
@@ -62,7 +62,7 @@ class Terms:
             return False
 
     async def _followed(self) -> bool:
-        """Whether this controller knows what is committed."""
+        """Take in what is committed. Return True if this controller knows all of it."""
         try:
             await self.controller.follow()
         except LeadershipLostError as error:

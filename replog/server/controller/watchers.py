@@ -1,4 +1,4 @@
-"""The watchers of the metadata: what each still lacks, and which have stopped listening."""
+"""The watchers of the metadata: each gets what it lacks, and those that stop listening are reported."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -12,13 +12,13 @@ from replog.rpc.v1 import metadata_pb2
 from replog.server.controller.current_records import CurrentRecords
 
 SIGN_OF_LIFE_S = 1.0
-MAX_WATCHERS = 1000  # besides registered brokers, for which there is as much room again
-DELTA_RECORDS = 500  # of one message, and
-DELTA_BYTES = 1 << 20  # about so many bytes
+MAX_WATCHERS = 1000  # besides registered brokers, of which there may be as many
+DELTA_RECORDS = 500  # records of a message
+DELTA_BYTES = 1 << 20  # approximate size of a message
 
 
 class Watchers:
-    """Nothing is queued for a slow watcher: what it has not seen is found by version when it comes back for more."""
+    """Sends metadata to watchers. Nothing is queued for a slow one: what it has not seen is found by version."""
 
     def __init__(
         self,
@@ -27,8 +27,8 @@ class Watchers:
         on_lost: Callable[[BrokerRegistration], None],
         leads: Callable[[], bool],
     ) -> None:
-        """`on_lost` hears of each broker that is registered and whose only stream has ended. Nobody is told anything
-        when this controller no longer `leads`."""
+        """`on_lost` is called for each registered broker whose only stream has ended. Streams end when this controller
+        no longer `leads`."""
         self.open = False
         self._state = state
         self._records = records
@@ -36,10 +36,10 @@ class Watchers:
         self._leads = leads
         self._changed = asyncio.Event()
         self._others = 0
-        self._newest: dict[object, object] = {}  # the stream of each; of a broker process the newest
+        self._newest: dict[object, object] = {}  # the newest stream of each watcher
 
     def wake(self) -> None:
-        """There is something new, or this is the end."""
+        """Wake all watchers: there is something new, or they must end."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -47,11 +47,11 @@ class Watchers:
         return broker.incarnation_id in self._newest
 
     async def watch(self, request: pb.WatchMetadataRequest) -> AsyncGenerator[pb.MetadataDelta, None]:
-        """Every change after a version in version order, only the newest of each key, then live.
+        """Yields the newest change of each key after a version, in version order, then live changes.
 
-        Who has seen so little that it may miss deletions which are forgotten is given everything, and told so.
-        Ends when the controller stops, and when its broker opens another. A delta without records comes each second
-        that brings no other. Raises INVALID_REQUEST, NOT_CONTROLLER, BROKER_NOT_AVAILABLE."""
+        A watcher that may miss deletions that are forgotten gets everything, with `reset`. It ends when the controller
+        stops, and when its broker opens another. A second without news brings a delta without records. Raises
+        INVALID_REQUEST, NOT_CONTROLLER, BROKER_NOT_AVAILABLE."""
         after = request.after_version
         if after < 0:
             raise ErrorCode.INVALID_REQUEST.error(f"after_version {after} < 0; 0 is the beginning")
@@ -94,14 +94,14 @@ class Watchers:
                     self._on_lost(broker)
 
     def _broker(self, request: pb.WatchMetadataRequest) -> BrokerRegistration | None:
-        """Which registered process asks."""
+        """Return the registered broker whose process asks, or None."""
         broker = self._state.image.broker(request.broker_id)
         is_it = broker is not None and is_same(broker.incarnation_id, request.incarnation_id)
         return broker if is_it else None
 
 
 def _in_deltas(records: list[metadata_pb2.MetadataRecord]) -> Iterator[list[metadata_pb2.MetadataRecord]]:
-    """`records` in pieces that each fit a message."""
+    """Yields `records` in pieces that each fit a message."""
     piece: list[metadata_pb2.MetadataRecord] = []
     size = 0
     for record in records:

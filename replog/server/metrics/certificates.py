@@ -1,4 +1,4 @@
-"""When the certificates end that a process shows and trusts."""
+"""The ends of the certificates that a process shows and trusts."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,11 +10,11 @@ from replog.server.metrics.families import labelled
 
 
 def certificate_metrics(connections: Iterable[Tls]) -> Metric:
-    """Of those in use, whatever the files hold by now. Of a keystore the first that ends: then nobody believes it any
-    more. Of a truststore the last: then this process believes nobody."""
+    """Return the ends of certificates in use, which may differ from the files. A keystore ends with its first: then
+    others refuse it. A truststore ends with its last: then this process refuses everybody."""
     ends: dict[Path | None, float] = {}
     for tls in connections:
-        from cryptography import x509  # where there is TLS it is loaded already
+        from cryptography import x509  # a process without TLS need not load it
 
         if tls.material.ends is not None:
             ends[tls.files.keystore] = tls.material.ends.timestamp()

@@ -1,6 +1,6 @@
-"""The HTTP server that answers `GET /metrics`, in threads of its own: who asks, and how slowly, costs the loop nothing.
+"""The HTTP server that answers `GET /metrics`, in threads of its own: slow clients do not hold the event loop.
 
-The event loop makes a list of what is to be shown, in slices; a thread writes it down."""
+The event loop collects the metrics, in slices; a thread writes them down."""
 
 import asyncio
 import contextlib
@@ -21,13 +21,13 @@ from replog.rpc.peer import Peer, anonymous, unproved
 from replog.rpc.tls import Tls
 
 AT_ONCE = 8  # requests; more are closed
-REQUEST_S = 10.0  # for a whole one
+REQUEST_S = 10.0  # then a request is cut off
 Families = Callable[[Peer], Awaitable[list[Metric]]]
 
 
 class MetricsEndpoint:
     def __init__(self, address: str, families: Families, tls: Tls | None, *, allow_plaintext: bool) -> None:
-        """`families`: what there is to show to a peer; it raises a ReplogError for one that may not see it."""
+        """`families` returns the metrics for a peer; it raises a ReplogError for one that may not see them."""
         self._address = address
         self._families = families
         self._tls = tls
@@ -35,7 +35,7 @@ class MetricsEndpoint:
         self._server: _Server | None = None
 
     async def start(self) -> str:
-        """The address bound. Raises INVALID_CONFIG."""
+        """Listen, and return the address bound. Raises INVALID_CONFIG."""
         host, port = parse_address(self._address)
         if self._tls is None and not is_loopback(host) and not self._allow_plaintext:
             raise self._wrong("others than this machine reach it; set security.protocol=SSL, or allow.plaintext=true")
@@ -62,7 +62,7 @@ class MetricsEndpoint:
 
 
 class _Ready:
-    """What `generate_latest` takes for a registry."""
+    """Collected metrics, as a registry for `generate_latest`."""
 
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
@@ -83,7 +83,7 @@ class _Server(ThreadingMixIn, HTTPServer):
         self._places = threading.BoundedSemaphore(AT_ONCE)
 
     def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # that of HTTPServer also asks for this machine's name, which may take its time
+        TCPServer.server_bind(self)  # HTTPServer's would also look up this machine's name, which may take seconds
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._places.acquire(blocking=False):
@@ -114,12 +114,12 @@ class _Server(ThreadingMixIn, HTTPServer):
             _Handler(secured, client_address, self, asks)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who breaks off, or is refused by TLS, hears it from the connection."""
+        """Log nothing of a client that breaks off, or is refused by TLS."""
 
 
 @contextlib.contextmanager
 def _in_time(connection: socket.socket) -> Iterator[None]:
-    """Cut the connection off if what is done with it takes too long, its TLS handshake included."""
+    """Cut the connection off if the context takes longer than `REQUEST_S`, a TLS handshake included."""
     too_late = threading.Timer(REQUEST_S, _cut, (connection,))
     too_late.daemon = True
     too_late.start()
@@ -131,7 +131,7 @@ def _in_time(connection: socket.socket) -> Iterator[None]:
 
 def _cut(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)  # that of TLS would change what another thread uses
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)  # TLS's own would change state that another thread uses
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -164,4 +164,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "replog"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: who looks every few seconds needs no log."""
+        """Log nothing: Prometheus asks every few seconds."""

@@ -1,4 +1,4 @@
-"""How late the event loop does what is due: what a request waits for before anybody looks at it."""
+"""The lag of the event loop: how long a request waits before it is looked at."""
 
 import asyncio
 from time import monotonic
@@ -9,7 +9,7 @@ EVERY_S = 0.1
 
 
 async def measure(lag: Times) -> None:
-    """Until cancelled."""
+    """Measure until cancelled."""
     while True:
         due_s = monotonic() + EVERY_S
         await asyncio.sleep(EVERY_S)

@@ -1,4 +1,4 @@
-"""What every process shows of itself."""
+"""The metrics of every process."""
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
@@ -28,7 +28,7 @@ DISKS = Path("/proc/self/io")
 
 
 class Shown(Protocol):
-    """The settings that decide where metrics are shown."""
+    """Settings of the metrics endpoint."""
 
     @property
     def metrics_listener(self) -> str: ...
@@ -41,10 +41,10 @@ class Shown(Protocol):
 async def shown_at(
     config: Shown, families: Families, steps: SlowSteps, tls: Tls | None, other_tls: Tls | None = None
 ) -> AsyncIterator[None]:
-    """Meanwhile, `families` and those of the process can be seen where `metrics.listener` says. Raises INVALID_CONFIG.
+    """Show `families` and the metrics of the process at `metrics.listener`. Raises INVALID_CONFIG.
 
-    Enter it before anything else begins: one that starts for long is then seen to start, and one that cannot listen
-    leaves nothing behind. `other_tls`: what the process shows elsewhere."""
+    Enter it first: then a long start can be watched, and a process that cannot listen leaves nothing behind.
+    `other_tls` has the certificate that the process shows elsewhere."""
     if not config.metrics_listener:
         yield
         return
@@ -65,8 +65,8 @@ async def shown_at(
 
 
 def process_metrics(steps: SlowSteps, lag: Times) -> Iterable[Metric]:
-    """CPU, memory and descriptors under Prometheus's own names, what was read and written, and the event loop, which is
-    all the threads of Kafka's in one."""
+    """Yields CPU, memory and descriptors under Prometheus's own names, bytes of disks, and the event loop, which stands
+    for all of Kafka's threads."""
     idle = steps.idle_share()
     yield from ProcessCollector(registry=None).collect()
     yield from _disks()
@@ -93,7 +93,7 @@ def process_metrics(steps: SlowSteps, lag: Times) -> Iterable[Metric]:
 
 
 def _disks() -> Iterable[Metric]:
-    """Nothing where the kernel does not count it."""
+    """Yields bytes read and written; nothing if the kernel does not count them."""
     with contextlib.suppress(OSError):
         moved = dict(line.split(": ") for line in DISKS.read_text().splitlines())
         for name, text in (("read", "Bytes that were fetched from disks"), ("write", "Bytes that were sent to disks")):

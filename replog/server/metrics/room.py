@@ -1,4 +1,4 @@
-"""How much room there is where a process keeps its files."""
+"""The room on the file systems of a process's directories."""
 
 import asyncio
 import contextlib
@@ -10,13 +10,13 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from replog.server.metrics.families import labelled
 
-ANSWER_S = 1.0  # for all disks together
+ANSWER_S = 1.0  # how long all disks together may take
 
-Usages = list[tuple[Path, int, int]]  # directory, its file system's bytes, those that are free
+Usages = list[tuple[Path, int, int]]  # directory, total and free bytes of its file system
 
 
 class Room:
-    """Asked by one thread at a time: a disk that hangs takes no more of them, and is not shown."""
+    """Asks in one thread at a time, otherwise a disk that hangs would take thread after thread."""
 
     def __init__(self) -> None:
         self._asking: asyncio.Task[Usages] | None = None
@@ -35,7 +35,7 @@ class Room:
 
 
 def _usages(directories: Sequence[Path]) -> Usages:
-    """Waits for the disks; without those that fail."""
+    """Return the room on disks, without those that fail. It waits for them."""
     usages = []
     for directory in directories:
         with contextlib.suppress(OSError):

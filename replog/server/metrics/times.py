@@ -1,4 +1,4 @@
-"""How long something took: quantiles of the last one to two minutes, within 5 %, in fixed memory."""
+"""Quantiles of durations in the last one to two minutes, within 5 %, in fixed memory."""
 
 from collections.abc import Mapping
 from math import ceil, log
@@ -7,22 +7,22 @@ from typing import Final, Literal
 from prometheus_client.core import Metric
 
 WINDOW_S = 60.0
-STEP = 1.05  # from one bucket to the next
+STEP = 1.05  # the ratio of a bucket to the one before
 LEAST_MS = 0.01
-BUCKETS = 400  # up to 57 minutes
-QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)  # as Kafka's
+BUCKETS = 400  # reach 57 minutes
+QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)  # Kafka's
 _PER_STEP: Final = 1 / log(STEP)
 
 
 class Times:
     def __init__(self) -> None:
-        self.count, self.sum_ms = 0, 0.0  # since the start
+        self.count, self.sum_ms = 0, 0.0
         self._now = [0] * BUCKETS
         self._before = self._now
         self._until_s = 0.0  # when `_now` becomes `_before`
 
     def add(self, ms: float, now_s: float) -> None:
-        """`now_s`: monotonic."""
+        """Take in a duration. `now_s` is monotonic."""
         self._turn(now_s)
         self.count += 1
         self.sum_ms += ms
@@ -36,7 +36,7 @@ class Times:
             self._until_s = now_s + WINDOW_S
 
     def quantiles(self, now_s: float) -> list[float]:
-        """Of each of `QUANTILES`, in ms; 0 where there was nothing."""
+        """Return the duration at each of `QUANTILES`, in ms; 0 if there were none."""
         self._turn(now_s)
         counts = [now + before for now, before in zip(self._now, self._before, strict=True)]
         total, reached, bucket = sum(counts), 0, 0
@@ -57,7 +57,7 @@ def shown(
     labels: tuple[str, ...] = (),
     unit: Literal["ms", "s"] = "ms",
 ) -> Metric:
-    """A summary; `times` by the values of `labels`."""
+    """Return a summary of `times`, whose keys are the values of `labels`."""
     family = Metric(name, f"{help_text}, {unit}", "summary")
     scale = 1 if unit == "ms" else 1000
     for values_of_labels, measured in times.items():

@@ -1,7 +1,7 @@
 """The process that cleans logs: requests on its standard input, answers on its standard output.
 
-Requests and answers are pickles behind their length. It ends with its input, and at once when its parent dies: two
-cleaners in one directory would write to each other's files."""
+Requests and answers are pickles behind their length. It ends with its input, and at once when its parent dies:
+otherwise two cleaners in one directory would write to each other's files."""
 
 import ctypes
 import os
@@ -20,10 +20,10 @@ _PR_SET_PDEATHSIG = 1
 
 def main(parent: int) -> None:
     _die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the broker, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the broker gets the Ctrl-C, too, and ends this process
     os.nice(NICENESS)
     requests, answers, cleanings = sys.stdin.buffer, os.fdopen(os.dup(1), "wb"), Cleanings()
-    os.dup2(2, 1)  # whatever else is printed is no answer
+    os.dup2(2, 1)  # otherwise a print would be read as an answer
     while (request := _read(requests)) is not None:
         answer: object
         try:
@@ -44,7 +44,7 @@ def _read(stream: BinaryIO) -> MapKeys | Rewrite | None:
 
 
 def _die_with(parent: int) -> None:
-    """Linux kills this process when the one that started it ends, however that ends."""
+    """Have Linux kill this process when its parent ends, however that ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

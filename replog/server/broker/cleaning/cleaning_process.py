@@ -14,15 +14,15 @@ from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
 
 log = structlog.get_logger()
 
-IDLE_S = 30.0  # then the child ends, and gives its memory back
+IDLE_S = 30.0  # then the child ends, and its memory is free
 
 
 class CleaningInterrupted(Exception):
-    """The process that was cleaning has ended, or could not be started; the next cleaning removes its files."""
+    """The cleaning process has ended, or could not be started. The next cleaning removes its files."""
 
 
 class CleaningProcess:
-    """A child at low priority, started when it is needed. One request at a time.
+    """A child at low priority, started when it is needed. It takes one request at a time.
 
     Cleaning is long work in Python: in a thread of the broker it would take the interpreter from the event loop."""
 
@@ -31,9 +31,8 @@ class CleaningProcess:
         self._idle: asyncio.TimerHandle | None = None
 
     async def ask(self, request: MapKeys | Rewrite) -> int:
-        """The child's answer. Raises what the cleaning raises there, CleaningInterrupted if the child ends.
-
-        A cancellation ends the child."""
+        """Ask the child, and return its answer. Raises the error of the cleaning, CleaningInterrupted if the child
+        ends. A cancellation ends the child."""
         if self._idle is not None:
             self._idle.cancel()
         child = self._child or await self._start()
@@ -68,7 +67,7 @@ class CleaningProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )
-        except OSError as error:  # no memory, process or descriptor left: nothing that a log's disk is to blame for
+        except OSError as error:  # no memory, process or descriptor is left; otherwise a log's disk would be blamed
             raise CleaningInterrupted(f"the cleaning process cannot be started: {error}") from error
         log.info("cleaning process started", pid=self._child.pid)
         return self._child
@@ -79,11 +78,11 @@ class CleaningProcess:
             self._idle.cancel()
         if child is not None and child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                child.kill()  # at any moment: its files are `.cleaned` ones, which nobody reads
+                child.kill()  # does no harm: nobody reads its `.cleaned` files
         return child
 
     async def close(self) -> None:
-        """End the child, and wait until it has gone."""
+        """End the child, and wait until it is gone."""
         child = self._end()
         if child is not None:
             await child.wait()

@@ -1,4 +1,4 @@
-"""Requests to the process that cleans logs, and how it carries them out."""
+"""Requests to the process that cleans logs, and their execution there."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ from replog.log.compaction.cleaning import Cleaning, CleanTask, SourceSegment
 
 @dataclass(frozen=True, slots=True)
 class MapKeys:
-    """Begin this cleaning (`Cleaning.map_keys`). The answer is the offset up to which the log will be clean."""
+    """Begins a cleaning (`Cleaning.map_keys`). The answer is the offset up to which the log will be clean."""
 
     task: CleanTask
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Go on with it (`Cleaning.rewrite`). The answer is whether there is a segment to be swapped in."""
+    """Goes on with the cleaning (`Cleaning.rewrite`). The answer is 1 if a segment is to be swapped in, else 0."""
 
     group: Sequence[SourceSegment]
 
 
 class Cleanings:
-    """One cleaning after the other, as requested."""
+    """Carries out one cleaning after the other."""
 
     def __init__(self) -> None:
         self._cleaning: Cleaning | None = None
 
     def carry_out(self, request: MapKeys | Rewrite) -> int:
-        """Raises what `Cleaning` raises."""
+        """Carry out a request. Raises as `Cleaning`."""
         if isinstance(request, MapKeys):
             self._cleaning = Cleaning(request.task)
             self._cleaning.map_keys()

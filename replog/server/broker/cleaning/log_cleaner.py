@@ -30,29 +30,29 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 
-FIRST_MS, LAST_MS = 15_000, 3_600_000  # until a log that a cleaning failed on is tried again
+FIRST_MS, LAST_MS = 15_000, 3_600_000  # the waits before a log that a cleaning failed on is tried again
 
 
 class CleaningWorker(Protocol):
     """Carries out cleanings: a process, and in the simulator a thread."""
 
     async def ask(self, request: MapKeys | Rewrite) -> int:
-        """The answer to the request; raises what `Cleaning` raises, and CleaningInterrupted."""
+        """Carry out a request, and return its answer. Raises as `Cleaning`, and CleaningInterrupted."""
 
     async def close(self) -> None: ...
 
 
 class LogCleaner:
-    """`run` it while the broker runs."""
+    """Cleans logs while the broker runs."""
 
     def __init__(self, manager: ReplicaManager, logs: LogManager, worker: CleaningWorker) -> None:
         self._manager = manager
         self._logs = logs
         self._worker = worker
-        self._uncleanable: dict[Log, tuple[int, int]] = {}  # how often it failed, and when it is tried again
+        self._uncleanable: dict[Log, tuple[int, int]] = {}  # number of failures, time of the next try
 
     async def run(self) -> None:
-        """Look for work every `log.cleaner.backoff.ms`, until cancelled. A disk error is reported as the broker's."""
+        """Look for work every `log.cleaner.backoff.ms`, until cancelled. Disk errors are reported to the broker."""
         config = self._manager.config
         try:
             while config.log_cleaner_enable:
@@ -64,7 +64,7 @@ class LogCleaner:
             await self._worker.close()
 
     async def _clean_dirtiest(self) -> bool:
-        """Clean the log that needs it most; False if none does, or it had to be given up."""
+        """Clean the log that needs it most. Return False if none does, or if the cleaning was given up."""
         await self._name_compacted()
         dirtiest = await self._dirtiest()
         if dirtiest is None:
@@ -72,7 +72,7 @@ class LogCleaner:
         tp, replica, cleanable = dirtiest
         try:
             return await self._clean(tp, replica, cleanable)
-        except Exception as error:  # noqa: BLE001 (whatever it is)
+        except Exception as error:  # noqa: BLE001 (otherwise one log would stop the cleaning of all)
             failed = storage_error(replica.directory, error) if isinstance(error, OSError) else error
             if self._logs.get(tp) is not replica:
                 log.info("a replica was deleted during its cleaning", partition=str(tp))
@@ -89,7 +89,7 @@ class LogCleaner:
         return False
 
     def _give_up(self, tp: TopicPartition, replica: Log, error: Exception) -> None:
-        """It is tried again later and later: who mends the log, or makes room for its keys, need not restart."""
+        """Try the log again later and later, so that nobody need restart the broker after mending it."""
         tries, _ = self._uncleanable.get(replica, (0, 0))
         wait_ms = min(FIRST_MS << min(tries, 20), LAST_MS)
         self._uncleanable[replica] = tries + 1, self._manager.clock.monotonic_ms() + wait_ms
@@ -104,7 +104,7 @@ class LogCleaner:
         self._manager.traffic.uncleanable = Counter(replica.directory.parent for replica in self._uncleanable)
 
     async def _name_compacted(self) -> None:
-        """The checkpoint names every compacted log, before the first hole: if the metadata are lost, only this tells
+        """Have the checkpoint name every compacted log before its first hole: if the metadata are lost, only this shows
         that its topic is compacted (CL-8)."""
         written: dict[CleanedOffsets, None] = {}
         async for tp, hosted in self._all_hosted():
@@ -123,11 +123,11 @@ class LogCleaner:
                 self._manager.on_storage_error(error)
 
     def _all_hosted(self) -> AsyncIterator[tuple[TopicPartition, HostedPartition]]:
-        """In slices: there may be thousands."""
+        """Yields all hosted replicas, in slices."""
         return self._manager.pace.in_slices(list(self._manager.hosted.items()))
 
     async def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:
-        """As it is now: logs change while they are looked at."""
+        """Return the dirtiest log. It is looked at again at the end, since logs change meanwhile."""
         dirtiest, most = None, 0.0
         async for tp, hosted in self._all_hosted():
             cleanable = self._cleanable(tp, hosted.log)
@@ -138,18 +138,18 @@ class LogCleaner:
         return *dirtiest, cleanable
 
     def _cleanable(self, tp: TopicPartition, replica: Log) -> Cleanable | None:
-        """What may be cleaned of it, if that is worth it."""
+        """Return the part of the log that may be cleaned; None if it is not worth it, or must wait."""
         if not replica.config.compacted or replica.failure:
             return None
         if self._uncleanable.get(replica, (0, 0))[1] > self._manager.clock.monotonic_ms():
             return None
         if self._logs.get(tp) is not replica or self._logs.future(tp) is not None:
-            return None  # one that is being moved waits (7.7)
+            return None  # it is being moved (7.7)
         cleanable = replica.cleanable(self._logs.cleaned_offsets(tp).get(tp), self._manager.time.may_delete_ms())
         return cleanable if cleanable.is_worth_it(replica.config) else None
 
     async def _clean(self, tp: TopicPartition, replica: Log, cleanable: Cleanable) -> bool:
-        """False if a truncation, a removal of segments or the replica's deletion came in between (CL-2)."""
+        """Clean a log. Return False if it was truncated, lost segments or was deleted meanwhile (CL-2)."""
         size_before, clock = replica.size, self._manager.clock
         started_ms = clock.monotonic_ms()
         map_bytes = self._manager.config.log_cleaner_dedupe_buffer_size
@@ -160,7 +160,7 @@ class LogCleaner:
         except CorruptRecord:
             if not replica.is_void(task):
                 raise
-            replaced = False  # segments were cut while they were read
+            replaced = False  # segments were truncated while they were read
         if not replaced or not await self._note(tp, replica, task, end_offset):
             return False
         self._uncleanable.pop(replica, None)
@@ -176,7 +176,7 @@ class LogCleaner:
         return True
 
     async def _replace(self, tp: TopicPartition, replica: Log, task: CleanTask, end_offset: int) -> bool:
-        """Each group of segments by a clean one, and note that; False as soon as what is to be replaced is gone."""
+        """Replace each group of segments by a clean one, and note that. Return False if the segments are gone."""
         for group in task.groups(end_offset):
             if not await self._worker.ask(Rewrite(group)):
                 continue
@@ -193,9 +193,10 @@ class LogCleaner:
         return True
 
     async def _note(self, tp: TopicPartition, replica: Log, task: CleanTask, offset: int) -> bool:
-        """Have the checkpoint say that the log is clean up to `offset`, if it is beyond what was; False if the task is
-        void. Also of a part of the task: readers of the files, after a crash too, know where offsets may be missing
-        (CL-8), and what is below holds no key twice, as the keys of all that was dirty were mapped."""
+        """Have the checkpoint say that the log is clean up to `offset`. Return False if the task is void.
+
+        It is called for each part of the task: otherwise readers of the files, after a crash, would not know where
+        offsets may be missing (CL-8). Below `offset` no key comes twice, since all dirty keys were mapped."""
         if self._logs.get(tp) is not replica or replica.is_void(task):
             return False
         if offset > task.first_dirty:
@@ -206,7 +207,7 @@ class LogCleaner:
 
 
 def _is_lost(missing: FileNotFoundError, replica: Log) -> bool:
-    """Whether it is a file that the log counts on: no removal of segments took it."""
+    """Return True if the missing file is one that the log counts on, not one that it has removed."""
     path = Path(missing.filename or "")
     return path in {segment.path for segment in replica.segments} and not path.exists()
 

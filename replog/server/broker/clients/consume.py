@@ -1,4 +1,4 @@
-"""A consumer's stream on the event loop: a request is answered when there is enough to read, and room for it (§4)."""
+"""A consumer's stream: a request is answered when there is enough to read, and room for the answer (§4)."""
 
 import asyncio
 
@@ -11,14 +11,14 @@ from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replicas.traffic import CONSUMER
 from replog.server.slices import SLICE, in_slices
 
-COLD_WAIT_MS = 10_000  # of a call with a session of its own: if it did not wait, its like would find nothing for ever
+COLD_WAIT_MS = 10_000  # a single call waits for cold reads: without a session, every call would find nothing
 
 
 class ConsumerStream:
-    """Its session, one request at a time."""
+    """Answers the requests of a session, one at a time."""
 
     def __init__(self, manager: ReplicaManager, permits: Permits, *, cold_wait_ms: int = 0) -> None:
-        """`cold_wait_ms`: as `FetchSession`."""
+        """`cold_wait_ms` goes to `FetchSession`."""
         self._manager = manager
         self._permits = permits
         self._cold_wait_ms = cold_wait_ms
@@ -41,11 +41,11 @@ class ConsumerStream:
             self._ready.set_result(None)
 
     async def answer(self, request: SessionRequest, share: Share, *, goes_on: bool) -> SessionResponse:
-        """The answer, once there is something to say (FE-8 to FE-13). `share` holds its room in the broker's budget;
-        the caller gives that back when the reader has taken the answer.
+        """Wait until there is something to say, and return the answer (FE-8 to FE-13). `share` holds its room in the
+        broker's budget; the caller frees it when the reader has taken the answer.
 
-        Without room in time it comes without records. If nothing is due there is nothing to read, and no room is asked
-        for. A request that does not go on from the last one names everything that it wants."""
+        Without room in time the answer has no records. A request that does not go on from the last one names everything
+        that it wants."""
         begun_s = self._manager.clock.monotonic_s()
         if not goes_on:
             self.close()
@@ -78,14 +78,14 @@ class ConsumerStream:
 
     async def _room(self, share: Share, most: int) -> int:
         room = await share.take(most) if self._session.due else 0
-        if self._cold_wait_ms and self._session.due and not room:  # no later answer of the session says more
+        if self._cold_wait_ms and self._session.due and not room:  # a single call has no later answer
             raise ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
                 f"broker {self._manager.config.node_id} has no room for an answer; try again, or fetch on a stream"
             )
         return room
 
     async def _wait(self) -> None:
-        """Until the session is ready, at the latest at its deadline."""
+        """Wait until the session is ready, at the latest until its deadline."""
         deadline_ms = self._session.deadline_ms
         assert deadline_ms is not None
         delay_s = (deadline_ms - self._manager.clock.monotonic_ms()) / 1000
@@ -98,4 +98,4 @@ class ConsumerStream:
 
     def close(self) -> None:
         self._session.close()
-        del self._session  # it refers back here: both would stay until the garbage collector looks at all objects
+        del self._session  # it refers back here; otherwise both would stay until the next full garbage collection

@@ -1,4 +1,4 @@
-"""The Log service: requests of clients. Checks each one, then passes it to the partitions' leaders."""
+"""The Log service: it checks requests of clients, then passes them to the partitions' leaders."""
 
 import asyncio
 import contextlib
@@ -36,16 +36,16 @@ from replog.topic import TopicPartition
 _ISOLATION = {int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK, int(pb.READ_COMMITTED): Isolation.TXN_COMMITTED}
 _BROKER = ("broker_id", "rack", "fenced", "broker_epoch", "in_controlled_shutdown", "software_version")
 
-UNSAID_FETCH_BYTES = DEFAULT_ANSWER_BYTES - MIB  # of records, for who does not say how many: an answer has a head, too
+UNSAID_FETCH_BYTES = DEFAULT_ANSWER_BYTES - MIB  # records for a request without a limit; the head takes the rest
 
 
 class LogService:
-    """Produce and fetch as streams and as single calls; offsets, epochs, deletion and metadata as calls."""
+    """Handlers for `replog.v1.Log`: produce and fetch as streams and as single calls, the others as calls."""
 
     def __init__(
         self, manager: ReplicaManager, producer_ids: ProducerIds, quotas: ClientQuotas, listener: str = ""
     ) -> None:
-        """`listener`: where it is served; empty for that between brokers."""
+        """`listener` is the name of the listener that serves it; empty for that between brokers."""
         self._listener = listener
         self._manager = manager
         self._producer_ids = producer_ids
@@ -78,7 +78,7 @@ class LogService:
         return pb.ProduceResponse(answers=[await answered])
 
     async def init_producer_id(self, _request: pb.InitProducerIdRequest) -> pb.InitProducerIdResponse:
-        """§7. Raises BROKER_NOT_AVAILABLE while the controller cannot be asked."""
+        """Give out a producer id (§7). Raises BROKER_NOT_AVAILABLE while the controller cannot be asked."""
         return pb.InitProducerIdResponse(producer_id=await self._producer_ids.next_id(), producer_epoch=0)
 
     # -- fetch
@@ -93,7 +93,7 @@ class LogService:
                     response = await consumer.answer(wanted, share, goes_on=request.goes_on)
                     throttle.record(response.size)
                     await stream.send(_fetch_response(request, response, self._manager.config.node_id))
-                del response  # else its records stay here for as long as the reader asks for no more
+                del response  # otherwise its records stay in memory until the next request
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
         permits = self._permits("fetch_once")
@@ -110,7 +110,7 @@ class LogService:
     # -- look-ups
 
     async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
-        """FE-22."""
+        """Look up offsets by time, or at the ends (FE-22)."""
         _check_named_once(request.partitions)
         isolation = _isolation(request.isolation_level)
         deadline_s = asyncio.get_running_loop().time() + LOOK_UP_S
@@ -138,7 +138,7 @@ class LogService:
         leader, by_time = self._leader(partition, epoch), None
         if timestamp >= 0:
             by_time = await self._manager.look_ups.offset_for_timestamp(leader.log, timestamp, deadline_s)
-            leader = self._leader(partition, epoch)  # which may be another one by now
+            leader = self._leader(partition, epoch)  # another broker may lead by now
         return leader.list_offset(
             timestamp, isolation, epoch, alone=self._manager.is_alone(leader), look_up=lambda *_: by_time
         )
@@ -146,7 +146,7 @@ class LogService:
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest
     ) -> pb.OffsetsForLeaderEpochResponse:
-        """FT-17."""
+        """Answer where leader epochs end (FT-17)."""
         permits = self._permits("offsets_for_leader_epoch")
         results = []
         async for partition in in_slices(request.partitions):
@@ -165,7 +165,8 @@ class LogService:
         return pb.OffsetsForLeaderEpochResponse(partitions=results)
 
     async def delete_records(self, request: pb.DeleteRecordsRequest) -> pb.DeleteRecordsResponse:
-        """LG-16; answered once every live replica's log start has reached the offset, or at the timeout (FT-23)."""
+        """Delete records (LG-16). It answers once every live replica's log start has reached the offset, or at the
+        timeout (FT-23)."""
         permits = self._permits("delete_records")
         results: dict[TopicPartition, pb.DeleteRecordsPartitionResult] = {}
         targets: dict[TopicPartition, int] = {}
@@ -215,7 +216,7 @@ class LogService:
                 f"broker {self._manager.config.node_id} is starting and does not know the cluster yet; ask another one"
             )
         image = self._manager.image
-        version = image.version  # what is gathered later, in slices, may be newer
+        version = image.version  # later slices may have newer metadata
         names = [] if request.without_topics else list(request.topics) or sorted(image.topics)
         permits = self._permits("get_metadata", quietly=not request.topics)
         response = pb.GetMetadataResponse(
@@ -237,7 +238,7 @@ class LogService:
         async for name in in_slices(names):
             if permits(name):
                 await self._describe(response.topics.add(topic=name), names_only=request.names_only)
-            elif request.topics:  # whether there is one or not; a list leaves it out
+            elif request.topics:  # the answer does not say whether the topic exists; a list leaves it out
                 response.topics.add(topic=name, error_code=wire_code(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         return fitting(response, request.max_bytes)
 
@@ -319,7 +320,7 @@ def _fetch_partition(partition: pb.FetchPartition, max_bytes: int) -> FetchParti
 
 
 async def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> SessionRequest:
-    """In slices, if it names many partitions."""
+    """Parse a request, in slices if it names many partitions. Raises INVALID_REQUEST."""
     max_bytes = max(0, request.max_bytes or UNSAID_FETCH_BYTES)
     named: dict[TopicPartition, FetchPartition] = {}
     for number, partition in enumerate(request.partitions, 1):
@@ -347,7 +348,7 @@ def _fetch_response(
 ) -> WithRecords[pb.FetchResponse]:
     results = [_fetch_result(row, broker_id) for row in response.rows]
     head = pb.FetchResponse(correlation_id=request.correlation_id, partitions=results)
-    if not request.max_bytes:  # a batch that is larger comes whole (FE-9), if it is first
+    if not request.max_bytes:  # a first batch that is larger than the default comes whole (FE-9)
         check_fits(head.ByteSize() + response.size, 0)
     return WithRecords(head, [row.answer.records for row in response.rows if row.answer.records])
 

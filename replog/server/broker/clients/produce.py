@@ -1,4 +1,4 @@
-"""Producing: append to every partition, then answer or wait for the in-sync replicas (§3)."""
+"""A produce request: append to every partition, then answer or wait for the in-sync replicas (§3)."""
 
 from collections.abc import Callable, Iterable
 
@@ -15,11 +15,11 @@ from replog.server.broker.replicas.traffic import PRODUCE
 from replog.topic import TopicPartition
 
 VALID_ACKS = (-1, 0, 1)
-BATCH_BYTES = 2500  # of memory that a batch takes while it waits for its replicas, its records not counted (measured)
+BATCH_BYTES = 2500  # measured memory of a batch that waits for its replicas, without its records
 
 
 class Produce:
-    """One request, from its append to its answer (PR-1..PR-11). Of its records it keeps none.
+    """A request, from its append to its answer (PR-1..PR-11). It does not keep the records.
 
     `done` is called once, with one result per batch in `answer`, in their order; offsets are -1 on error."""
 
@@ -33,7 +33,7 @@ class Produce:
         self._begun_s = manager.clock.monotonic_s()
 
     def append(self, batches: Iterable[tuple[TopicPartition, Buffer]], permits: Permits) -> None:
-        """`permits`: which topics may be written to."""
+        """Append batches to the topics that `permits` allows."""
         pending: dict[int, PendingProduce] = {}
         for index, (tp, records) in enumerate(batches):
             self._manager.traffic.produced(tp.topic)

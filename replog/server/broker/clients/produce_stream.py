@@ -1,5 +1,5 @@
-"""One client's Produce stream: batches are appended as they arrive, and what is answered in one turn of the event loop
-goes out in one message."""
+"""A client's Produce stream: batches are appended as they arrive, and answers of one turn of the event loop share a
+message."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from replog.server.broker.clients.quotas import Throttle
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.topic import TopicPartition
 
-MAX_PRODUCES_UNDER_WAY = 1000  # per stream, until their answers go out; further ones wait in the stream
+MAX_PRODUCES_UNDER_WAY = 1000  # per stream, until their answers are sent; further ones wait in the stream
 
 
 class ProduceStream:
@@ -23,14 +23,15 @@ class ProduceStream:
         self._manager = manager
         self._permits = permits
         self._throttle = throttle
-        self._muted = False  # it has sent too much, and is not read from for a while
+        self._muted = False  # the client has sent too much, and is not read for a while
         self._stream = stream
         self._under_way = 0
-        self._answers: list[pb.ProduceAnswer] = []  # of this turn
-        self._all_answered: asyncio.Future[None] | None = None  # once the client has finished
+        self._answers: list[pb.ProduceAnswer] = []  # not sent yet
+        self._all_answered: asyncio.Future[None] | None = None  # set when the client has finished
 
     async def run(self) -> None:
-        """Who has finished still gets the answers. Raises the first error with acks=0, and what is no request."""
+        """Serve the stream until the client has finished and has its answers. Raises the first error with acks=0, and
+        INVALID_REQUEST."""
         await self._stream.each(self._on_request, self._is_ready)
         if self._under_way:
             self._all_answered = asyncio.get_running_loop().create_future()
@@ -67,7 +68,7 @@ class ProduceStream:
                 self._manager.post_soon(self._send)
             self._answers.append(produced.answer)
         elif failed := [result for result in produced.answer.partitions if result.error_code]:
-            # the end of the stream is the only signal that acks=0 leaves room for (PR-7)
+            # Nothing is answered with acks=0: only the end of the stream can tell the client (PR-7).
             raise ReplogError(ErrorCode(failed[0].error_code), f"acks=0: {failed[0].error_message}")
         if self._all_answered is not None and not self._under_way and not self._all_answered.done():
             self._all_answered.set_result(None)
@@ -80,8 +81,8 @@ class ProduceStream:
 
 
 def batches(request: WithRecords[pb.ProduceRequest]) -> list[tuple[TopicPartition, Buffer]]:
-    """Each partition's piece of the payload. Raises INVALID_REQUEST unless the sizes add up to it."""
-    if len(request.head.partitions) > MAX_BATCHES_PER_REQUEST:  # by a few: the codec counts other fields, too
+    """Return each partition's piece of the payload. Raises INVALID_REQUEST unless the sizes add up to it."""
+    if len(request.head.partitions) > MAX_BATCHES_PER_REQUEST:  # the codec's own limit is a little higher
         raise ErrorCode.INVALID_REQUEST.error(
             f"{len(request.head.partitions)} batches in one request; at most {MAX_BATCHES_PER_REQUEST}"
         )

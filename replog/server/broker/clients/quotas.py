@@ -1,8 +1,7 @@
-"""What each user may take of this broker, in bytes a second, and how long it waits once it has had too much (KIP-13).
+"""Quotas of users on this broker, in bytes per second, and the waits of a user who has had too much (KIP-13).
 
-All connections of a user share. Who exceeds a rate is not refused but delayed: what it sent is answered, and it is
-not read from until the average is back at the rate (KIP-219). The wait is bounded, as the time that Kafka looks back.
-"""
+All connections of a user share a quota. A user who exceeds it is not refused but delayed: requests are answered, and
+then not read until the average is back at the rate (KIP-219). The wait is bounded, like Kafka's window."""
 
 import asyncio
 import math
@@ -13,14 +12,14 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Peer
 from replog.server.clock import Clock
 
-BURST_MS = 1000  # so much at once is no excess
+BURST_MS = 1000  # a user may take so much of its rate at once
 MAX_THROTTLE_MS = 10_000
 MAX_THROTTLED = 10_000  # users that are remembered
-PRODUCED, CONSUMED = ClientQuota.model_fields  # as metadata call them
+PRODUCED, CONSUMED = ClientQuota.model_fields
 
 
 class Throttle:
-    """One user's bytes of one kind. They drain at the rate; what is left beyond a burst has to be waited for."""
+    """A user's bytes, produced or consumed. They drain at the rate; more than a burst has to be waited for."""
 
     def __init__(self, user: str, kind: str, quotas: Mapping[str, Mapping[str, str]], clock: Clock) -> None:
         self._user = user
@@ -32,20 +31,20 @@ class Throttle:
 
     @property
     def rate(self) -> int | None:
-        """Bytes a second now; None: any."""
+        """The present quota, in bytes per second; None: no limit."""
         for user in (self._user, DEFAULT_USER):
-            if (rate := self._quotas.get(user, {}).get(self._kind, "")).isdecimal():  # else nothing that can be read
+            if (rate := self._quotas.get(user, {}).get(self._kind, "")).isdecimal():  # a later release may store others
                 return int(rate)
         return None
 
     def record(self, size: int) -> None:
-        """So many bytes have passed."""
+        """Count bytes that have passed."""
         if self._quotas and (rate := self.rate) is not None:
             most = rate * (BURST_MS + MAX_THROTTLE_MS) / 1000
             self._bytes = min(self._drain(rate) + size, most)
 
     def wait_ms(self) -> int:
-        """0: none."""
+        """Return how long the user has to wait; 0: not at all."""
         if not self._quotas or (rate := self.rate) is None:
             return 0
         excess = self._drain(rate) - rate * BURST_MS / 1000
@@ -58,7 +57,8 @@ class Throttle:
         return self._bytes
 
     async def turn(self) -> bool:
-        """Wait until there is nothing to wait for, one after the other. False: others came first all the time."""
+        """Wait until the user may go on, at most `MAX_THROTTLE_MS`. Return False if its other requests took the quota
+        meanwhile."""
         left_ms = MAX_THROTTLE_MS
         while wait_ms := min(self.wait_ms(), left_ms):
             await asyncio.sleep(wait_ms / 1000)
@@ -76,7 +76,7 @@ class ClientQuotas:
     """The throttles of all users."""
 
     def __init__(self, quotas: Mapping[str, Mapping[str, str]], clock: Clock) -> None:
-        """`quotas` of each user, from the metadata; they may change at any time."""
+        """`quotas` has each user's, from the metadata; they may change at any time."""
         self._quotas = quotas
         self._clock = clock
         self._throttles: dict[tuple[str, str], Throttle] = {}

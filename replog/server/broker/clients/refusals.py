@@ -1,4 +1,4 @@
-"""The text of an error that is known by its code: what was asked for, and what to do about it."""
+"""Messages for errors that have only a code: what was asked for, and what to do about it."""
 
 from replog.errors import ErrorCode, ReplogError
 from replog.server.authorizer import refused_topic
@@ -18,7 +18,7 @@ _WHY = {
 
 
 def refusal(code: ErrorCode, tp: TopicPartition, broker_id: int) -> ReplogError:
-    """Of a partition's row."""
+    """Return the error of a partition in an answer."""
     if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return refused_topic(tp.topic)
     why = _WHY.get(code, "broker {broker} does not serve {tp}; refresh metadata, and try again")

@@ -1,4 +1,4 @@
-"""A broker's standing with the controller: its state, what a heartbeat asks for, what an answer means. Pure."""
+"""A broker's standing with the controller: its state, the wishes of a heartbeat, the meaning of an answer. Pure."""
 
 from enum import Enum
 
@@ -7,7 +7,7 @@ CAUGHT_UP_RETRY_MS = 10
 
 
 class BrokerState(Enum):
-    """CT-2."""
+    """The states of a broker (CT-2)."""
 
     STARTING = "starting"
     RECOVERY = "recovery"
@@ -17,25 +17,23 @@ class BrokerState(Enum):
 
 
 class BrokerStanding:
-    """Of one registration."""
-
     def __init__(self, heartbeat_interval_ms: int) -> None:
         self.state = BrokerState.STARTING
         self.fenced = True
-        self.interval_ms = heartbeat_interval_ms  # between two heartbeats
+        self.interval_ms = heartbeat_interval_ms
 
     @property
     def want_fence(self) -> bool:
-        """Whether it is not ready to serve."""
+        """True if the broker is not ready to serve."""
         return self.state in (BrokerState.STARTING, BrokerState.RECOVERY)
 
     @property
     def want_shutdown(self) -> bool:
-        """Whether it asks to be relieved of its leaderships (CT-13)."""
+        """True if the broker asks to be relieved of its leaderships (CT-13)."""
         return self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
 
     def on_answer(self, *, is_fenced: bool, is_caught_up: bool) -> int:
-        """The controller has answered a heartbeat; in how many milliseconds the next one is due (CT-3)."""
+        """Take in the answer to a heartbeat. Return in how many milliseconds the next one is due (CT-3)."""
         self.fenced = is_fenced
         if self.want_shutdown:
             return CONTROLLED_SHUTDOWN_RETRY_MS

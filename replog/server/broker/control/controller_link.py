@@ -1,4 +1,4 @@
-"""The way to the controller that decides, whichever of several it is."""
+"""The connection to that one of several controllers which decides."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -9,25 +9,25 @@ from replog.rpc.methods import Method
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Channel, Stream, Transport
 
-AVOIDED_S = 5.0  # an address after it did not answer, or has other metadata, as long as there are others
+AVOIDED_S = 5.0  # an address that did not answer, or has other metadata, is asked after the others for so long
 _SAYS_NOTHING = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
-_HAS_OTHERS = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.INCONSISTENT_CLUSTER_ID)  # metadata than this broker (CT-24)
+_HAS_OTHERS = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.INCONSISTENT_CLUSTER_ID)  # it has other metadata (CT-24)
 
 
 class ControllerLink:
-    """A `replog.rpc.transport.Channel` to all of them: calls go to the one that was last found to decide.
+    """A `replog.rpc.transport.Channel` to all controllers. Calls go to the one that was last found to decide.
 
-    One that does not decide is left for the one that it names, or for the next, and one that has other metadata for
-    the next; a call that they refused for that is made there. Any other failure is the caller's, who tries again; if
-    nobody answered, the next try goes elsewhere."""
+    A controller that does not decide is left for the one that it names, else for the next; one that has other metadata
+    is left for the next. The refused call is made again there. Any other failure is raised; if there was no answer, the
+    next call goes to another controller."""
 
     def __init__(self, transport: Transport, addresses: str) -> None:
         self._channels: dict[str, Channel] = {
             address: transport.connect(address) for address in dict.fromkeys(addresses.split(","))
         }
-        self._avoided: dict[str, float] = {}  # by address: until when others are preferred
+        self._avoided: dict[str, float] = {}  # addresses, and until when others are preferred
         self.address = next(iter(self._channels))
-        self._left_it: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # done when that is another one
+        self._left_it: asyncio.Future[Any] = asyncio.get_running_loop().create_future()  # done when `address` changes
 
     async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -40,13 +40,13 @@ class ControllerLink:
             except ReplogError as error:
                 if not self._left_for_another(address, error):
                     raise
-                if refusal is None or error.code is ErrorCode.NOT_CONTROLLER:  # it may decide soon
+                if refusal is None or error.code is ErrorCode.NOT_CONTROLLER:  # retriable: it may decide soon
                     refusal = error
         assert refusal is not None, "there is an address"
         raise refusal
 
     async def _call(self, address: str, method: Method, request: Any, timeout_s: float) -> Any:
-        """No longer than this address is the one to ask."""
+        """Call an address. Raises NETWORK_EXCEPTION when another one has become `address`."""
         left_it = self._left_it
         calling = may_fail_unheard(self._channels[address].call(method, request, timeout_s))
         try:
@@ -65,7 +65,7 @@ class ControllerLink:
         except ReplogError as error:
             self._left_for_another(address, error)
             raise
-        except asyncio.CancelledError:  # it says nothing
+        except asyncio.CancelledError:  # the reader gives up a stream that says nothing
             self._avoid(address)
             raise
         self._move_on(address, "")
@@ -78,12 +78,12 @@ class ControllerLink:
             await channel.close()
 
     def _avoid(self, address: str) -> None:
-        """The next call goes to another one."""
+        """Have the next calls go to another address."""
         self._avoided[address] = asyncio.get_running_loop().time() + AVOIDED_S
         self._move_on(address, "")
 
     def _left_for_another(self, address: str, error: ReplogError) -> bool:
-        """Whether this call may be made again at once: it was not carried out."""
+        """Leave an address for its error. Return True if the call was not carried out and may be made again at once."""
         if error.code is ErrorCode.NOT_CONTROLLER:
             self._move_on(address, error.instead)
         elif error.code in (*_SAYS_NOTHING, *_HAS_OTHERS):
@@ -92,7 +92,7 @@ class ControllerLink:
 
     def _move_on(self, address: str, instead: str) -> None:
         if address != self.address:
-            return  # somebody else has
+            return  # another call has moved on already
         if instead not in self._channels:
             now = asyncio.get_running_loop().time()
             others = _after(address, list(self._channels))
@@ -104,6 +104,6 @@ class ControllerLink:
 
 
 def _after(address: str, addresses: Sequence[str]) -> list[str]:
-    """The others in turn, and then itself."""
+    """Return the other addresses in turn, then the address itself."""
     at = addresses.index(address) + 1
     return [*addresses[at:], *addresses[:at]]

@@ -26,7 +26,7 @@ OnResult = Callable[[TopicPartition, IsrProposal, ErrorCode, PartitionState | No
 
 
 class AlterPartitionSender:
-    """One request in flight, carrying those first proposed; undecided ones go out again after a backoff."""
+    """Has one request in flight, with the oldest proposals. Undecided ones are sent again after a backoff."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class AlterPartitionSender:
         self._timeout_s = timeout_s
         self._backoff = backoff
         self._queue = AlterPartitionQueue()
-        self._topic_ids: dict[TopicPartition, bytes] = {}  # of what is queued, as it was then: a name may be reused
+        self._topic_ids: dict[TopicPartition, bytes] = {}  # each proposal's topic: its name may be reused meanwhile
         self._wake = asyncio.Event()
 
     def submit(self, tp: TopicPartition, proposal: IsrProposal) -> None:
@@ -78,7 +78,8 @@ class AlterPartitionSender:
             self._queue.on_failure()
             await asyncio.sleep(self._backoff.next_s())
             return
-        await self._known.note(position_from_message(response.position))  # a smaller ISR counts from now on
+        # A smaller ISR counts now. Otherwise an older copy of the metadata could elect a replica that left it (CT-24).
+        await self._known.note(position_from_message(response.position))
         results = {TopicPartition(result.topic, result.partition): result for result in response.partitions}
         taken = self._queue.on_answer(results)
         undecided = len(taken) < len(batch)
@@ -93,7 +94,7 @@ class AlterPartitionSender:
                 undecided |= after_refusal(error_code) is AfterRefusal.RESUBMIT
             self._on_result(tp, proposal, error_code, state)
         tell_each(log.info, "ISR change refused", refused)
-        if undecided:  # the same proposals go out again
+        if undecided:  # otherwise the same proposals would be sent again at once
             await asyncio.sleep(self._backoff.next_s())
         else:
             self._backoff.reset()

@@ -27,16 +27,16 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 
-HEARTBEATS_A_SESSION = 3  # at least: one may be lost, and one late
-TAKEN_AFTER = 10  # refusals, half a second apart: longer than it takes to find that a process is gone (CT-21)
+HEARTBEATS_A_SESSION = 3  # one may be lost, and one late
+TAKEN_AFTER = 10  # refusals, half a second apart: a process that is gone would be found sooner (CT-21)
 REFUSED_S = 0.5
 MORE_LOG_ENDS_S = 0.1
 
 
 class BrokerLifecycle:
-    """This process and its registration: its heartbeats, and when the broker may stop.
+    """The registration of this process: it sends heartbeats, and learns when the broker may stop.
 
-    A registration that is lost though nobody here gave it up is loudly taken back (D40)."""
+    A registration that is lost though this process did not give it up is taken back, with an error in the log (D40)."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class BrokerLifecycle:
         time: TrustedTime,
         log_ends: Callable[[], tuple[Sequence[pb.ReplicaLogEnd], bool]],
     ) -> None:
-        """`log_ends`: some for the next heartbeat, and whether the one after it should have more at once."""
+        """`log_ends` returns some for the next heartbeat, and True if there are more for another one soon."""
         self._time = time
         self._offline_replicas = offline_replicas
         self._log_ends = log_ends
@@ -65,7 +65,7 @@ class BrokerLifecycle:
         self.session_timeout_ms = 0
         self._request = pb.RegisterBrokerRequest()
         self._is_lost = False
-        self._refusals = 0  # to take it back, because another process has it
+        self._refusals = 0  # how often in a row another process had the registration
         self._changed = asyncio.Event()
         self._may_stop = asyncio.Event()
 
@@ -78,11 +78,11 @@ class BrokerLifecycle:
         timeout_s: float,
         missing: Mapping[bytes, Sequence[int]],
     ) -> int:
-        """Register this incarnation, again and again until accepted; returns the broker epoch. `missing`: by topic id,
-        partitions that are placed here and are not on the disks (CT-29).
+        """Try to register this incarnation until it is accepted, and return the broker epoch. `missing` has, by topic
+        id, partitions that are placed here and are not on the disks (CT-29).
 
-        A live session of an earlier incarnation (DUPLICATE_BROKER_REGISTRATION) is waited out. Raises what the
-        controller refuses for good, or REQUEST_TIMED_OUT."""
+        Waits for the end of an earlier incarnation's session (DUPLICATE_BROKER_REGISTRATION). Raises errors that are
+        not retriable, and REQUEST_TIMED_OUT."""
         release = Release()
         self._request = pb.RegisterBrokerRequest(
             cluster_id=cluster_id,
@@ -108,7 +108,7 @@ class BrokerLifecycle:
                         retriable = error.retriable or error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
                         if not retriable:
                             raise
-                        if last is None or error.code is not last.code:  # the text counts down
+                        if last is None or error.code is not last.code:  # the text differs each time: it counts down
                             log.warning("registration not accepted yet", reason=str(error))
                         last = error
                         await asyncio.sleep(min(self._backoff.next_s(), REFUSED_S))
@@ -134,18 +134,18 @@ class BrokerLifecycle:
         return self._identity.broker_epoch
 
     def become(self, state: BrokerState) -> None:
-        """Move to the next state; the next heartbeat goes out at once."""
+        """Move to the next state, and send the next heartbeat at once."""
         log.info("broker state", state=state.value)
         self.standing.state = state
         self._changed.set()
 
     async def run(self) -> None:
-        """Heartbeat until told to stop.
+        """Send heartbeats until told to stop.
 
-        Raises DUPLICATE_BROKER_REGISTRATION when another process has the id and lives; STALE_BROKER_EPOCH when this one
-        wants to stop, and has no registration to give up."""
+        Raises DUPLICATE_BROKER_REGISTRATION if another live process has the id; STALE_BROKER_EPOCH if this one wants to
+        stop, and has lost its registration."""
         while not self._may_stop.is_set():
-            self._changed.clear()  # a change during the heartbeat calls for the next one at once
+            self._changed.clear()  # not after the heartbeat: a change during it would wait for a whole interval
             delay_s = await (self._register_again() if self._is_lost else self._heartbeat())
             try:
                 async with asyncio.timeout(delay_s):
@@ -154,7 +154,7 @@ class BrokerLifecycle:
                 pass
 
     async def _heartbeat(self) -> float:
-        """One heartbeat; returns how long to wait before the next."""
+        """Send a heartbeat. Return how long to wait before the next."""
         request = self._heartbeat_request(
             want_fence=self.standing.want_fence, want_shutdown=self.standing.want_shutdown
         )
@@ -190,11 +190,11 @@ class BrokerLifecycle:
         )
         self._is_lost, self._refusals = True, 0
         self._request.previous_broker_epoch = NO_BROKER_EPOCH
-        del self._request.missing[:]  # they were created since
+        del self._request.missing[:]  # these replicas have been created since
         return 0.0
 
     async def _register_again(self) -> float:
-        """One attempt; returns how long to wait before what comes next."""
+        """Try once to register again. Return how long to wait before the next step."""
         try:
             await self._register()
         except ReplogError as error:
@@ -217,7 +217,7 @@ class BrokerLifecycle:
             want_shutdown=want_shutdown,
             known=self._known.message,
             wall_ms=self._time.clock.wall_ms(),
-            offline=[  # once the controller has acted on these come the next
+            offline=[  # the next ones are sent when the controller has acted on these
                 pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition, is_gone=is_gone)
                 for tp, topic_id, is_gone in islice(self._offline_replicas(), MAX_OFFLINE_PER_REQUEST)
             ],
@@ -226,21 +226,21 @@ class BrokerLifecycle:
         )
 
     def report_soon(self) -> None:
-        """The next heartbeat goes out at once."""
+        """Send the next heartbeat at once."""
         self._changed.set()
 
     async def say_goodbye(self, timeout_s: float) -> None:
-        """This broker fails and stops: others lead from now on, not when its session ends, and it may register again.
+        """Tell the controller that this broker fails: otherwise others would lead only when its session ends.
 
-        Whether that was heard does not matter; the connections that it loses say it too (CT-21)."""
+        The answer does not matter, since the controller also notices the lost connections (CT-21)."""
         request = self._heartbeat_request(want_fence=True, want_shutdown=True)
-        self._may_stop.set()  # and no other heartbeat after it
+        self._may_stop.set()  # otherwise another heartbeat could follow
         self._changed.set()
         with contextlib.suppress(ReplogError):
             await self._channel.call(methods.Controller["heartbeat"], request, timeout_s)
 
     async def controlled_shutdown(self, timeout_s: float) -> bool:
-        """Ask to be relieved of every leadership; whether the controller agreed within `timeout_s` (CT-13)."""
+        """Ask to be relieved of every leadership. Return True if the controller agreed within `timeout_s` (CT-13)."""
         self.become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
         try:
             async with asyncio.timeout(timeout_s):

@@ -1,5 +1,5 @@
-"""What this broker tells the controller of its replicas: which are not there, and how far the others go where nobody
-leads (CT-29, CT-30)."""
+"""A broker's reports of its replicas: those that are missing, and the log ends of those without a leader (CT-29,
+CT-30)."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ log = structlog.get_logger()
 
 
 def missing_replicas(image: MetadataImage, broker_id: int, logs: LogManager) -> Mapping[bytes, Sequence[int]]:
-    """By topic id, the partitions that the cluster places on this broker, and that are in none of its log directories.
+    """Return, by topic id, the partitions that are placed on this broker and are in none of its log directories.
 
-    Nothing while one of these is offline: what is not found may be there. Nor what is there and cannot be loaded."""
+    Returns nothing while a log directory is offline, which may have them, and no replicas that cannot be loaded."""
     missing: defaultdict[bytes, list[int]] = defaultdict(list)
     for tp in () if logs.offline else image.index.on_broker(broker_id):
         topic_id = image.topics[tp.topic].topic_id
@@ -37,14 +37,14 @@ def missing_replicas(image: MetadataImage, broker_id: int, logs: LogManager) -> 
 
 
 class LogEnds:
-    """All replicas without a leader, some in each heartbeat, round after round."""
+    """Reports all replicas without a leader, some in each heartbeat, round after round."""
 
     def __init__(self, manager: ReplicaManager) -> None:
         self._manager = manager
-        self._told = 0  # of this round
+        self._told = 0  # replicas reported in this round
 
     def next(self) -> tuple[Sequence[pb.ReplicaLogEnd], bool]:
-        """Those for the next heartbeat, and whether this round has more."""
+        """Return the reports for the next heartbeat, and True if this round has more."""
         leaderless = islice(self._manager.image.index.led_by(NO_LEADER), self._told, None)
         looked_at = list(islice(leaderless, MAX_OFFLINE_PER_REQUEST))
         has_more = next(leaderless, None) is not None
@@ -57,7 +57,7 @@ class LogEnds:
                 reports.append(it)
                 continue
             if hosted is None or hosted.follower is None or hosted.leader_epoch != epoch:
-                continue  # or it may still take records from a leader
+                continue  # its role is not up to date: it may still take records from a leader
             end, last_epoch = hosted.log.log_end_offset, hosted.log.epochs.latest_epoch
             reports.append(
                 pb.ReplicaLogEnd(

@@ -1,4 +1,4 @@
-"""Follows the controller's metadata: one stream, resumed from the last version applied, never polled (§0, §9)."""
+"""Follows the controller's metadata by one stream, which is resumed from the last version that came (§0, §9)."""
 
 import asyncio
 import itertools
@@ -25,13 +25,13 @@ SIGN_OF_LIFE_TIMEOUT_S = 5.0  # the controller sends at least one delta a second
 
 
 class MetadataWatch:
-    """Hands what changed to `apply`, in version order, one change after the other; that puts it into `image`. It is
-    told, too, whether that is all there is, so that deletions among it are guesses. Calls
-    `on_heard` whenever the image is all that the controller knows, at least once a second.
+    """Gives changes to `apply`, in version order, one after the other; that puts them into `image`. Its second argument
+    is True if they are all metadata, so that deletions among them are guesses. Calls `on_heard` whenever the image is
+    all that the controller knows, at least once a second.
 
-    Changes that come in several deltas are handed over in one piece: in between, a partition may have no topic, or a
-    deleted one of the same name. Changes that come while an earlier one is being applied are also handed over in one
-    piece, with the newest record of each key, so they never exceed the metadata."""
+    A change that comes in several deltas is applied in one piece: between them, a partition may have no topic, or a
+    deleted one of the same name. Changes that come while an earlier one is being applied are also joined, with the
+    newest record of each key, so they never exceed the metadata."""
 
     def __init__(
         self,
@@ -47,26 +47,26 @@ class MetadataWatch:
         self._identity = identity
         self._image = image
         self._known = known
-        self._refusal = ""  # why the controller's metadata cannot be those of this broker
+        self._refusal = ""  # why the controller's metadata are not a continuation of this broker's
         self._apply = apply
         self._on_heard = on_heard
         self._backoff = backoff
-        self._heard = Position()  # up to which everything has come, whole; some of it may not be applied yet
-        self._gathered: dict[str, MetadataRecord] = {}  # of changes that are not whole yet
-        self._whole: dict[str, MetadataRecord] = {}  # of those that are, to be applied
-        self._gathers_all = False  # what is gathered will be all that there is,
-        self._is_all = False  # and so is what is to be applied
+        self._heard = Position()  # everything up to here has come; some of it may not be applied yet
+        self._gathered: dict[str, MetadataRecord] = {}  # records of a change that is not complete yet
+        self._whole: dict[str, MetadataRecord] = {}  # records of complete changes, to be applied
+        self._gathers_all = False  # `_gathered` will be all metadata
+        self._is_all = False  # `_whole` is all metadata
         self._news = asyncio.Event()
         self._moved = asyncio.Condition()
-        self._first_latest: int | None = None  # the cluster's version when it was first heard of
+        self._first_latest: int | None = None  # the controller's version in its first answer
 
     @property
     def has_news(self) -> bool:
-        """Whether something has come that waits for an earlier change to be applied."""
+        """True if a change waits for an earlier one to be applied."""
         return bool(self._whole)
 
     async def run(self) -> None:
-        """Watch until cancelled; every failure of the wire is retried with a backoff."""
+        """Watch until cancelled. A lost stream is opened again after a backoff."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen())
             group.create_task(self._apply_whole())
@@ -86,14 +86,14 @@ class MetadataWatch:
             await asyncio.sleep(self._backoff.next_s())
 
     def _note_refusal(self, error: ReplogError) -> None:
-        """Everything stays as it is; the next try may find a controller that has been put right."""
+        """Log that this controller's metadata are refused. The next try may find one with the right ones."""
         if error.code in (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.INCONSISTENT_CLUSTER_ID):
             if self._refusal != error.message:
                 log.error("nothing is taken from this controller", controller=self._channel.address, reason=str(error))
             self._refusal = error.message
 
     async def _follow(self) -> None:
-        self._gathered.clear()  # who answers now may have another history
+        self._gathered.clear()  # the controller that answers now may have another history
         self._gathers_all = False
         newest = max(self._heard, self._known.position, key=lambda position: position.version)
         request = pb.WatchMetadataRequest(
@@ -161,8 +161,8 @@ class MetadataWatch:
                 self._moved.notify_all()
 
     def _with_deletions(self, everything: dict[str, MetadataRecord]) -> dict[str, MetadataRecord]:
-        """Topics, brokers and ACLs that the image has besides are gone: each under a version of its own, which no other
-        record can have."""
+        """Add deletions of topics, brokers and ACLs that only the image has, each under a version of its own that no
+        other record has."""
         taken = {record.version for record in everything.values()}
         free = (version for version in itertools.count(self._image.version + 1) if version not in taken)
         known = [key_of("topic", name) for name in self._image.topics]
@@ -173,14 +173,14 @@ class MetadataWatch:
         return {record.key: record for record in sorted(records, key=lambda record: record.version)}
 
     async def wait_until(self, holds: Callable[[], bool]) -> None:
-        """Until something holds of the image."""
+        """Wait until `holds`, which looks at the image, returns True."""
         async with self._moved:
             await self._moved.wait_for(holds)
 
     async def wait_for_version(self, version: int, timeout_s: float) -> None:
-        """Until the image has reached `version`, and all that there was when the controller was first heard.
+        """Wait until the image has reached `version`, and the version of the controller's first answer.
 
-        A controller that is behind this broker is waited for as long as it takes. Raises REQUEST_TIMED_OUT."""
+        Raises REQUEST_TIMED_OUT, but waits on as long as a controller is refused that is behind this broker."""
         while True:
             try:
                 async with asyncio.timeout(timeout_s):
@@ -199,7 +199,7 @@ class MetadataWatch:
 
 
 def _merge(into: dict[str, MetadataRecord], records: Iterable[MetadataRecord]) -> None:
-    """In version order, the newest of each key."""
+    """Merge newer records, in version order: the newest of each key stays."""
     for record in records:
         into.pop(record.key, None)
         into[record.key] = record

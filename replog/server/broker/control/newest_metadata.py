@@ -1,8 +1,8 @@
-"""The newest metadata that this broker ever heard of: durable before it goes by them (CT-24).
+"""The newest metadata that this broker ever knew: durable before it acts by them (CT-24).
 
-A controller whose store is an older copy would elect leaders without what was acknowledged since. Each request to a
-controller says what this broker knows, and a controller that does not know as much refuses it. So a broker that takes
-up a role, or counts by a smaller in-sync set, writes down first which metadata said so."""
+A controller whose store is an older copy would elect leaders without records acknowledged since. So each request to a
+controller says what this broker knows, and a controller that knows less refuses it. A broker that takes up a role, or
+counts by a smaller in-sync set, writes down first which metadata said so."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class NewestMetadata:
-    """Of one broker: a small file in each of its log directories, all the same."""
+    """The position of the newest metadata, in a small file in each of the broker's log directories."""
 
     def __init__(self, directories: Sequence[Path], backoff: Backoff) -> None:
         """Raises INVALID_CONFIG if a file is damaged, LogStorageError if none can be read."""
@@ -32,16 +32,16 @@ class NewestMetadata:
         self._directories = directories
         self._backoff = backoff
         self._writing = asyncio.Lock()
-        self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # a directory fails, and another works
+        self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # called if some directories fail, not all
 
     @property
     def message(self) -> pb.MetadataPosition:
         return position_to_message(self.position)
 
     async def note(self, position: Position) -> None:
-        """It, or a newer one, is in every directory that takes it when this returns. One is waited for.
+        """Write the position, or a newer one, into every directory that works, and wait until one has it.
 
-        Raises LogStorageError if the disks of all fail."""
+        Raises LogStorageError if all disks fail."""
         async with self._writing:
             told = ""
             while position.version > self._durable:
@@ -61,7 +61,7 @@ class NewestMetadata:
                         self.on_failure(failure)
 
     def _write(self, position: Position) -> list[LogStorageError]:
-        """Returns the errors of directories that failed while others work."""
+        """Write the position. Return the errors of directories that failed. Raises an error if all did."""
         lacking: list[Passing | LogStorageError] = []
         for directory in self._directories:
             try:
@@ -74,13 +74,13 @@ class NewestMetadata:
 
 
 def _read(directories: Sequence[Path]) -> list[Position]:
-    """One of each directory; nothing of one on a disk that fails: with the others the broker may start (CT-27)."""
+    """Read each directory's position. A failed disk counts as empty: the broker may start without it (CT-27)."""
     known, failures = [], []
     for directory in directories:
         try:
             known.append(read_position(directory))
         except LogStorageError as error:
             failures.append(error)
-    if failures and not known:  # who forgets what it knew would follow a controller with an older copy (CT-24)
+    if failures and not known:  # otherwise the broker would follow a controller with an older copy (CT-24)
         raise failures[0]
     return [*known, *(Position() for _ in failures)]

@@ -1,4 +1,4 @@
-"""What there is in the metadata that this release does not know, or cannot read: it is told to who runs a broker."""
+"""Metadata that this release does not know or cannot read are logged for the operator."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -24,7 +24,7 @@ _EVENT = "settings that this release cannot read do not count; --delete-config t
 
 
 def read_record(record: MetadataRecord) -> Change:
-    """What it changes; nothing if only a later release knows its kind, which is told once. Raises as `change_of`."""
+    """Return the change of a record. A kind that only a later release knows is logged, once. Raises as `change_of`."""
     change = change_of(record)
     if change.kind not in KINDS:
         _tell_kind(change.kind.partition("/")[0][:100])
@@ -37,7 +37,7 @@ def _tell_kind(kind: str) -> None:
 
 
 def tell_odd_settings(changes: Iterable[Change]) -> None:
-    """A line for each topic, broker and user that has some."""
+    """Log a line for each topic, broker and user with settings that cannot be read."""
     odd = [
         {kind: name, "settings": list(unreadable)}
         for kind, name, value, _, _ in changes
@@ -49,7 +49,7 @@ def tell_odd_settings(changes: Iterable[Change]) -> None:
 
 
 def in_image(image: MetadataImage) -> Iterable[Change]:
-    """Everything that has settings."""
+    """Yields everything that has settings, as changes."""
     yield from (Change("topic", name, topic) for name, topic in image.topics.items())
     yield from (Change("broker_config", broker_id, configs) for broker_id, configs in image.broker_configs.items())
     yield from (Change("client_quota", user, configs) for user, configs in image.client_quotas.items())

@@ -7,13 +7,13 @@ from replog.server.broker.identity import Identity
 
 
 class PresenceService:
-    """Handlers for `replog.v1.Presence`. Answers from the first moment on, long before the broker registers."""
+    """Handlers for `replog.v1.Presence`. They answer from the first moment on, before the broker registers."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
 
     async def are_you(self, request: pb.AreYouRequest) -> pb.AreYouResponse:
-        """Raises INVALID_REQUEST for a nonce of another size."""
+        """Prove this process's incarnation id. Raises INVALID_REQUEST for a nonce of another size."""
         if len(request.nonce) != NONCE_SIZE:
             raise ErrorCode.INVALID_REQUEST.error(
                 f"a nonce of {len(request.nonce)} bytes; send {NONCE_SIZE} random ones"

@@ -10,28 +10,28 @@ from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.identity import Identity
 
-TIMEOUT_S = 2.0  # of one client's wait for its id; less than it waits for a broker
-KNOWN_WITHIN_S = 0.5  # until brokers have heard of a new block; a leader that has not refuses its ids (divergence 37)
+TIMEOUT_S = 2.0  # how long a client waits for its id; less than it waits for a broker
+KNOWN_WITHIN_S = 0.5  # how long brokers may take to learn of a block: a leader that has not refuses its ids (D37)
 
 
 class ProducerIds:
-    """Each id is handed out once; what is left of a block when the broker stops is lost, and there are plenty."""
+    """Gives out each id once. The rest of a block is lost when the broker stops; there are plenty."""
 
     def __init__(self, identity: Identity, controller: Channel, until_known: Callable[[int], Awaitable[None]]) -> None:
-        """`until_known`: returns when this broker's metadata say that an id was given to a broker."""
+        """`until_known` returns when this broker's metadata say that an id was given to a broker."""
         self._identity = identity
         self._controller = controller
         self._until_known = until_known
         self._block = range(0)
-        self._asking = asyncio.Lock()  # one request at a time, which serves all who wait
+        self._asking = asyncio.Lock()  # otherwise each client that waits would ask for a block
 
     @property
     def controller(self) -> str:
-        """Where it was last found."""
+        """The controller's address, as far as it is known."""
         return self._controller.address
 
     async def next_id(self) -> int:
-        """The next id, fetching a block when there is none. Raises BROKER_NOT_AVAILABLE, which may pass."""
+        """Return the next id, of a new block if needed. Raises BROKER_NOT_AVAILABLE, which is retriable."""
         try:
             async with asyncio.timeout(TIMEOUT_S), self._asking:
                 if not self._block:

@@ -1,4 +1,4 @@
-"""What this broker has to do with its replica of one partition, after a change of the metadata (§2.3). Pure."""
+"""The plan for this broker's replica of a partition, after a change of the metadata (§2.3). Pure."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from replog.metadata.values import PartitionState, Topic
 
 
 class ReplicaPlan(Enum):
-    """All except KEEP need the disk first: to lead, where the new epoch starts is made durable (EP-3)."""
+    """A plan. All except KEEP need the disk first; to LEAD, the start of the new epoch is made durable (EP-3)."""
 
     DELETE = "delete"
     CREATE = "create"
@@ -17,15 +17,15 @@ class ReplicaPlan(Enum):
 
 
 class Present(NamedTuple):
-    """What the broker has of it now."""
+    """The broker's present replica."""
 
-    topic_id: bytes | None  # of its log
-    is_hosted: bool  # without a log: a move between directories stopped in the middle, and a start ends that
+    topic_id: bytes | None  # None: it has no log
+    is_hosted: bool  # True without a log: a move between directories was interrupted, and the next start ends it
     led_epoch: int = -1
 
 
 def plan_replica(broker_id: int, state: PartitionState | None, topic: Topic | None, present: Present) -> ReplicaPlan:
-    """`state` and `topic` are None where they are not there any more."""
+    """Return the plan for a replica. `state` and `topic` are None if they are deleted."""
     is_here = present.is_hosted or present.topic_id is not None
     if state is None or topic is None or broker_id not in state.replicas:  # CT-17, CT-19
         return ReplicaPlan.DELETE if is_here else ReplicaPlan.KEEP

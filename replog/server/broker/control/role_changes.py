@@ -5,20 +5,20 @@ a disk on the event loop:
 
 1. *Prepare*: the event loop works out which files must change. Deleted replicas are given up, and requests that wait
    on them are answered. Replicas that are about to lead stop fetching and take no records: the start of their epoch
-   is noted in memory (divergence 26). Then a thread makes it all durable: directories and epochs.
+   is noted in memory (divergence 26). Then a thread makes directories and epochs durable.
 2. *Commit*: first the image, in one step, so that half a topic is never visible; then the roles, new leaders before
    new followers (§2.3).
 
 Thousands of partitions would block the event loop: they are prepared, and take up their roles, some at a time, and
-requests are served in between. Such a request sees a partition before or after the change, as on brokers that hear of
-it at different times. (Kafka's brokers publish the image before the roles too.)
+requests are served in between. Such a request sees a partition before or after the change, as it would on brokers that
+learn of it at different times. (Kafka's brokers publish the image before the roles, too.)
 
 Changes are carried out one after the other. Very many new replicas are made in waves: later changes are carried out in
-between, and while clients are served the waves are smaller and leave room (`pace.py`). Other changes of leaders and
-followers, as after a crash, do not rest.
+between, and while clients are served the waves are smaller, with rests (`pace.py`). Other changes of leaders and
+followers, such as those after a crash, do not rest.
 
-If there is no room or no descriptor for a replica, or a stranger's file is in its way, it keeps its role, or has none,
-until a later try succeeds; a failed disk takes its directory offline (CT-27)."""
+If there is no room or no descriptor for a replica, or another file is in its place, it keeps its role, or has none,
+until a later try succeeds. A failed disk takes its directory offline (CT-27)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -57,14 +57,14 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
-WAVE = 300  # new replicas that are made durable together, and live before the next are begun,
-LARGE_WAVE = 5000  # where nobody is served: a follower that is a wave ahead of its leader asks in vain
+WAVE = 300  # new replicas that are made durable together, and have roles before the next are begun
+LARGE_WAVE = 5000  # if no clients are served; a follower that is a wave ahead of its leader would ask in vain
 
-Told = Mapping[str, object]  # of a role in a new epoch
+Told = Mapping[str, object]  # the log line of a role in a new epoch
 TakeUp = Callable[[TopicPartition, PartitionState], Told | None]
 Slices = Callable[[Iterable[Any]], AsyncIterator[Any]]
-Placed = Mapping[TopicPartition, PartitionState | None]  # None of what is not there any more
-Topics = Mapping[str, Topic | None]  # that are not in the image yet, or None of those that will be in it no longer
+Placed = Mapping[TopicPartition, PartitionState | None]  # None: the partition is deleted
+Topics = Mapping[str, Topic | None]  # changes that are not in the image yet; None: the topic is deleted
 
 
 class RoleChanges:
@@ -92,13 +92,13 @@ class RoleChanges:
         self._turn = asyncio.Lock()
         self._pace = manager.pace
         self._applies = 0  # changes of the metadata that wait for their turn
-        self._coming: dict[TopicPartition, None] = {}  # new replicas of later waves
+        self._coming: dict[TopicPartition, None] = {}  # new replicas for later waves
         self._any_coming = asyncio.Event()
-        self._refused: dict[TopicPartition, None] = {}  # replicas that are to be tried again
+        self._refused: dict[TopicPartition, None] = {}  # replicas to try again
         self._any_refused = asyncio.Event()
 
     async def apply_image(self) -> None:
-        """Everything at once, at start."""
+        """Apply the whole image, at start."""
         async with self._turn:
             self._set_rates()
             tell_odd_settings(in_image(self._image))
@@ -112,8 +112,8 @@ class RoleChanges:
                 log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
 
     def _note_unreachable(self) -> None:
-        """What is not found may be on a disk that could not be read, and what is there may not be loadable. Such a
-        replica is offline (CT-27), not created again: its records are there when that is put right."""
+        """Note replicas that may be on a disk that could not be read, or that could not be loaded. They are offline
+        (CT-27): if they were created again, their records would be lost."""
         failed = self._logs.failed
         if self._logs.offline or failed:
             for tp in self._image.index.on_broker(self._broker_id):
@@ -121,8 +121,8 @@ class RoleChanges:
                     self._manager.unreachable[tp] = self._image.topics[tp.topic].topic_id
 
     async def reopen(self, tp: TopicPartition, placed: PlacedHere) -> bool:
-        """Try a replica again that failed alone; False if that is not due (D57). Not while the cluster still counts on
-        it: the files may have lost what it had. Raises ReplogError while its cause lasts."""
+        """Open a replica again that failed alone (D57). Return False while the cluster still counts on it: its files
+        may have lost committed records. Raises ReplogError while the cause lasts."""
         async with self._turn:
             state, directory = self._image.partitions.get(tp), self._logs.reopening(tp)
             if state is None or directory is None or self._manager.is_counted_on(tp):
@@ -130,7 +130,7 @@ class RoleChanges:
             config = topic_config(tp.topic, self._image.topics[tp.topic].configs)
             opened = await in_thread(partial(directory.reopen, tp, config, placed, _report))
             if opened is None and self._manager.is_remembered(tp):
-                self._manager.gone.add(tp)  # made again only when an election takes it no more for what it was
+                self._manager.gone.add(tp)  # created again now, an election could take it for the complete one
                 return False
             directory.reopened(tp, opened)
             try:
@@ -144,9 +144,9 @@ class RoleChanges:
         return True
 
     async def apply(self, records: Sequence[MetadataRecord], *, is_all: bool = False) -> None:
-        """One change of the metadata, whole: first what it needs of the disks, then the image and the roles.
+        """Apply a change of the metadata: first on the disks, then in the image and the roles.
 
-        `is_all`: these are all there is, and no deletion of the rest was heard of."""
+        `is_all`: these are all metadata, and deletions among them are guesses."""
         self._applies += 1
         async with self._turn:
             self._applies -= 1
@@ -154,11 +154,11 @@ class RoleChanges:
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether a change of the metadata waits for another one, or a wave, to end."""
+        """True if a change of the metadata waits for another one, or a wave, to end."""
         return self._applies > 0
 
     async def make_coming(self) -> None:
-        """Wave after wave of the replicas that are still to come, until cancelled."""
+        """Create the replicas that are still to come, wave after wave, until cancelled."""
         while True:
             await self._any_coming.wait()
             self._any_coming.clear()
@@ -170,11 +170,11 @@ class RoleChanges:
         await self._change([], {tp: self._image.partitions.get(tp) for tp in islice(self._coming, self._most())})
 
     def _most(self) -> int:
-        """New replicas of one change."""
+        """Return how many replicas one change may create."""
         return WAVE if self._pace.serves else LARGE_WAVE
 
     async def retry(self) -> None:
-        """Try again what was refused, until cancelled."""
+        """Try refused replicas again, until cancelled."""
         while True:
             await self._any_refused.wait()
             await asyncio.sleep(self._backoff.next_s())
@@ -187,12 +187,12 @@ class RoleChanges:
     async def _change(
         self, records: Sequence[MetadataRecord], besides: Placed = MappingProxyType({}), *, is_all: bool = False
     ) -> None:
-        """What the records say, and `besides` as the image is. `is_all` as in `apply`."""
+        """Apply records, and the states `besides` that the image has already. `is_all` as in `apply`."""
         batch = Batch(self._image)
         async for record in in_slices(records):
             batch.add(read_record(record))
         changes = batch.changes
-        if changes:  # first of all: no older copy may give away once more an epoch that has begun here (CT-24)
+        if changes:  # first, otherwise an older copy could give an epoch that has begun here to another (CT-24)
             await self._known.note(self._position(changes))
         topics = _of_kind(changes, "topic")
         placed = {**besides, **self._placed(changes, topics)}
@@ -212,13 +212,13 @@ class RoleChanges:
         await self._commit(changes, placed, slices)
 
     def _position(self, changes: Sequence[Change]) -> Position:
-        """Where these lead to."""
+        """Return the position of the metadata after these changes."""
         lineage = _of_kind(changes, "lineage").get(None, self._image.lineage)
         history_id = lineage[-1].history_id if lineage else b""
         return Position(self._image.cluster_id, history_id, changes[-1].version)
 
     def _placed(self, changes: Iterable[Change], coming: Topics) -> Placed:
-        """Partitions of a topic that is there no more are not there, whether they were or came between two changes."""
+        """Return the new states of changed partitions; None for those of a topic that is deleted or made again."""
         placed: dict[TopicPartition, PartitionState | None] = {}
         for name, topic in coming.items():
             if topic is None or topic.topic_id != self._image.index.topic_id(name):
@@ -234,7 +234,7 @@ class RoleChanges:
         return coming[tp.topic] if tp.topic in coming else self._image.topics.get(tp.topic)
 
     def _waits(self, placed: Placed) -> bool:
-        """Whether all of it comes or goes here, so that a rest keeps nobody from what he was served before."""
+        """Return True if all of these are created or deleted here: then clients of none wait for a rest."""
         return not any(
             state is not None and tp in self._manager.hosted and self._broker_id in state.replicas
             for tp, state in placed.items()
@@ -268,7 +268,7 @@ class RoleChanges:
             assert state is not None
             assert topic is not None
             if plan is ReplicaPlan.LEAD:
-                self._fetchers.stop(tp)  # no follower append may follow the epoch's start (§2.3 step 3)
+                self._fetchers.stop(tp)  # otherwise a follower append could come after the epoch's start (§2.3 step 3)
                 self._logs.plan_leadership(tp, state.leader_epoch, change)
             elif created == most:
                 self._coming[tp] = None
@@ -284,9 +284,8 @@ class RoleChanges:
         return change
 
     def _delete(self, tp: TopicPartition, change: LogChange, *, keep: bool) -> None:
-        """Stop fetching, forget the partition, answer what waits on it; its log goes next (§2.3 step 2).
-
-        It is kept as a stray where nobody said that it was deleted: an older copy of the metadata may not know it
+        """Stop fetching, forget the partition, answer requests that wait on it, and plan its log's deletion (§2.3 step
+        2). `keep` sets the log aside if its deletion is a guess: an older copy of the metadata may not know it
         (CT-26)."""
         self._fetchers.stop(tp)
         self._manager.unreachable.pop(tp, None)
@@ -312,7 +311,7 @@ class RoleChanges:
                 if is_of_the_disk(error):
                     self._manager.on_storage_error(error)
                 if tp in self._manager.hosted:
-                    continue  # it fails again when it is to lead, and is offline then
+                    continue  # it will fail again when it leads, and then be offline
             self._refused[tp] = None
             self._any_refused.set()
             refused.append({"partition": str(tp), "reason": error.message})
@@ -321,7 +320,7 @@ class RoleChanges:
     # -- commit
 
     async def _commit(self, changes: Sequence[Change], placed: Placed, slices: Slices) -> None:
-        for name in _of_kind(changes, "topic"):  # first of all, so that a new leader goes by their settings
+        for name in _of_kind(changes, "topic"):  # first, otherwise a new leader would use old settings
             await self._configure(name)
         if self._broker_id in _of_kind(changes, "broker_config"):
             self._set_rates()
@@ -334,7 +333,7 @@ class RoleChanges:
             await self._reconsider(brokers)
 
     async def _reconsider(self, brokers: list[int]) -> None:
-        """Brokers came or went: what waited for their replicas may have to wait no longer (HW-3, FT-23)."""
+        """Complete requests that waited for replicas of brokers that came or went (HW-3, FT-23)."""
         theirs = {tp: None for broker_id in brokers for tp in self._image.index.on_broker(broker_id)}
         async for tp in in_slices(theirs):
             hosted = self._manager.hosted.get(tp)
@@ -344,7 +343,7 @@ class RoleChanges:
         self._manager.check_record_deletions(theirs)
 
     async def _configure(self, name: str) -> None:
-        """A topic's settings may have changed: what is hosted of it goes by the new ones from now on."""
+        """Apply a topic's settings to its hosted partitions."""
         topic = self._image.topics.get(name)
         if topic is None:
             return
@@ -413,7 +412,7 @@ class RoleChanges:
         return hosted
 
     def _lead(self, tp: TopicPartition, state: PartitionState) -> Told | None:
-        """makeLeader; the epoch's start is durable already."""
+        """Take up leadership (makeLeader). The epoch's start is durable already."""
         hosted = self._host(tp)
         self._fetchers.stop(tp)
         leader = hosted.leader or PartitionLeader(
@@ -425,7 +424,7 @@ class RoleChanges:
         )
         old_epoch = leader.leader_epoch
         leader.become_leader(state, self._identity.broker_epoch, self._manager.clock.monotonic_ms())
-        hosted.leader, hosted.follower = leader, None  # not before: nobody produces to a leader without its epoch
+        hosted.leader, hosted.follower = leader, None  # earlier, producers could reach a leader without its epoch
         self._manager.role_changed(tp)
         self._manager.propose(tp, leader)
         if leader.leader_epoch == old_epoch:
@@ -435,7 +434,8 @@ class RoleChanges:
         return {"partition": str(tp), "epoch": state.leader_epoch, "from_offset": leader.leader_epoch_start_offset}
 
     def _follow(self, tp: TopicPartition, state: PartitionState) -> Told | None:
-        """makeFollower; fetching starts again where the leader epoch rose or the leader's address is new (§2.2)."""
+        """Follow (makeFollower). Fetching starts again if the leader epoch rose or the leader's address is new
+        (§2.2)."""
         hosted = self._host(tp)
         was_leader, hosted.leader = hosted.leader is not None, None
         if hosted.follower is None:
@@ -444,7 +444,7 @@ class RoleChanges:
             )
         epoch_rose = hosted.follower.become_follower(state, self._manager.clock.monotonic_ms())
         self._place(hosted, state, start_over=epoch_rose)
-        if was_leader or epoch_rose:  # consumers wait on followers, too
+        if was_leader or epoch_rose:  # otherwise consumers that wait here would not learn of it
             self._manager.role_changed(tp)
         return {"partition": str(tp), "leader": state.leader, "epoch": state.leader_epoch} if epoch_rose else None
 
@@ -462,5 +462,5 @@ def _report(line: str) -> None:
 
 
 def _of_kind(changes: Iterable[Change], kind: str) -> dict[Any, Any]:
-    """What is new under each name; None of what is not there any more."""
+    """Return the new value of each name of a kind; None if it is deleted."""
     return {change.name: change.value for change in changes if change.kind == kind}

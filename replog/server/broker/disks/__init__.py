@@ -1,1 +1,1 @@
-"""What a broker does for its disks: flushes, checkpoints, retention, moves, descriptions for audits."""
+"""A broker's work on its disks: flushes, checkpoints, retention, moves, descriptions for audits."""

@@ -1,4 +1,4 @@
-"""What a broker does periodically: ISR checks, checkpoints, retention, deletion of expired things.
+"""A broker's periodic work: ISR checks, checkpoints, retention, deletion of expired files.
 
 The work of every second looks only at logs that have changed, and at those with something due."""
 
@@ -30,30 +30,30 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 FILES_INTERVAL_MS = 1000
-FIRST_MS, LAST_MS = 5000, 600_000  # until what could not be removed is tried again
+FIRST_MS, LAST_MS = 5000, 600_000  # the waits before a file that cannot be removed is tried again
 REMOVED = 10  # deleted replicas and files at a time: some milliseconds of work
-UNSAVED_INTERVAL_MS = 100  # so far the epoch file of a broker that is killed may lag its batches
+UNSAVED_INTERVAL_MS = 100  # how far the epoch file of a broker that is killed may lag its batches
 
 Chore = Callable[[], Awaitable[None]]
 
 
 class Housekeeping:
-    """One task per interval. What waits for the disk does so in a thread; the logs' state is touched on the loop."""
+    """Runs a task for each interval. Threads wait for disks; only the event loop changes the state of logs."""
 
     def __init__(self, manager: ReplicaManager, logs: LogManager, flusher: LogFlusher) -> None:
         self._manager = manager
         self._logs = logs
         self._flusher = flusher
-        self._expired: list[Path] = []  # to be removed
-        self._stuck: dict[Path, tuple[int, int]] = {}  # what could not be: how often, and when it is tried again
-        self._restless: dict[tuple[TopicPartition, Log], int] = {}  # logs to look at, and since when
+        self._expired: list[Path] = []  # files to remove
+        self._stuck: dict[Path, tuple[int, int]] = {}  # files that cannot be removed: tries, time of the next
+        self._restless: dict[tuple[TopicPartition, Log], int] = {}  # logs with something due, and since when
         self._unsaved = asyncio.Event()
-        self._unsaved.set()  # perhaps
+        self._unsaved.set()  # the logs may have loaded something that is not saved
         logs.on_unsaved = self._unsaved.set
         manager.stirred.update(dict.fromkeys(manager.hosted))
 
     async def run(self) -> None:
-        """Until cancelled. A storage failure is reported as the broker's; any other defect ends the broker."""
+        """Run until cancelled. Storage failures are reported to the broker; any other error ends it."""
         config = self._manager.config
         chores: list[tuple[int, Sequence[Chore]]] = [
             (config.replica_lag_time_max_ms // 2, [self._check_isrs]),
@@ -91,7 +91,7 @@ class Housekeeping:
         self._manager.check_isrs()  # ISR-5
 
     async def _resign_where_unheard(self) -> None:
-        """ISR-20."""
+        """Have leaders resign that nobody reaches (ISR-20)."""
         self._manager.hearing.look(self._manager.clock.monotonic_ms())
         self._manager.resign_where_unheard()
 
@@ -103,8 +103,8 @@ class Housekeeping:
         await self._write(self._logs.checkpoint_log_starts)
 
     async def _write(self, checkpoint: Callable[[], None]) -> None:
-        """Where there is no room it stays as it was, and a start after a crash has more to do: a disk without room for
-        another replica is no reason to stop those that need none."""
+        """Write a checkpoint. Without room it stays as it was, and only a start after a crash has more to do: otherwise
+        a full disk would stop replicas that need no room."""
         try:
             await in_thread(checkpoint)
         except ReplogError as error:
@@ -113,7 +113,7 @@ class Housekeeping:
             log.warning("checkpoint left for the next time", reason=error.message)
 
     async def _enforce_retention(self) -> None:
-        """One log in a step of the loop, and so many of its segments (LG-13, LG-14)."""
+        """Delete old segments, some of one log in each step of the event loop (LG-13, LG-14)."""
         for tp, log in self._logs.logs.items():
             works = self._logs.get(tp) is log and log.failure is None
             while works and self._delete_old_segments(tp, log):
@@ -123,7 +123,8 @@ class Housekeeping:
             await asyncio.sleep(0)
 
     def _delete_old_segments(self, tp: TopicPartition, replica: Log) -> int:
-        """How many. One that lacks room for a new segment keeps nobody from making room."""
+        """Delete some old segments, and return how many. A log without room for a new segment is left for later,
+        otherwise it would keep the others from making room."""
         try:
             return replica.delete_old_segments(self._manager.time.may_delete_ms(), partial(self._tell, tp))
         except Passing as error:
@@ -148,8 +149,8 @@ class Housekeeping:
         )
 
     async def _save(self) -> None:
-        """Epochs (EP-9), and log starts, which are told once they are durable (FT-23). Where there is no room they are
-        left for the next time: until then the batches tell the epochs, and a deletion of records is not answered."""
+        """Save epochs (EP-9), and log starts, which are reported once they are durable (FT-23). Without room they are
+        left for the next time: batches have the epochs, too, and deletions of records wait for their answer."""
         await self._unsaved.wait()
         self._unsaved.clear()
         for directory in self._logs.working:
@@ -163,7 +164,7 @@ class Housekeeping:
             if isinstance(error, Passing):
                 self._unsaved.set()
                 return
-            asyncio.get_running_loop().call_later(FIRST_MS / 1000, self._unsaved.set)  # it may be one file's failure
+            asyncio.get_running_loop().call_later(FIRST_MS / 1000, self._unsaved.set)  # the disk may work again
             raise
         for tp, saved, start in starts:
             saved.log_start_saved(start)
@@ -171,15 +172,15 @@ class Housekeeping:
                 self._manager.log_start_moved(tp)
 
     async def _flush(self) -> None:
-        """Make rolled segments durable, so that recovery after a crash begins at the active one (LG-5), and all that
-        has waited for `flush.ms` (LG-18). Write what waits of the indexes (divergence 16)."""
+        """Flush rolled segments, otherwise recovery after a crash would begin before the active one (LG-5), and records
+        that have waited for `flush.ms` (LG-18). Write index entries that wait (divergence 16)."""
         now_ms = self._manager.clock.monotonic_ms()
         stirred, self._manager.stirred = self._manager.stirred, {}
         async for tp in in_slices(stirred):
             hosted = self._manager.hosted.get(tp)
             if hosted is None:
                 continue
-            with suppress(LogStorageError):  # which the log has told its broker
+            with suppress(LogStorageError):  # the log has reported it to the broker
                 hosted.log.write_indexes()
             if _has_something_due(hosted.log):
                 self._restless.setdefault((tp, hosted.log), now_ms)
@@ -195,13 +196,13 @@ class Housekeeping:
                 self._restless[tp, log] = now_ms
 
     async def _sync_files(self) -> None:
-        """What has to be closed, or had to be, before anybody asked for its fsync (`open_files`)."""
+        """Sync files that are to be closed, or were, before their fsync (`open_files`)."""
         if files := OPEN_FILES.get().to_sync():
             await in_thread(lambda: sync_all(files))
 
     async def _delete_expired(self) -> None:
-        """LG-15, LG-17; some at a time, with rests while others are served. Of a log with nothing more to come no more
-        is looked at."""
+        """Delete expired files, some at a time, with rests while clients are served (LG-15, LG-17). Logs with nothing
+        due are not looked at again."""
         now_ms = self._manager.clock.monotonic_ms()
         self._expired += self._logs.take_expired(now_ms)
         async for tp, log in in_slices(list(self._restless)):
@@ -216,11 +217,11 @@ class Housekeeping:
             await in_thread(partial(remove, tried, left, links))
             gone = [{"path": str(path), "target": target} for path, target in links.items() if path not in left]
             self._note_stuck(tried, left, gone, now_ms)
-            del self._expired[:REMOVED]  # not before: without descriptors they are tried again
+            del self._expired[:REMOVED]  # not earlier: they must be tried again if `remove` had no descriptors
         self._manager.traffic.undeleted = len(self._stuck)
 
     async def _look_at_strays(self) -> None:
-        """Nobody deletes them: they may have the last copy of something (CT-26)."""
+        """Count strays. They are never deleted, since they may have the last copy of records (CT-26)."""
         strays = {directory.path: await in_thread(directory.strays) for directory in self._logs.working}
         oldest = min((moment for since in strays.values() for moment in since), default=None)
         traffic, now_s = self._manager.traffic, self._manager.clock.wall_ms() / 1000
@@ -230,7 +231,7 @@ class Housekeeping:
     def _note_stuck(
         self, tried: Sequence[Path], left: Mapping[Path, str], links: Sequence[Mapping[str, str]], now_ms: int
     ) -> None:
-        """What strangers keep from being removed is named, and tried again later and later (D57)."""
+        """Log files that cannot be removed, and try them again later and later (D57)."""
         for path in tried:
             tries, _ = self._stuck.pop(path, (0, 0))
             if path in left:

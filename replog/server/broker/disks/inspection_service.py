@@ -1,4 +1,4 @@
-"""The Inspection service: replicas described and read as they lie on disk, for audits. Reads only."""
+"""The Inspection service: it describes and reads replicas as they lie on disk, for audits. It only reads."""
 
 import contextlib
 import errno
@@ -45,7 +45,7 @@ _SUFFIX = {
 
 
 class InspectionService:
-    """Every call names one of this broker's replicas, leader or follower."""
+    """Handlers for `replog.v1.Inspection`. Calls may name any replica of this broker, leader or follower."""
 
     def __init__(self, manager: ReplicaManager, quotas: ClientQuotas) -> None:
         self._manager = manager
@@ -53,7 +53,7 @@ class InspectionService:
         self._logs: LogManager | None = None
 
     def serve(self, logs: LogManager) -> None:
-        """Before any replica is hosted."""
+        """Give the service the logs, before any replica is hosted."""
         self._logs = logs
 
     async def describe_replicas(self, request: pb.DescribeReplicasRequest) -> pb.DescribeReplicasResponse:
@@ -81,7 +81,8 @@ class InspectionService:
         return fitting(answer, request.max_bytes)
 
     def _cleaned_to(self, hosted: HostedPartition) -> int:
-        """A cleaning that is under way, or was called off, has put segments into place that no checkpoint tells of."""
+        """Return the offset up to which the log may be cleaned. A cleaning under way, or one that was given up, may
+        have swapped in segments beyond the checkpoint."""
         tp, checkpoint = hosted.topic_partition, None
         if self._logs is not None and self._logs.get(tp) is hosted.log:
             checkpoint = self._logs.cleaned_offsets(tp).get(tp)
@@ -93,8 +94,8 @@ class InspectionService:
                 f"position {request.position}, size {request.size}: neither may be negative"
             )
         path = self._file(request.topic, request.partition, request.segment_base_offset, request.file)
-        if request.file == pb.LEADER_EPOCH_CHECKPOINT:  # which lags a moment behind the log (divergence 31)
-            with contextlib.suppress(ReplogError):  # a disk without room: it is read as it is
+        if request.file == pb.LEADER_EPOCH_CHECKPOINT:  # otherwise it could lag behind the log (divergence 31)
+            with contextlib.suppress(ReplogError):  # without room on the disk it is read as it is
                 await in_thread(self._hosted(request.topic, request.partition).log.epochs.save)
         throttle = self._quotas.of(peer(), CONSUMED)
         async with _opened(path) as (file, size):
@@ -177,7 +178,7 @@ def _describe(hosted: HostedPartition, cleaned_to: int, segments: Sequence[Segme
 
 
 def _digests(views: Sequence[SegmentView]) -> list[int | None]:
-    """Of each sealed segment."""
+    """Return the digest of each sealed segment; None if it has none."""
     return [
         sealed_digest(view.path.with_suffix(DIGEST_SUFFIX), view.base_offset, following.base_offset)
         for view, following in pairwise(views)
@@ -185,7 +186,7 @@ def _digests(views: Sequence[SegmentView]) -> list[int | None]:
 
 
 def _headers(walk: Iterator[tuple[int, BatchHeader]], count: int) -> list[bytes]:
-    """The next headers, fewer where the batches end."""
+    """Return the next `count` headers, or fewer if the batches end."""
     headers: list[bytes] = []
     with contextlib.suppress(CorruptRecord):
         headers.extend(HEADER.pack(*header) for _, header in islice(walk, count))
@@ -200,8 +201,8 @@ def _whole(path: Path, headers: list[bytes]) -> list[bytes]:
 
 @contextlib.asynccontextmanager
 async def _opened(path: Path) -> AsyncIterator[tuple[int, int]]:
-    """Descriptor and size of a file."""
-    opened: list[int] = []  # by the thread: a call that is cancelled meanwhile does not hear of it
+    """Yields the descriptor and the size of a file."""
+    opened: list[int] = []  # filled by the thread: a call that is cancelled meanwhile gets no result to close
 
     def size_of_opened() -> int:
         opened.append(open_fd(path, os.O_RDONLY))
@@ -212,15 +213,15 @@ async def _opened(path: Path) -> AsyncIterator[tuple[int, int]]:
         yield opened[0], size
     finally:
         for file in opened:
-            await in_thread(partial(os.close, file))  # the last name of it may be gone: then its blocks are freed
+            await in_thread(partial(os.close, file))  # a thread, since closing a deleted file frees its blocks
 
 
 T = TypeVar("T")
 
 
 async def _disk(path: Path, work: Callable[[], T]) -> T:
-    """`work` in a thread. Raises OFFSET_OUT_OF_RANGE if the file is gone, KAFKA_STORAGE_ERROR if the disk fails, and
-    TooManyOpenFiles, which may pass."""
+    """Do `work` in a thread. Raises OFFSET_OUT_OF_RANGE if the file is gone, KAFKA_STORAGE_ERROR if the disk fails, and
+    TooManyOpenFiles, which is retriable."""
     try:
         return await in_thread(work)
     except OSError as error:

@@ -19,7 +19,7 @@ from replog.topic import TopicPartition, validate_topic_name
 
 
 class LogDirsService:
-    """Refuses everything until `serve` was called."""
+    """Handlers for `replog.v1.LogDirs`. They refuse everything before `serve`."""
 
     def __init__(self, manager: ReplicaManager) -> None:
         self._manager = manager
@@ -30,7 +30,7 @@ class LogDirsService:
         self._logs, self._moves = logs, moves
 
     async def alter_replica_log_dirs(self, request: pb.AlterReplicaLogDirsRequest) -> pb.AlterReplicaLogDirsResponse:
-        """Each replica's move is begun, called off or refused; see `ReplicaMoves.move`."""
+        """Start, cancel or refuse each replica's move; see `ReplicaMoves.move`."""
         if self._moves is None:
             raise self._starting()
         results = []
@@ -42,13 +42,13 @@ class LogDirsService:
                 tp = TopicPartition(validate_topic_name(replica.topic), replica.partition)
                 await self._check_room(tp, replica.log_dir)
                 await self._moves.move(tp, replica.log_dir)
-            except ReplogError as error:  # of the disk, too: nothing has happened to the replica
+            except ReplogError as error:  # even if the disk fails, nothing has happened to the replica
                 result.error_code, result.error_message = wire_code(error.code), error.message
             results.append(result)
         return pb.AlterReplicaLogDirsResponse(replicas=results)
 
     async def _check_room(self, tp: TopicPartition, directory: str) -> None:
-        """A copy that fills a disk up would stop the broker. Raises INVALID_REQUEST."""
+        """Raises INVALID_REQUEST if the directory has no room: a full disk would stop the broker."""
         assert self._logs is not None
         size = self._logs.bytes_to_copy(tp, directory)
         (described,) = await in_thread(partial(_file_systems, [Path(directory)]))
@@ -86,7 +86,7 @@ class LogDirsService:
 
 
 def _file_systems(directories: Sequence[Path]) -> list[pb.LogDirDescription]:
-    """Each directory and the room there is; waits for the disks."""
+    """Return each directory with the room there is. Waits for the disks."""
     described = []
     for directory in directories:
         description = pb.LogDirDescription(log_dir=os.path.abspath(directory), total_bytes=-1, usable_bytes=-1)

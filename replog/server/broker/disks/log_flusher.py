@@ -1,7 +1,7 @@
 """Group commit: flushes of logs, in a thread for each disk (LG-18, divergence 36).
 
-One fsync serves every append that came before it began, and later ones share the next; the truncations of many logs
-share one write of each checkpoint. Waiting acknowledgements, high watermarks and followers continue on the loop."""
+One fsync serves every append before it, and later ones share the next; the truncations of many logs share one write of
+each checkpoint. Then acknowledgements, high watermarks and followers that waited go on."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -24,19 +24,19 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
-MOST = 256  # logs at once: who waits for one of them waits for all
-RETRY_S = 0.1  # where there was no descriptor
+MOST = 256  # logs at once: a client that waits for one of them waits for all
+RETRY_S = 0.1  # after a flush without a descriptor
 
 
 @dataclass(slots=True)
 class _Disk:
     directory: LogDirectory
-    asked: dict[tuple[TopicPartition, Log], int] = field(default_factory=dict)  # up to which offset
+    asked: dict[tuple[TopicPartition, Log], int] = field(default_factory=dict)  # logs to flush, up to which offset
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class LogFlusher:
-    """`run` it while the broker runs; nothing else fsyncs a log that is hosted."""
+    """Flushes hosted logs while the broker runs. Nothing else fsyncs them."""
 
     def __init__(self, manager: ReplicaManager, logs: LogManager, fetchers: FetcherManager) -> None:
         self._manager = manager
@@ -46,13 +46,13 @@ class LogFlusher:
             directory.on_flush_due = self.ask
 
     def ask(self, tp: TopicPartition, asking: Log, up_to: int = MAX_LONG) -> None:
-        """Have it durable below `up_to`, or the log end, soon."""
+        """Have the log made durable soon, below `up_to` or its end."""
         disk = self._disks[asking.directory.parent]
         disk.asked[tp, asking] = max(up_to, disk.asked.get((tp, asking), 0))
         disk.wake.set()
 
     async def run(self) -> None:
-        """Until cancelled. A storage failure is the log's, and with it the broker's."""
+        """Flush until cancelled. Storage failures are reported to the log, and by it to the broker."""
         async with asyncio.TaskGroup() as group:
             for disk in self._disks.values():
                 group.create_task(self._run(disk))
@@ -87,14 +87,14 @@ class LogFlusher:
         for tp, task in tasks.items():
             flushed, error = logs[tp], failures.get(tp)
             if flushed.failure is not None:
-                continue  # deleted meanwhile, or moved: the disk is not to blame
-            if flushed.directory != task.directory:  # a copy that took its log's place: files were looked for in vain
+                continue  # it was deleted or moved meanwhile; the disk must not be blamed
+            if flushed.directory != task.directory:  # it has moved here meanwhile, and its files were not found
                 self.ask(tp, flushed, task.up_to)
             elif error is None:
                 stable_before = flushed.last_stable_offset
                 flushed.flushed(task)
                 self.flushed(tp, flushed)
-                if flushed.last_stable_offset != stable_before:  # a truncation is settled: transactions are known again
+                if flushed.last_stable_offset != stable_before:  # a truncation is done: transactions are known again
                     self._manager.touched(tp, high_watermark_advanced=False)
             elif isinstance(error, LogStorageError):
                 flushed.flush_failed(error)
@@ -106,12 +106,12 @@ class LogFlusher:
             await asyncio.sleep(RETRY_S)
 
     def flushed(self, tp: TopicPartition, flushed: Log) -> None:
-        """More of this log may count, or less is to be waited for: tell who waits for that."""
-        flushed.ask_for_flush()  # a truncation may have made the task void
+        """Check all that waits for a flush of this log."""
+        flushed.ask_for_flush()  # a truncation may have made the flush void
         hosted = self._manager.hosted.get(tp)
         if hosted is None or hosted.log is not flushed:
             return
         if hosted.leader is not None:
             hosted.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
-            self._manager.touched(tp, high_watermark_advanced=True)  # acks=1 waits, too
+            self._manager.touched(tp, high_watermark_advanced=True)  # otherwise acks=1 would wait on
         self._fetchers.flushed(tp)

@@ -1,4 +1,4 @@
-"""A log directory that is empty where it should not be: perhaps its disk is not mounted."""
+"""A check for log directories that are empty and should not be: perhaps a disk is not mounted."""
 
 import os
 from collections.abc import Collection, Sequence
@@ -15,8 +15,8 @@ log = structlog.get_logger()
 
 
 def check_known(directories: Sequence[Path], placed: Collection[TopicPartition], *, required: bool) -> None:
-    """Warn of each directory without an identity, beside others that have one or where the cluster has `placed`
-    replicas on this broker. Raises INVALID_CONFIG instead if that is `required`."""
+    """Warn of each directory without an identity, if others have one or the cluster has `placed` replicas on this
+    broker. Raises INVALID_CONFIG instead if identities are `required`."""
     names = dict.fromkeys(directories, frozenset[str]())
     for directory in directories:
         with suppress(FileNotFoundError):

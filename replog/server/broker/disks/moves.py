@@ -29,25 +29,25 @@ log = structlog.get_logger()
 
 SLICE_BYTES = 128 << 10
 FLUSH_BYTES = 16 << 20
-PAUSE_S = 0.1  # when no move gets any further
-REST_S = 0.001  # at least, between two slices
-ROOM_BYTES = 64 << 20  # are left free, for the logs that are at home there
+PAUSE_S = 0.1  # when no move can go on
+REST_S = 0.001  # the least rest between two slices
+ROOM_BYTES = 64 << 20  # stay free for the logs of that directory
 
 
 @dataclass(slots=True)
 class _Move:
     replica: FutureReplica
     unflushed_bytes: int = 0
-    flushed: bool = False  # once it had caught up
+    flushed: bool = False  # it was flushed after it had caught up
     prepared: SwapPreparation | None = None
-    brought: Stretch = NOTHING  # into memory, to be copied
+    brought: Stretch = NOTHING  # bytes brought into memory to be copied
 
 
 class ReplicaMoves:
-    """`run` it while the broker runs."""
+    """Moves replicas while the broker runs."""
 
     def __init__(self, manager: ReplicaManager, logs: LogManager, flusher: LogFlusher) -> None:
-        """Roles are taken up: goes on with the moves of an earlier run, except those of replicas that are gone."""
+        """Go on with the moves of an earlier run whose replicas still exist. Needs roles that are taken up."""
         self._manager = manager
         self._logs = logs
         self._flusher = flusher
@@ -60,8 +60,8 @@ class ReplicaMoves:
                 self._begin(tp)
 
     async def move(self, tp: TopicPartition, directory: str) -> None:
-        """As `LogManager.plan_move`, of one replica after the other; REPLICA_NOT_AVAILABLE also for one that the
-        cluster does not place here."""
+        """Start or cancel a move, one after the other. Raises as `LogManager.plan_move`, and REPLICA_NOT_AVAILABLE for
+        a replica that the cluster does not place here."""
         async with self._turn:
             current, change = self._logs.get(tp), LogChange()
             if current is not None and tp not in self._manager.hosted:
@@ -78,11 +78,11 @@ class ReplicaMoves:
                 return
             if self._logs.get(tp) is current:
                 self._begin(tp)
-            else:  # deleted meanwhile
+            else:  # the replica was deleted meanwhile
                 await self._drop(tp)
 
     async def _drop(self, *partitions: TopicPartition) -> None:
-        """Their copies, whose files go soon."""
+        """Drop the copies of these partitions. Their files are deleted soon."""
         change = LogChange()
         for tp in partitions:
             self._logs.plan_no_move(tp, change)
@@ -110,8 +110,8 @@ class ReplicaMoves:
             self._moves[tp].replica.current_truncated(truncated.log_end_offset)
 
     async def run(self) -> None:
-        """Until cancelled. Where the copy's directory has no room, or fails, the move is called off; a storage failure
-        that is more than the copy's is reported as the broker's, and any other defect ends the broker."""
+        """Copy until cancelled. A move is cancelled if the copy's directory has no room, or fails. Other storage
+        failures are reported to the broker, and any other error ends it."""
         await self._drop(*(tp for tp in self._logs.futures if tp not in self._moves))
         while True:
             progressed = False
@@ -136,11 +136,11 @@ class ReplicaMoves:
 
     async def _on_storage_error(self, tp: TopicPartition, move: _Move, error: ReplogError) -> None:
         if tp not in self._manager.hosted:
-            return  # deleted meanwhile, and the directory renamed
+            return  # the replica was deleted meanwhile, and its directory renamed
         current = self._logs.get(tp)
-        if current is None:  # in the middle of a swap, which a start finishes: the broker stops
+        if current is None:  # a swap is half done: the broker stops, and its next start finishes it
             raise error
-        if current.failure is not None:  # not the copy's fault
+        if current.failure is not None:  # the replica has failed, not its copy
             self._moves.pop(tp, None)
             self._manager.went_offline(tp, error)
         elif self._is_under_way(tp, move):
@@ -159,7 +159,7 @@ class ReplicaMoves:
         return self._logs.future(tp) is move.replica.log
 
     async def _advance(self, tp: TopicPartition, move: _Move) -> bool:
-        """One slice; whether that brought anything."""
+        """Copy one slice. Return True if the move got further."""
         if not self._is_under_way(tp, move):  # the replica was deleted
             if self._moves.get(tp) is move:
                 del self._moves[tp]
@@ -195,7 +195,7 @@ class ReplicaMoves:
 
     @staticmethod
     def _check_room(move: _Move) -> None:
-        """A copy that filled the disk would leave no room for the logs that are at home there."""
+        """Raises LogStorageError if the disk is nearly full: the logs of that directory need the rest."""
         directory = move.replica.log.directory.parent
         with storage_errors(directory):
             free = shutil.disk_usage(directory).free
@@ -203,7 +203,7 @@ class ReplicaMoves:
             raise LogStorageError(f"{directory} has {free} bytes left, and {ROOM_BYTES} are to stay free")
 
     def _is_durable(self, tp: TopicPartition, move: _Move) -> bool:
-        """Whether as much of it is flushed as of the current log."""
+        """Return True if as much of the copy is flushed as of the current log."""
         current = self._logs.get(tp)
         return current is not None and move.flushed and move.replica.log.recovery_point >= current.recovery_point
 
@@ -217,18 +217,18 @@ class ReplicaMoves:
         move.unflushed_bytes = 0
         move.flushed |= move.replica.caught_up
         copy = move.replica.log
-        task = copy.flush_task() if copy.settled else None  # else the flusher is at it
+        task = copy.flush_task() if copy.settled else None  # a copy that is not settled waits for the flusher
         if task is not None:
             await in_thread(task.run)
             copy.flushed(task)
 
     async def _swap(self, tp: TopicPartition) -> None:
-        """One step: no event finds the replica without its log, or with two. What the checkpoints have to say of it is
-        written then; where there is no room for that, with those of the next change."""
+        """Swap the logs in one step, so that no event finds the replica without its log, or with two. Checkpoints are
+        written after it; without room, with those of the next change."""
         old, hosted = self._logs.get(tp), self._manager.hosted[tp]
         new = self._logs.swap(tp, self._manager.clock.monotonic_ms())
         hosted.replace_log(new)
-        self._flusher.flushed(tp, new)  # whatever the old log's flush was waited for (LG-18)
+        self._flusher.flushed(tp, new)  # otherwise requests would wait for a flush of the old log (LG-18)
         self._manager.stirred[tp] = None
         del self._moves[tp]
         assert old is not None

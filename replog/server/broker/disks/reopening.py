@@ -1,4 +1,4 @@
-"""Replicas that failed alone, their disk being sound, are tried again with a backoff until they work (D57)."""
+"""Replicas that failed on a disk that works are opened again with a backoff, until they work (D57)."""
 
 import asyncio
 
@@ -14,11 +14,11 @@ from replog.server.logging import tell_each
 
 log = structlog.get_logger()
 
-FIRST_MS, LAST_MS = 1000, 60_000  # between two tries
+FIRST_MS, LAST_MS = 1000, 60_000  # the waits between tries
 
 
 class Reopening:
-    """`run` it while the broker runs."""
+    """Opens failed replicas again while the broker runs."""
 
     def __init__(
         self, manager: ReplicaManager, logs: LogManager, roles: RoleChanges, placed: PlacedHere, backoff: Backoff
@@ -30,14 +30,14 @@ class Reopening:
         self._backoff = backoff
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Try until cancelled."""
         while True:
             await asyncio.sleep(self._backoff.next_s())
             if not await self._try_all():
                 self._backoff.reset()
 
     async def _try_all(self) -> bool:
-        """Whether any is left."""
+        """Try each failed replica once. Return True if one still fails."""
         lost = [tp for tp, _ in self._manager.lost() if self._logs.reopening(tp) is not None]
         back, left = list[dict[str, object]](), list[dict[str, object]]()
         for tp in lost:

@@ -1,19 +1,19 @@
-"""The memory that all answers of a broker may hold together, how it is shared, and who waits.
+"""The memory that all answers of a broker may hold together, and how readers share it.
 
-An answer is read only if there is room for it, and holds its room until its reader has taken it. So any number of
-readers that do not read hold this much memory and no more. If room gets scarce, answers get smaller. If there is none,
-readers wait in line, and are sent away after a while.
+An answer is read only if there is room for it, and holds its room until its reader has taken it. So any number of slow
+readers hold no more memory. If room gets scarce, answers get smaller. If there is none, readers wait in line, and get
+none after a while.
 
-Producers and replicas get the event loop in between, even if many readers ask at once: each pass of the loop begins
-one answer, and streams are sent away some milliseconds apart."""
+Each pass of the event loop begins one answer, and waits end some milliseconds apart, otherwise many readers would keep
+the loop from producers and replicas."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 
-SMALLEST_SHARE = 64 << 10  # bytes: the least that is worth a message
-LARGEST_PART = 16  # a share is at most this part of the free room, so that one reader cannot have it all
-ROOM_WAIT_S = 1.0  # in line
+SMALLEST_SHARE = 64 << 10  # bytes that are worth a message
+LARGEST_PART = 16  # a share is at most a sixteenth of the free room, so that one reader cannot have it all
+ROOM_WAIT_S = 1.0  # the longest wait in line
 SENT_AWAY_EVERY_S = 0.005
 
 
@@ -21,7 +21,6 @@ class Share:
     """The bytes that one answer may hold, given back at the end of a `with` block."""
 
     def __init__(self, budget: "Budget") -> None:
-        """None yet."""
         self.size = 0
         self._budget = budget
 
@@ -32,19 +31,19 @@ class Share:
         self.resize(0)
 
     async def take(self, wanted: int) -> int:
-        """At most `wanted` bytes, at least one. 0: after a while in line there was still no room."""
+        """Take at most `wanted` bytes, at least one, and return how many. 0: there was no room in time."""
         self.size = await self._budget.take(max(1, wanted))
         return self.size
 
     def resize(self, size: int) -> None:
-        """Change it to the answer's size: less, or more, because the first batch is given whole (FE-9)."""
+        """Change the share to the answer's size. That may be more, because the first batch comes whole (FE-9)."""
         if size != self.size:
             self._budget.change(size - self.size)
             self.size = size
 
 
 class QueuedShare:
-    """In line."""
+    """A place in the line."""
 
     def __init__(self, wanted: int, wait_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -61,7 +60,7 @@ class Budget:
         self.used = 0
         self._wait_s = wait_s
         self._line: deque[QueuedShare] = deque()
-        self._has_granted = False  # in this pass of the event loop
+        self._has_granted = False  # True for the rest of a pass of the event loop
         self._sending_away: asyncio.TimerHandle | None = None
 
     def change(self, amount: int) -> None:
@@ -69,20 +68,20 @@ class Budget:
         self._serve()
 
     async def take(self, wanted: int) -> int:
-        """As `Share.take`; `change` gives it back."""
+        """Take room like `Share.take`. `change` gives it back."""
         if not self._line and self._can_grant(wanted):
             return self._grant(wanted)
         place = QueuedShare(wanted, self._wait_s)
         self._line.append(place)
         self._send_away_later()
         try:
-            await asyncio.wait([place.granted])  # which is not cancelled with this
+            await asyncio.wait([place.granted])  # does not cancel the future, unlike awaiting it
         except asyncio.CancelledError:
             if place.granted.done():
                 self.change(-place.granted.result())
             else:
                 self._line.remove(place)
-                self._serve()  # the next one may want less
+                self._serve()  # the next one may want less, and fit
             raise
         return place.granted.result()
 
@@ -121,7 +120,7 @@ class Budget:
 
 
 class Held:
-    """Bytes that are held together. Who finds no room waits, and adds no more."""
+    """Bytes that requests hold together. Streams that find no room wait."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -133,7 +132,7 @@ class Held:
         return self.used < self.capacity
 
     def when_room(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once there is room: at the latest when the held bytes have timed out."""
+        """Call `go_on` when there is room, at the latest when the requests that hold bytes have timed out."""
         self._waiting[go_on] = None
 
     def add(self, size: int) -> None:

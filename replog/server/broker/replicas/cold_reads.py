@@ -1,4 +1,4 @@
-"""Brings into memory the bytes that fetches lack: one thread a disk, for each session in turn (divergence 34)."""
+"""Brings bytes that fetches lack into memory: one thread for each disk, the sessions in turn (divergence 34)."""
 
 import asyncio
 from collections import defaultdict
@@ -14,7 +14,7 @@ from replog.log.files.opening import bring
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
-MOST = 8  # at once: a session that waits for one of them waits for all
+MOST = 8  # reads at once: a session that waits for one of them waits for all
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class _Disk:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self) -> list[tuple[FetchSession[Any], TopicPartition, ColdRead]]:
-        """The next reads, one from each session. A session that has more goes to the end of the queue."""
+        """Take the next reads, one from each session. A session that has more goes to the end of the queue."""
         taken: list[tuple[FetchSession[Any], TopicPartition, ColdRead]] = []
         while self.wanted and len(taken) < MOST:
             session, wanted = next(iter(self.wanted.items()))
@@ -38,20 +38,20 @@ class _Disk:
 
 
 class ColdReads:
-    """`run` it while the broker runs. `tell` makes sessions look at what was brought."""
+    """Reads while the broker runs. `tell` has sessions look at what was brought."""
 
     def __init__(self, tell: Callable[[Iterable[FetchSession[Any]]], None]) -> None:
         self._tell = tell
         self._disks: defaultdict[Path, _Disk] = defaultdict(_Disk)
 
     def ask(self, tp: TopicPartition, session: FetchSession[Any], cold: ColdRead) -> None:
-        """Replaces what the session asked for this partition before."""
+        """Ask for a read. It replaces the session's earlier one of this partition."""
         disk = self._disks[Path(cold.path).parent.parent]
         disk.wanted.setdefault(session, {})[tp] = cold
         disk.wake.set()
 
     def forget(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
-        """The session wants nothing of this partition any more."""
+        """Forget the session's read of this partition."""
         for disk in self._disks.values():
             wanted = disk.wanted.get(session)
             if wanted is not None and wanted.pop(tp, None) is not None and not wanted:

@@ -1,4 +1,4 @@
-"""A purgatory on the event loop: operations complete by events, or by their deadline, without polling."""
+"""A purgatory on the event loop: operations complete by events, or at their deadline."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from replog.topic import TopicPartition
 
 
 class DelayedOperations:
-    """One kind of delayed operation, keyed by partition (PG-14), with a single timer armed for the next deadline."""
+    """Delayed operations of one kind, keyed by partition (PG-14), with a timer for the next deadline."""
 
     def __init__(self, clock: Clock) -> None:
         self.purgatory: Purgatory[TopicPartition] = Purgatory()
@@ -21,10 +21,10 @@ class DelayedOperations:
         try:
             self.purgatory.complete_or_watch(operation, keys, self._clock.monotonic_ms())
         finally:
-            self._arm()  # also if its check raised: it is watched then
+            self._arm()  # otherwise an operation whose check raised would have no deadline
 
     def check(self, moved: Iterable[TopicPartition]) -> None:
-        """Complete what events on these partitions may have satisfied."""
+        """Complete operations that events on these partitions may have satisfied."""
         self.purgatory.check(moved)
 
     def _arm(self) -> None:

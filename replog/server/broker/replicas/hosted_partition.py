@@ -1,4 +1,4 @@
-"""One replica that this broker hosts: its log and the role it plays, or why it plays none (§1.1, §1.4)."""
+"""A replica that this broker hosts: its log, and its role if it has one (§1.1, §1.4)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,7 @@ from replog.topic import TopicPartition
 
 @dataclass(slots=True)
 class HostedPartition:
-    """After metadata has placed the replica, exactly one of `leader` and `follower` is set."""
+    """A hosted replica. Once it has a role, exactly one of `leader` and `follower` is set."""
 
     WATCHED: ClassVar = frozenset({"log", "leader", "follower"})  # the simulator's checks see each assignment
 
@@ -24,21 +24,19 @@ class HostedPartition:
     log: Log
     leader: PartitionLeader | None = None
     follower: PartitionFollower | None = None
-    leader_quota: ReplicationQuota | None = None  # for copies from here: it is listed (FE-23)
-    follower_quota: ReplicationQuota | None = (
-        None  # for copies to here: it is listed, or a throttled move adds it (FT-6)
-    )
-    move_quota: ReplicationQuota | None = None  # for copies from here to `moving`
-    moving: tuple[int, ...] = ()  # what a throttled move adds
-    fetched_by: FetchSessionHandler | None = None  # while it is copied from its leader
+    leader_quota: ReplicationQuota | None = None  # limits copies from here, if the replica is listed (FE-23)
+    follower_quota: ReplicationQuota | None = None  # limits copies to here: listed, or added by a throttled move (FT-6)
+    move_quota: ReplicationQuota | None = None  # limits copies from here to `moving`
+    moving: tuple[int, ...] = ()  # brokers that a throttled move adds
+    fetched_by: FetchSessionHandler | None = None  # copies it from its leader
 
     def configure(self, config: TopicConfig) -> None:
-        """Use these settings of the topic from now on; `throttle` those that limit copies."""
+        """Use these settings of the topic from now on. Those that limit copies are for `throttle`."""
         self.log.config = config
         self.log.ask_for_flush()
 
     def throttle(self, state: PartitionState, broker_id: int, sent: Throttles, copied: Throttles) -> None:
-        """A throttled move has its own quota; for all else the topic's lists count."""
+        """Set the quotas: a throttled move has its own, and the topic's lists count for all other copies."""
         config, partition = self.log.config, self.topic_partition.partition
         self.moving = state.adding if state.throttle else ()
         self.move_quota = sent.of_moves(state.throttle) if self.moving else None
@@ -51,7 +49,7 @@ class HostedPartition:
             self.follower_quota = copied.listed if listed else None
 
     def quota_for(self, follower: int) -> ReplicationQuota | None:
-        """What copies from here to that broker wait for and count for."""
+        """Return the quota that limits copies from here to that broker."""
         return self.move_quota if follower in self.moving else self.leader_quota
 
     def replace_log(self, log: Log) -> None:
@@ -64,7 +62,7 @@ class HostedPartition:
 
     @property
     def is_offline(self) -> bool:
-        """Its disk has failed: its role ends (§1.4)."""
+        """True if its files or its disk have failed: its role ends (§1.4)."""
         return self.log.failure is not None
 
     @property

@@ -1,8 +1,8 @@
-"""Offsets by time: which record is as late as a client says. No client can raise the cost of the search.
+"""Look-ups of offsets by time. No client can make them take more than a quarter of a core.
 
-Batches are searched in a thread, one at a time on a broker. After each the thread rests for three times as long, so all
-together take a quarter of a core; after a long one, of a batch that expands to much or on a busy machine, for nine
-times as long. Each request has `LOOK_UP_S` for all of its batches."""
+Batches are searched in a thread, one at a time on a broker. After each the thread rests for three times as long; after
+a long one, of a batch that expands to much or on a busy machine, for nine times as long. Each request has `LOOK_UP_S`
+for all of its batches."""
 
 import asyncio
 from functools import partial
@@ -16,19 +16,17 @@ from replog.log.timestamps import ClaimingBatch
 from replog.server.threads import in_thread
 
 RESTS = 3  # times the duration of a search
-LONG_S, LONG_RESTS = 0.01, 9  # after one of at least that
-LOOK_UP_S = 10.0  # for all look-ups of one request, with their wait for others
+LONG_S, LONG_RESTS = 0.01, 9  # the rests of a search of at least `LONG_S`
+LOOK_UP_S = 10.0  # all look-ups of a request, waits for others included
 
 
 class LookUps:
-    """The look-ups of one broker."""
-
     def __init__(self) -> None:
         self.searching = asyncio.Lock()
         self.rests_until_s = 0.0
 
     async def offset_for_timestamp(self, log: Log, timestamp: int, deadline_s: float) -> TimestampAndOffset | None:
-        """As `replog.log.timestamps`. Raises REQUEST_TIMED_OUT at the loop's time `deadline_s`."""
+        """Look up an offset like `replog.log.timestamps`. Raises REQUEST_TIMED_OUT at `deadline_s`, loop time."""
         start_offset = 0
         try:
             async with asyncio.timeout_at(deadline_s):
@@ -46,7 +44,7 @@ class LookUps:
         return None
 
     async def find(self, batch: ClaimingBatch) -> TimestampAndOffset | None:
-        """The caller holds `searching`."""
+        """Search a batch in a thread, after the rest that is due. The caller holds `searching`."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self.rests_until_s - loop.time())
         begun_s = loop.time()
@@ -58,7 +56,7 @@ class LookUps:
             self.rests_until_s = ended_s + took_s * (RESTS if took_s < LONG_S else LONG_RESTS)
 
     async def _claiming(self, log: Log, timestamp: int, start_offset: int) -> ClaimingBatch | None:
-        """`Log.batch_for_timestamp`; a thread brings into memory the bytes that it lacks."""
+        """Call `Log.batch_for_timestamp`. A thread brings the bytes that it lacks into memory."""
         brought = NOTHING
         while True:
             try:

@@ -1,9 +1,9 @@
 """The replicas that a broker hosts, the requests that wait on them, and what follows from each event (§1.4, §3.2).
 
-Everything here runs on the event loop and nothing awaits, so no two events interleave. Kafka needs locks for that order
-(ST-3..ST-6). The consequences of events (checks of delayed operations, pushes of high watermarks) are collected, and
-done once after all events of a pass of the loop (PR-6). So many appends wake a follower once, and nothing is completed
-in the middle of another event (ST-5)."""
+Everything here runs on the event loop and nothing awaits, so no two events interleave, for which Kafka needs locks
+(ST-3..ST-6). Checks of delayed operations and pushes of high watermarks are collected, and done once after all events
+of a pass of the loop (PR-6). So many appends wake a follower once, and nothing completes in the middle of another event
+(ST-5)."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -41,8 +41,8 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
-TOLD_AT_ONCE = 2  # sessions that look at their partitions in one step: each may take some milliseconds
-MAX_CONSUMED = 200_000  # partitions that all sessions of consumers fetch together, at 0.6 KiB each
+TOLD_AT_ONCE = 2  # sessions that look at their partitions in a step: each may take some milliseconds
+MAX_CONSUMED = 200_000  # partitions of all consumers' sessions together, at 0.6 KiB each
 
 
 class ReplicaManager:
@@ -60,8 +60,8 @@ class ReplicaManager:
         self.image = image
         self.clock = clock
         self.hosted: dict[TopicPartition, HostedPartition] = {}
-        self.longest_step_s: Callable[[], float] = lambda: 0.0  # of the event loop, where somebody watches it
-        self.started = False  # the image is complete and the roles are taken up: it answers requests from then on
+        self.longest_step_s: Callable[[], float] = lambda: 0.0  # the event loop's, if it is watched
+        self.started = False  # the image is complete and roles are taken up, so requests are answered
         self.hearing = Hearing(clock.monotonic_ms())
         self.time = TrustedTime(clock)
         self.produces = DelayedOperations(clock)
@@ -71,7 +71,7 @@ class ReplicaManager:
         self.pace = Pace(clock)
         self.authorizer = Authorizer(config, image.acls, AuditLog(clock))
         self.cold_reads = ColdReads(self._tell)
-        self.answers = Budget(config.queued_max_response_bytes)  # to consumers; replication has room of its own
+        self.answers = Budget(config.queued_max_response_bytes)  # consumers share it; replication has its own room
         self.waiting_produces = Held(config.queued_max_request_bytes)
         windows = config.replication_quota_window_num
         window_ms = config.replication_quota_window_size_seconds * 1000
@@ -81,20 +81,20 @@ class ReplicaManager:
         self._submit_proposal = submit_proposal
         self._advanced: dict[TopicPartition, None] = {}  # the HW advanced since the last drain
         self.sessions: dict[TopicPartition, dict[FetchSession[Any], None]] = {}
-        self._growth: dict[TopicPartition, int] = {}  # of the in-sync sets that are proposed
+        self._growth: dict[TopicPartition, int] = {}  # members that a proposed ISR has more, or fewer
         self._consumed = 0  # partitions of consumers' sessions
-        self._marked: dict[FetchSession[Any], None] = {}  # these will look at their partitions
-        self._posts: list[Callable[[], None]] = []  # of answers to produces
-        self.shared: Shared | None = None  # while several sessions are told
-        self._woken = False  # a `_follow_up` is to come
-        self.stirred: dict[TopicPartition, None] = {}  # something has happened to their logs
-        self._offline: dict[TopicPartition, None] = {}  # their files failed, and perhaps they were deleted since
-        self.unreachable: dict[TopicPartition, bytes] = {}  # a start could not load them; topic ids
-        self.gone: set[TopicPartition] = set()  # lost, and their directories are there no more
-        self._not_level: dict[TopicPartition, None] = {}  # where the clock may still remove a follower from the ISR
+        self._marked: dict[FetchSession[Any], None] = {}  # sessions that will look at their partitions
+        self._posts: list[Callable[[], None]] = []  # send answers to produces
+        self.shared: Shared | None = None  # set while several sessions look
+        self._woken = False  # a call of `_follow_up` is due
+        self.stirred: dict[TopicPartition, None] = {}  # partitions whose logs have changed
+        self._offline: dict[TopicPartition, None] = {}  # files failed; some may have been deleted since
+        self.unreachable: dict[TopicPartition, bytes] = {}  # replicas that a start could not load; topic ids
+        self.gone: set[TopicPartition] = set()  # failed replicas whose directories are gone
+        self._not_level: dict[TopicPartition, None] = {}  # partitions with a follower that may leave the ISR by time
 
     def leader(self, tp: TopicPartition) -> PartitionLeader | ErrorCode:
-        """The leader role of `tp`, or why this broker does not have it (§1.4)."""
+        """Return the leader role of `tp`, or why this broker does not have it (§1.4)."""
         hosted = self.hosted.get(tp)
         if hosted is None:
             if tp in self.unreachable:
@@ -106,34 +106,34 @@ class ReplicaManager:
         return hosted.leader or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def leader_for_epoch(self, tp: TopicPartition, current_leader_epoch: int | None) -> PartitionLeader | ErrorCode:
-        """As `leader`, but the epoch is checked before leadership, also on a follower (FE-2)."""
+        """Return the leader like `leader`, but check the epoch before leadership, also on a follower (FE-2)."""
         hosted = self.hosted.get(tp)
         if hosted is not None and hosted.follower is not None and not hosted.is_offline:
             return hosted.follower.check_leader_only(current_leader_epoch)
         return self.leader(tp)
 
     def is_alone(self, leader: PartitionLeader) -> bool:
-        """Whether another broker may lead by now, and commit, without this one's knowledge (divergence 29)."""
+        """Return True if another broker may lead and commit without this one's knowledge (divergence 29)."""
         return self.hearing.nobody(leader.replicas, self.clock.monotonic_ms())
 
     def misses_controller(self) -> bool:
-        """Whether any leader here may be alone."""
+        """Return True if any leader here may be alone."""
         return self.hearing.misses_controller(self.clock.monotonic_ms())
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
-        """The leader that this fetch asks, or the first error of the fetch (FE-1)."""
+        """Return the leader that this fetch asks, or the first error of the fetch (FE-1)."""
         hosted = self.hosted.get(tp)
         if hosted is not None:
             if fetch.topic_id not in (hosted.topic_id, ANY_TOPIC):
-                return ErrorCode.INCONSISTENT_TOPIC_ID  # of a topic of the same name, with other epochs
-            if hosted.leader is not None and hosted.log.failure is None:  # as `is_offline`, at every look
+                return ErrorCode.INCONSISTENT_TOPIC_ID  # a topic of the same name has other epochs
+            if hosted.leader is not None and hosted.log.failure is None:  # `is_offline`, without a call
                 return hosted.leader
         return self.leader_for_epoch(tp, fetch.current_leader_epoch)
 
     def reader_for_fetch(
         self, tp: TopicPartition, fetch: FetchPartition
     ) -> PartitionLeader | PartitionFollower | ErrorCode:
-        """As `leader_for_fetch`, for a consumer that may be sent to followers (FE-20)."""
+        """Return the leader like `leader_for_fetch`, or the follower for a consumer that may read it (FE-20)."""
         hosted = self.hosted.get(tp)
         if hosted is None or hosted.follower is None or hosted.is_offline:
             return self.leader_for_fetch(tp, fetch)
@@ -143,7 +143,7 @@ class ReplicaManager:
         return self.hosted[tp].quota_for(follower)
 
     def watch(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
-        """Every event of `tp` marks it in this session.
+        """Mark `tp` in this session at every event of it.
 
         Raises THROTTLING_QUOTA_EXCEEDED if consumers fetch too many partitions. A follower always has room."""
         if session.is_bounded:
@@ -167,23 +167,24 @@ class ReplicaManager:
         self.cold_reads.ask(tp, session, cold)
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
-        """A follower has fetched: its offset may change the ISR and the high watermark (ST-10)."""
+        """Note a follower's fetch: its offset may change the ISR and the high watermark (ST-10)."""
         self._not_level[tp] = None
         if moved:
             self.touched(tp, high_watermark_advanced=True)
         self.propose(tp, leader)
 
     def on_followed(self, tp: TopicPartition, visible: bool) -> None:
-        """This replica has followed its leader. If that is `visible`, consumers may wait here for it (FE-14, FT-4)."""
+        """Note that this replica has followed its leader, and if `visible`, wake consumers that wait here (FE-14,
+        FT-4)."""
         self.stirred[tp] = None
         if visible:
             self.pace.served()
             self.touched(tp, high_watermark_advanced=False)
 
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
-        """Records were appended, or the HW advanced, or the role changed: check soon what waits for that (PR-6).
+        """Check soon what waits for appended records, a new high watermark or a new role (PR-6).
 
-        Sessions are marked at once: before that, their requests mean that nothing has changed."""
+        Sessions are marked at once: a request of one that is not marked means that nothing has changed."""
         if high_watermark_advanced:
             self._advanced[tp] = None
             self._wake()
@@ -193,13 +194,13 @@ class ReplicaManager:
             self.go_on(session)
 
     def go_on(self, session: FetchSession[Any]) -> None:
-        """Have it look soon at its marked partitions."""
+        """Have the session look at its marked partitions soon."""
         self._marked[session] = None
         self._wake()
 
     def log_start_moved(self, tp: TopicPartition) -> None:
-        """Retention has deleted records, or a deletion is durable here. Followers get the new log start in their next
-        answer, a leader in the next fetch (ST-7); who waits for this replica alone is answered (FT-23)."""
+        """Note that retention has deleted records, or a deletion is durable here. Followers get the new log start in
+        their next answer, the leader in the next fetch (ST-7). Deletions that wait for it complete (FT-23)."""
         hosted = self.hosted.get(tp)
         if hosted is not None and hosted.fetched_by is not None:
             hosted.fetched_by.mark(tp)
@@ -215,13 +216,12 @@ class ReplicaManager:
         asyncio.get_running_loop().call_soon(self._follow_up)
 
     def post_soon(self, post: Callable[[], None]) -> None:
-        """Call `post` once this pass of the loop has completed what it can, before any fetch that waits is looked
-        at."""
+        """Call `post` when this pass of the loop has completed what it can, before waiting fetches are looked at."""
         self._posts.append(post)
         self._wake()
 
     def _follow_up(self) -> None:
-        """What this pass of the loop set off."""
+        """Do the work that this pass of the loop has collected."""
         self._drain()
         posts, self._posts = self._posts, []
         for post in posts:
@@ -244,7 +244,7 @@ class ReplicaManager:
     def on_alter_partition_result(
         self, tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None
     ) -> None:
-        """ISR-9, then all that the new ISR allows."""
+        """Take in the controller's answer (ISR-9), then do what the new ISR allows."""
         growth = self._growth.pop(tp, 0)
         if error is ErrorCode.NONE:
             self.traffic.isr_expands += growth > 0
@@ -257,7 +257,7 @@ class ReplicaManager:
         self.propose(tp, leader)
 
     def check_isrs(self) -> None:
-        """The periodic look for followers that fell behind (ISR-5), only in partitions where one lacks records."""
+        """Look for followers that fell behind (ISR-5), only in partitions where one lacks records."""
         now_ms = self.clock.monotonic_ms()
         for tp in tuple(self._not_level):
             hosted = self.hosted.get(tp)
@@ -269,7 +269,7 @@ class ReplicaManager:
             self.propose(tp, hosted.leader)
 
     def resign_where_unheard(self) -> None:
-        """A leader asks to resign if no broker that could lead instead reaches it (ISR-20)."""
+        """Have leaders ask to resign if no broker that could lead instead reaches them (ISR-20)."""
         now_ms = self.clock.monotonic_ms()
         for_ms = silence_ms(self.config.replica_lag_time_max_ms, self.config.replica_fetch_wait_max_ms)
         live = {b.broker_id for b in self.image.brokers.values() if b.active and b.broker_id != self.config.node_id}
@@ -281,7 +281,7 @@ class ReplicaManager:
             if leader is not None and should_resign(leader, live, silent, now_ms - for_ms):
                 leader.resign()
                 self.propose(tp, leader)
-                self.hearing.listen_anew(now_ms)  # a leader that must stay may ask again, but not at every look
+                self.hearing.listen_anew(now_ms)  # otherwise a leader that must stay would ask again at every look
 
     def _drain(self) -> None:
         if self._advanced:
@@ -300,11 +300,11 @@ class ReplicaManager:
             log.exception("completing delayed operations failed", partitions=len(moved))
 
     def check_record_deletions(self, partitions: Collection[TopicPartition]) -> None:
-        """The replicas that count for low watermarks have changed (FT-23)."""
+        """Complete deletions of records after the replicas that count for low watermarks have changed (FT-23)."""
         self._complete(self.record_deletions, partitions)
 
     def _tell(self, sessions: Iterable[FetchSession[Any]]) -> None:
-        """They look at their marked partitions. Followers that ask for the same share one read of the log, and one
+        """Have sessions look at their marked partitions. Followers that ask for the same share a read of the log and a
         message."""
         now_ms, self.shared = self.clock.monotonic_ms(), {}
         for session in sessions:
@@ -316,8 +316,8 @@ class ReplicaManager:
         self.shared = None
 
     def check_now(self, tp: TopicPartition) -> None:
-        """The partition is gone: answer all requests that wait on it, before a new topic of that name reuses its
-        offsets and epochs."""
+        """Answer all requests that wait on a deleted partition: a new topic of that name will reuse its offsets and
+        epochs."""
         self._check((tp,))
         sessions = tuple(self.sessions.get(tp, ()))
         for session in sessions:
@@ -325,8 +325,8 @@ class ReplicaManager:
         self._tell(sessions)
 
     def went_offline(self, tp: TopicPartition, error: ReplogError) -> None:
-        """Its files failed: the replica neither leads nor follows until it is opened again, and all requests that wait
-        on the partition are answered (§1.4)."""
+        """End the role of a replica whose files failed, until it is opened again, and answer requests that wait on the
+        partition (§1.4)."""
         if not is_of_the_disk(error):
             log.error("replica offline, to be tried again", partition=str(tp), reason=error.message)
         self.on_storage_error(error)
@@ -337,41 +337,41 @@ class ReplicaManager:
         self.role_changed(tp)
 
     def offline_replicas(self) -> Iterator[tuple[TopicPartition, bytes, bool]]:
-        """Those whose files failed and on which the cluster still counts, with their topics' ids (CT-27), and whether
-        they are gone, where it remembers them."""
+        """Yields failed replicas that the cluster still counts on, with their topics' ids (CT-27), and True for those
+        that are gone and that it remembers."""
         for tp, topic_id in self.lost():
             is_gone = tp in self.gone and self.is_remembered(tp)
             if is_gone or self.is_counted_on(tp):
                 yield tp, topic_id, is_gone
 
     def offline_id(self, tp: TopicPartition) -> bytes | None:
-        """The topic id of a replica whose files failed."""
+        """Return the topic id of a replica whose files failed; None for others."""
         hosted = self.hosted.get(tp)
         return hosted.topic_id if hosted is not None and hosted.is_offline else self.unreachable.get(tp)
 
     def lost(self) -> Iterator[tuple[TopicPartition, bytes]]:
-        """All replicas whose files failed."""
+        """Yields all replicas whose files failed, with their topics' ids."""
         failed = ((tp, self.hosted.get(tp)) for tp in self._offline)
         since_start = ((tp, hosted.topic_id) for tp, hosted in failed if hosted is not None and hosted.is_offline)
         return chain(since_start, self.unreachable.items())
 
     def is_counted_on(self, tp: TopicPartition) -> bool:
-        """Whether this replica leads, by the metadata, or may have to."""
+        """Return True if this replica leads by the metadata, or may have to."""
         state = self.image.partitions.get(tp)
         return state is not None and self.config.node_id in (state.leader, *state.isr, *state.elr)
 
     def is_remembered(self, tp: TopicPartition) -> bool:
-        """Whether the metadata say that this replica had everything, and may have it still."""
+        """Return True if this replica had everything by the metadata, and may still have it."""
         state = self.image.partitions.get(tp)
         return state is not None and self.config.node_id in state.last_known_elr
 
     def forget_lost(self, tp: TopicPartition) -> None:
-        """It is opened again, or gone."""
+        """Forget a failed replica, which is opened again or gone."""
         self.gone.discard(tp)
         self.unreachable.pop(tp, None)
         self._offline.pop(tp, None)
         self.hosted.pop(tp, None)
 
     def role_changed(self, tp: TopicPartition) -> None:
-        """Answer waiting requests now, not at their timeout: this broker leads no more (§2.3 step 6)."""
+        """Check requests that wait, otherwise those to an old leader would wait for their timeout (§2.3 step 6)."""
         self.touched(tp, high_watermark_advanced=True)

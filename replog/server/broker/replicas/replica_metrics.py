@@ -1,4 +1,4 @@
-"""What a broker shows of its replicas: of each, and of all together."""
+"""A broker's metrics of its replicas, of each and of all together."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _PER_PARTITION = {
 
 @dataclass(slots=True)
 class ReplicaMetrics:
-    """`add` each replica, then take the `families`."""
+    """Metrics of replicas. `add` each replica, then take the `families`."""
 
     broker_id: int
     count: int = 0
@@ -51,7 +51,7 @@ class ReplicaMetrics:
     )
 
     def add(self, hosted: HostedPartition, state: PartitionState | None) -> None:
-        """`state`: what the metadata say of it."""
+        """Add a replica, with its partition's state by the metadata."""
         labels = (hosted.topic_partition.topic, str(hosted.topic_partition.partition))
         log = hosted.log
         self._set("kafka_log_log_size", labels, log.size)
@@ -83,7 +83,7 @@ class ReplicaMetrics:
         self._set("kafka_cluster_partition_insyncreplicascount", labels, in_sync)
 
     def _add_throttle(self, hosted: HostedPartition, state: PartitionState, labels: tuple[str, str]) -> None:
-        """What holds up a replica now. One that is in sync is not throttled; a list without a rate throttles none."""
+        """Add the throttle that holds up a replica now. It holds none in sync, and a list without a rate holds none."""
         lacking = set(state.replicas) - set(state.isr)
         for by, held in (("move", lacking & set(hosted.moving)), ("list", lacking - set(hosted.moving))):
             if hosted.leader is not None:

@@ -1,4 +1,4 @@
-"""What passes through a broker: counted by batch, by partition of an answer and by request, never by record."""
+"""Counts of a broker's traffic, by batch, by partition of an answer and by request, never by record."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,20 +12,20 @@ from replog.server.clock import Clock
 from replog.server.metrics.times import Times
 
 PRODUCE, CONSUMER, FOLLOWER = REQUESTS = ("Produce", "FetchConsumer", "FetchFollower")
-# Damage that was met: by a start, which cuts it off; by a read; in records of the leader, which are refused; by a
-# cleaning; by a move to another directory.
+# Damage is met by a start, which cuts it off; by a read; in records of the leader, which are refused; by a cleaning;
+# by a move to another directory.
 RECOVERY, READ, REPLICATION, CLEANING, MOVE = DAMAGE = ("recovery", "read", "replication", "cleaning", "move")
 
 
 @dataclass(slots=True)
 class TopicTraffic:
-    """Since the start, or since the topic was first seen."""
+    """Counts of a topic since the start of the broker."""
 
     messages_in: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
-    copied_in: int = 0  # bytes, from leaders
-    copied_out: int = 0  # bytes, to followers
+    copied_in: int = 0  # bytes from leaders
+    copied_out: int = 0  # bytes to followers
     produces: int = 0  # batches
     failed_produces: int = 0
     fetches: int = 0  # answers with something to say of a partition
@@ -37,16 +37,16 @@ class Traffic:
     clock: Clock
     image: MetadataImage
     topics: dict[str, TopicTraffic] = field(default_factory=dict)
-    gone: TopicTraffic = field(default_factory=TopicTraffic)  # of topics that are deleted
+    gone: TopicTraffic = field(default_factory=TopicTraffic)  # deleted topics together
     requests: dict[str, Times] = field(default_factory=lambda: {name: Times() for name in REQUESTS})
-    errors: Counter[tuple[str, ErrorCode]] = field(default_factory=Counter)  # by request
+    errors: Counter[tuple[str, ErrorCode]] = field(default_factory=Counter)  # keys are requests and errors
     damage: Counter[str] = field(default_factory=Counter)
-    flushes: Times = field(default_factory=Times)  # of logs, those of a disk together
+    flushes: Times = field(default_factory=Times)  # logs of a disk together
     isr_shrinks: int = 0
     isr_expands: int = 0
-    undeleted: int = 0  # deleted replicas and files that cannot be removed, now
+    undeleted: int = 0  # deleted replicas and files that cannot be removed now
     strays: Mapping[Path, int] = field(default_factory=dict)  # replicas that are set aside, by directory (CT-26)
-    oldest_stray_s: float = 0.0  # how long
+    oldest_stray_s: float = 0.0  # the age of the oldest
     uncleanable: Mapping[Path, int] = field(default_factory=dict)  # logs that a cleaning failed on, by directory
 
     def topic(self, name: str) -> TopicTraffic:
@@ -56,18 +56,18 @@ class Traffic:
         return known
 
     def produced(self, topic: str) -> None:
-        """A batch came."""
+        """Count a batch that came."""
         if topic in self.image.topics:
             self.topic(topic).produces += 1
 
     def not_produced(self, topic: str, error: ErrorCode) -> None:
-        """A batch was refused, or was not known to be safe in time."""
+        """Count a batch that was refused, or not known to be safe in time."""
         self.errors[PRODUCE, error] += 1
         if topic in self.image.topics:
             self.topic(topic).failed_produces += 1
 
     def fetched(self, request: str, rows: Sequence[SessionRow]) -> None:
-        """What an answer says of each partition."""
+        """Count the partitions of an answer to a fetch."""
         for row in rows:
             answer, name = row.answer, row.topic_partition.topic
             failed = answer.error is not ErrorCode.NONE
@@ -85,12 +85,12 @@ class Traffic:
                 topic.copied_out += len(answer.records)
 
     def answered(self, request: str, begun_s: float) -> None:
-        """`begun_s`: the clock's time."""
+        """Count a request that began at `begun_s`, by the clock."""
         now_s = self.clock.monotonic_s()
         self.requests[request].add((now_s - begun_s) * 1000, now_s)
 
     def forget_gone(self) -> None:
-        """Of topics that exist no longer the sum is kept."""
+        """Add the counts of deleted topics to `gone`."""
         for name in self.topics.keys() - self.image.topics.keys():
             was = self.topics.pop(name)
             for counter in TopicTraffic.__slots__:

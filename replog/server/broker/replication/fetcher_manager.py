@@ -1,4 +1,4 @@
-"""Which partition is fetched from which leader: one fetcher per leader broker (FT-1)."""
+"""Fetchers of partitions, one for each leader broker (FT-1)."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ class FetcherManager:
     """Every fetcher, by the leader that it copies from. Fetchers without partitions are closed."""
 
     def __init__(self, new_fetcher: Callable[[str], ReplicaFetcher]) -> None:
-        self._new_fetcher = new_fetcher  # for a leader's address
+        self._new_fetcher = new_fetcher  # gets a leader's address
         self._fetchers: dict[str, ReplicaFetcher] = {}
         self._places: dict[TopicPartition, str] = {}
         self._closing: dict[asyncio.Task[None], None] = {}
@@ -35,12 +35,12 @@ class FetcherManager:
         return self._places.get(tp) == leader.address
 
     def flushed(self, tp: TopicPartition) -> None:
-        """A flush of this partition's log is done."""
+        """Note that a flush of this partition's log is done."""
         if tp in self._places:
             self._fetchers[self._places[tp]].flushed(tp)
 
     def stop(self, tp: TopicPartition) -> None:
-        """No fetch appends to this partition after this returns."""
+        """Stop fetching this partition. Nothing is appended to it after this returns."""
         address = self._places.pop(tp, None)
         if address is not None:
             self._fetchers[address].remove(tp)

@@ -29,7 +29,8 @@ from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
-OnFollowed = Callable[[TopicPartition, bool], None]  # and whether consumers can see it
+OnFollowed = Callable[[TopicPartition, bool], None]
+"""Called when a replica has followed its leader; True if consumers can see that."""
 
 
 class ReplicaFetcher:
@@ -56,30 +57,30 @@ class ReplicaFetcher:
             config, lambda: identity.broker_epoch, throttles, self._on_progress, self._on_defect
         )
         self._last_sent_ms = 0
-        self._happened: dict[str, list[dict[str, object]]] = {}  # of the response that is being taken
+        self._happened: dict[str, list[dict[str, object]]] = {}  # events of the response in hand, to be logged
         self._stream: Stream | None = None
-        self._failure: Exception | None = None  # of it, found here
+        self._failure: Exception | None = None  # why this fetcher has ended the stream
         self._will_look = False
         self._alarm = Alarm(clock, self._look)
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
     def add(self, hosted: HostedPartition) -> None:
-        """Ask for it from `go` on, at the latest."""
+        """Copy this partition, too, after `go` at the latest."""
         self.session.add(hosted)
 
     def go(self) -> None:
-        """Ask at the end of this turn of the event loop, if there is something to ask."""
+        """Send a request at the end of this turn of the event loop, if there is something to ask."""
         if not self._will_look:
             self._will_look = True
             asyncio.get_running_loop().call_soon(self._look)
 
     def flushed(self, tp: TopicPartition) -> None:
-        """More of its records count now: report that to the leader at once."""
+        """Report to the leader at once that more records are durable."""
         self.session.flushed(tp)
         self.go()
 
     def remove(self, tp: TopicPartition) -> None:
-        """From here on ignore what arrives for `tp`."""
+        """Ignore what arrives for `tp` from now on."""
         if self.session.remove(tp):
             self.go()
 
@@ -109,7 +110,7 @@ class ReplicaFetcher:
             await asyncio.sleep(self._backoff.next_s())
 
     async def _copy(self) -> None:
-        """One stream, from its first request to its end."""
+        """Copy over one stream, from its first request to its end. Raises the reason of its end."""
         self._stream = stream = self._channel.open(methods.Replica["fetch"])
         try:
             self._ask(stream, self._clock.monotonic_ms())
@@ -125,12 +126,12 @@ class ReplicaFetcher:
             raise failure
 
     def _look(self) -> None:
-        """Something changed, there may be more to ask, or the leader was silent for too long."""
+        """Ask for what has changed, or end the stream if the leader was silent for too long."""
         self._will_look = False
         if (stream := self._stream) is not None:
             try:
                 self._ask(stream, self._clock.monotonic_ms())
-            except Exception as error:  # noqa: BLE001 (it ends the stream)
+            except Exception as error:  # noqa: BLE001 (it ends the stream, and is raised there)
                 self._failure = error
                 stream.cancel()
 
@@ -188,7 +189,7 @@ def _wire_request(request: SessionRequest) -> pb.ReplicaFetchRequest:
         max_bytes=request.max_bytes,
     )
     for tp, fetch in request.named.items():
-        named = wire.partitions.add()  # fields that are set one by one take less time than arguments
+        named = wire.partitions.add()  # setting fields one by one takes less time than arguments
         named.topic, named.partition = tp
         named.topic_id = fetch.topic_id
         named.current_leader_epoch = -1 if fetch.current_leader_epoch is None else fetch.current_leader_epoch
@@ -220,7 +221,7 @@ def _answer(result: pb.ReplicaFetchPartitionResult, records: memoryview) -> Fetc
     return FetchAnswer(
         ErrorCode(result.error_code) if result.error_code else ErrorCode.NONE,
         result.high_watermark,
-        NO_OFFSET,  # consumers alone need the last stable one
+        NO_OFFSET,  # the last stable offset is for consumers
         result.log_start_offset,
         result.log_end_offset,
         diverging,

@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 
 class ReplicaStream:
-    """A session on the event loop: from the wire and to the wire. `wake_by`: when `session.on_time` is next needed."""
+    """A follower's session on its stream. `wake_by` gets the time at which `session.on_time` is needed next."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ def _session_request(request: pb.ReplicaFetchRequest, now_ms: int) -> SessionReq
 
 
 def _common_wait_ms(max_wait_ms: int, now_ms: int) -> int:
-    """Up to a whole multiple of it: waits that end without data share one wake-up (divergence 35)."""
+    """Return a wait until a whole multiple of it, so that waits without data share a wake-up (divergence 35)."""
     return max_wait_ms - now_ms % max_wait_ms if max_wait_ms > 0 else 0
 
 
@@ -107,10 +107,10 @@ def _fetch_partition(named: pb.ReplicaFetchPartition) -> FetchPartition:
 
 
 def _contents(row: SessionRow) -> Hashable:
-    """The same for rows that are the same on the wire. Records are not compared, but the buffers that hold them."""
+    """Return a key that is the same for rows with the same message. It compares buffers of records by identity."""
     tp, request, answer = row
     asked = request.topic_id, request.fetch_offset, request.current_leader_epoch
-    return tp, asked, answer[:6], id(answer.records)  # up to `diverging`: an error, bounds
+    return tp, asked, answer[:6], id(answer.records)  # the first six fields: error, bounds, `diverging`
 
 
 def _wire_response(response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:
@@ -121,7 +121,7 @@ def _wire_response(response: SessionResponse) -> WithRecords[pb.ReplicaFetchResp
 
 
 def _wire_result(result: pb.ReplicaFetchPartitionResult, row: SessionRow) -> None:
-    """Fields that are set one by one take less time than arguments."""
+    """Fill in a row. Setting fields one by one takes less time than arguments."""
     tp, request, answer = row
     result.topic, result.partition = tp
     result.topic_id = request.topic_id
@@ -139,7 +139,7 @@ def _wire_result(result: pb.ReplicaFetchPartitionResult, row: SessionRow) -> Non
 
 
 class ReplicaService:
-    """The Replica service. Its sessions share a timer: most of their moments are common (divergences 6 and 35)."""
+    """Handlers for `replog.v1.Replica`. Sessions share a timer, as most are due together (divergences 6 and 35)."""
 
     def __init__(self, manager: ReplicaManager) -> None:
         self._manager = manager

@@ -6,4 +6,4 @@
 | keys, comparisons and operations of etcd | `keys.py` |
 | commits, reads, cleaning | `store.py` |
 | the leader's key and its lease | `election.py` |
-| which of the stored records still count | `live_records.py` |"""
+| stored records that still count | `live_records.py` |"""

@@ -1,4 +1,4 @@
-"""Calls to one of several etcds: the one that answered last, and after a failure the next."""
+"""Calls to one of several etcds, the one that answered last; after a failure the next."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from replog.rpc.tls import Tls, TlsFiles
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.transports import transport_named
 
-ATTEMPT_S = 1.0  # for one etcd to answer
-UNSURE = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})  # whether it was carried out
+ATTEMPT_S = 1.0  # how long one etcd may take
+UNSURE = frozenset({ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT})  # the request may be carried out or not
 
 
 def transport_to_etcd(config: ControllerConfig) -> Transport:
-    """With TLS if there is a truststore for it.
+    """Return a transport, with TLS if there is a truststore for it.
 
-    Raises INVALID_CONFIG, also for an etcd without TLS that others than this machine may reach."""
+    Raises INVALID_CONFIG, also for an etcd without TLS that other machines may reach."""
     keystore, truststore = config.metadata_etcd_ssl_keystore_location, config.metadata_etcd_ssl_truststore_location
     if truststore is not None:
         return transport_named(config.rpc_transport, Tls(TlsFiles(keystore, truststore)))
@@ -34,7 +34,7 @@ def transport_to_etcd(config: ControllerConfig) -> Transport:
 
 
 class Caller(Protocol):
-    """What a store needs of it."""
+    """A client, as a store needs it."""
 
     endpoints: tuple[str, ...]
 
@@ -42,7 +42,7 @@ class Caller(Protocol):
 
 
 class EtcdClient:
-    """Every request may be carried out more than once: its comparisons must allow that."""
+    """Calls etcd. A request may be carried out more than once: its comparisons must allow that."""
 
     def __init__(self, transport: Transport, endpoints: Sequence[str]) -> None:
         self.endpoints = tuple(endpoints)
@@ -50,12 +50,12 @@ class EtcdClient:
         self._at = 0
 
     async def call(self, method: Method, request: Any) -> Any:
-        """Ask each etcd once, until one answers. Raises the last one's error: NETWORK_EXCEPTION or REQUEST_TIMED_OUT if
-        nobody knows whether it was carried out."""
+        """Ask each etcd once, until one answers. Raises the last one's error; NETWORK_EXCEPTION or REQUEST_TIMED_OUT if
+        it is not known whether the request was carried out."""
         return await self._in_turn(lambda channel: channel.call(method, request, ATTEMPT_S))
 
     async def call_on_stream(self, method: Method, request: Any) -> Any:
-        """The same for a method of streams: one request, and its answer."""
+        """Call a method of streams with one request, and return its answer. Raises as `call`."""
 
         async def call(channel: Channel) -> Any:
             stream = channel.open(method)
@@ -85,7 +85,7 @@ class EtcdClient:
                         raise
                 else:
                     unsure = error
-                if at == self._at:  # nobody else has moved on meanwhile
+                if at == self._at:  # otherwise two calls that fail together would skip an etcd
                     self._at = (at + 1) % len(self._channels)
         assert unsure is not None
         raise unsure

@@ -1,4 +1,4 @@
-"""Leadership of one controller among several: a key in etcd that is there as long as its lease."""
+"""Leadership of one controller among several: a key in etcd that exists as long as its lease."""
 
 import asyncio
 from contextlib import suppress
@@ -16,11 +16,11 @@ RETRY_S = 0.1
 
 
 class Election:
-    """`stand` until elected, `hold` until the lease is lost, `resign`; and again."""
+    """Call `stand` until elected, `hold` until the lease is lost, `resign`, and so on."""
 
     def __init__(self, etcd: EtcdClient, prefix: str, address: str, lease_s: int, clock: Clock, chance: Random) -> None:
         """`address` is where others find this controller."""
-        self.leader = ""  # the address of who else leads, as far as this controller has heard; callers are sent there
+        self.leader = ""  # the address of another controller that leads, if it is known; callers are sent there
         self._leadership = Leadership()
         self._etcd = etcd
         self._key = Keys(prefix).leader
@@ -35,20 +35,20 @@ class Election:
         return self._leadership.epoch
 
     def leads(self) -> bool:
-        """Whether this controller may believe so."""
+        """Return True if this controller may believe that it leads."""
         return self._leadership.left_ms(self._clock.monotonic_ms()) > 0
 
     async def stand(self) -> bool:
-        """Try once; whether this controller leads from now on. Raises what etcd answers, or that it does not."""
+        """Try once to be elected, and return True if this controller leads now. Raises the error of etcd."""
         try:
             answer = await self._etcd.call(methods.EtcdKV["range"], etcd_pb2.RangeRequest(key=self._key))
         except ReplogError:
-            self.leader = ""  # it may be another one by now
+            self.leader = ""  # another one may lead by now
             raise
         leader = only(answer)
         self.leader = _address(leader) if leader is not None else ""
         if self.leader == self._address:
-            self.leader = ""  # of an earlier term: nobody shall wait here for it
+            self.leader = ""  # the key is an earlier term's; otherwise callers would be sent here
         if leader is not None:
             return False
         asked_ms = self._clock.monotonic_ms()
@@ -63,7 +63,7 @@ class Election:
         return elected
 
     async def _take(self, asked_ms: int, lease_ms: int) -> bool:
-        mine = f"{self._address} {self._chance.randbytes(8).hex()}".encode()  # no other try's
+        mine = f"{self._address} {self._chance.randbytes(8).hex()}".encode()  # tells this try from others
         request = etcd_pb2.TxnRequest(
             compare=[created_at(self._key, 0)], success=[put(self._key, mine, self._lease)], failure=[get(self._key)]
         )
@@ -78,7 +78,7 @@ class Election:
         return True
 
     async def hold(self) -> None:
-        """Renew the lease in time, and return when it is lost, or may be."""
+        """Renew the lease in time. Returns when it is lost, or may be."""
         leadership = self._leadership
         while (left_ms := leadership.left_ms(self._clock.monotonic_ms())) > 0:
             await asyncio.sleep(min(leadership.renew_ms, left_ms) / 1000)
@@ -88,7 +88,7 @@ class Election:
                         await asyncio.sleep(RETRY_S)
 
     async def _renew(self) -> bool:
-        """Whether etcd has answered."""
+        """Try once to renew the lease. Return True if etcd has answered."""
         asked_ms = self._clock.monotonic_ms()
         request = etcd_pb2.LeaseKeepAliveRequest(ID=self._lease)
         try:
@@ -106,11 +106,11 @@ class Election:
         self._leadership.end()
         lease, self._lease = self._lease, 0
         if lease:
-            with suppress(ReplogError):  # then it runs out
+            with suppress(ReplogError):  # the lease runs out all the same
                 await self._etcd.call(methods.EtcdLease["lease_revoke"], etcd_pb2.LeaseRevokeRequest(ID=lease))
 
     async def close(self) -> None:
-        """Let go of etcd."""
+        """Close the connections to etcd."""
         await self._etcd.close()
 
 

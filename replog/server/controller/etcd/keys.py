@@ -3,11 +3,11 @@
 from replog.rpc.v1 import etcd_pb2 as pb
 
 _CHUNK = "chunk/"
-_AFTER_CHUNKS = "chunk0"  # the first name behind all that begin with chunk/
+_AFTER_CHUNKS = "chunk0"  # sorts directly after all names that begin with chunk/
 
 
 class Keys:
-    """Below one prefix, which nobody else uses."""
+    """Keys below a prefix that nobody else uses."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -16,7 +16,7 @@ class Keys:
         self.after_chunks = f"{prefix}{_AFTER_CHUNKS}".encode()
 
     def chunk(self, number: int) -> bytes:
-        """In the order of their numbers."""
+        """Return the key of a chunk. Keys sort like their numbers."""
         return f"{self.prefix}{_CHUNK}{number:016x}".encode()
 
     def number(self, chunk: bytes) -> int:
@@ -24,12 +24,12 @@ class Keys:
 
 
 def created_at(key: bytes, revision: int) -> pb.Compare:
-    """That the key was made at this revision, and not again since; 0: that it is not there."""
+    """Compare that the key was made at this revision, and not again since; 0: that it does not exist."""
     return pb.Compare(target=pb.Compare.CREATE, key=key, create_revision=revision)
 
 
 def changed_at(key: bytes, revision: int) -> pb.Compare:
-    """That the key was last written at this revision."""
+    """Compare that the key was last written at this revision."""
     return pb.Compare(target=pb.Compare.MOD, key=key, mod_revision=revision)
 
 
@@ -42,10 +42,10 @@ def get(key: bytes) -> pb.RequestOp:
 
 
 def delete(first: bytes, end: bytes) -> pb.RequestOp:
-    """Keys from `first` up to, without, `end`."""
+    """Delete the keys from `first` up to, but without, `end`."""
     return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=first, range_end=end))
 
 
 def only(response: pb.RangeResponse) -> pb.KeyValue | None:
-    """What `get` has found."""
+    """Return the value that `get` has found, or None."""
     return response.kvs[0] if response.kvs else None

@@ -1,4 +1,4 @@
-"""Which records of which chunks still count, and which chunks are to be cleaned. Pure."""
+"""The records of chunks that still count, and the chunks to clean. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ class LiveRecords:
     """The newest record of every key counts until its key is forgotten. Chunks come and go oldest first."""
 
     def __init__(self) -> None:
-        self._chunks: dict[int, int] = {}  # bytes by number
+        self._chunks: dict[int, int] = {}  # the size of each chunk, by number
         self._stored_bytes = 0
         self._live_bytes = 0
         self._live: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)  # version, bytes; by prefix, key
 
     def add(self, number: int, size: int, chunk: StoreChunk) -> None:
-        """The next chunk. What it forgets is older than its own records."""
+        """Take in the next chunk. The keys that it forgets are older than its own records."""
         self._chunks[number] = size
         self._stored_bytes += size
         for key in chunk.forgotten:
@@ -36,7 +36,7 @@ class LiveRecords:
                 self._live_bytes += record_size - old_size
 
     def drop_before(self, number: int) -> None:
-        """Chunks older than this are gone; what still counted in them was added again."""
+        """Drop chunks older than `number`. Their records that still count were added again."""
         while self._chunks and (oldest := next(iter(self._chunks))) < number:
             self._stored_bytes -= self._chunks.pop(oldest)
 
@@ -44,8 +44,8 @@ class LiveRecords:
         return [r for r in records if self._live[_prefix(r.key)].get(r.key, (0, 0))[0] == r.version]
 
     def to_clean(self, at_once: int, slack: int) -> list[int]:
-        """The oldest chunks, of `at_once` bytes at most but one at least, when more than half of what is stored and
-        `slack` bytes besides count no more."""
+        """Return the oldest chunks, of at most `at_once` bytes but at least one, if more than half of what is stored,
+        and `slack` bytes besides, count no more."""
         chosen: list[int] = []
         if self._stored_bytes <= 2 * self._live_bytes + slack:
             return chosen

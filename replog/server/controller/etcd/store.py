@@ -1,12 +1,12 @@
 """The metadata store in etcd: chunks of records, and a head that says which of them count.
 
-A commit writes its chunks, which count for nothing yet; one transaction then replaces the head and writes the last
-chunk, if the head is still the one that was read, and this controller still leads: the leader's key has the create
-revision of its election. What a crash left between goes with the next head. A reader sees a head and its chunks
-at one revision.
+A commit writes its chunks, which do not count yet. Then one transaction replaces the head and writes the last chunk, if
+the head is still the one that was read, and this controller still leads: the leader's key has the create revision of
+its election. Chunks that a crash left are deleted with the next head. A reader sees a head and its chunks at one
+revision.
 
-The chunks are a ring: when too much of what is stored counts no more, what still counts in the oldest ones is written
-again before a commit, and they are deleted; twice as much, at most, as the commit writes."""
+The chunks are a ring. When too many stored records count no more, those of the oldest chunks that count are written
+again before a commit, and these chunks are deleted; at most twice as many bytes as the commit writes."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,31 +29,31 @@ from replog.server.controller.store import LeadershipLostError, VersionConflictE
 
 FORMAT = 1
 CHUNK_BYTES = 512 << 10  # two of them and a head fit etcd's 1.5 MiB for one request
-SLACK_BYTES = 1 << 20  # of records that count no more, besides as much as count
-PAGE = 32  # chunks of one read: 16 MiB
+SLACK_BYTES = 1 << 20  # how much dead records may take besides as much as live ones
+PAGE = 32  # chunks of a read: 16 MiB
 _CRC_BYTES = 4
 _EXCHANGED = "etcd has not what was read there: it was restored from a copy; reading everything again"
 
 
 class EtcdStore:
-    """Below one prefix of an etcd. `load` first; `commit` only as leader, with `epoch` set."""
+    """A store below a prefix of etcd. Call `load` first, and `commit` only as leader, with `epoch` set."""
 
     def __init__(self, etcd: Caller, prefix: str, chance: Random, leads: Callable[[], bool] = lambda: True) -> None:
-        """`leads`: whether this controller may still believe that it leads; no longer is a commit waited for."""
+        """A commit is tried while `leads` returns True: while this controller may believe that it leads."""
         self.epoch = 0  # the create revision of the leader's key
         self._etcd = etcd
         self._keys = Keys(prefix)
         self._chance = chance
         self._leads = leads
         self._head: StoreHead | None = None
-        self._history_id = b""  # of the newest lineage that was read or written
-        self._revision = 0  # at which the head was written
+        self._history_id = b""  # the newest lineage's that was read or written
+        self._revision = 0  # the head's
         self._live = LiveRecords()
 
     # -- reading
 
     async def load(self) -> list[pb.MetadataRecord]:
-        """As `MetadataStore.load`. Raises NETWORK_EXCEPTION or REQUEST_TIMED_OUT when no etcd answers."""
+        """Load like `MetadataStore.load`. Raises NETWORK_EXCEPTION or REQUEST_TIMED_OUT if no etcd answers."""
         answer = await self._etcd.call(methods.EtcdKV["range"], etcd_pb2.RangeRequest(key=self._keys.head))
         stored = only(answer)
         if stored is None:
@@ -86,20 +86,18 @@ class EtcdStore:
         return news
 
     async def _read(self, first: int, end: int, revision: int = 0) -> dict[int, bytes]:
-        """Chunks by number, all of them, in pages."""
+        """Return all chunks from `first` to before `end`, by number. Raises KAFKA_STORAGE_ERROR if one is missing."""
         values: dict[int, bytes] = {}
-        while first < end:
+        more = True
+        while more and first < end:
             request = etcd_pb2.RangeRequest(
                 key=self._keys.chunk(first), range_end=self._keys.chunk(end), limit=PAGE, revision=revision
             )
             answer = await self._etcd.call(methods.EtcdKV["range"], request)
-            for stored in answer.kvs:
-                if self._keys.number(stored.key) != first:
-                    break
-                values[first] = stored.value
-                first += 1
-            if not answer.more:
-                break
+            page = {n: each.value for n, each in enumerate(answer.kvs, first) if self._keys.number(each.key) == n}
+            values |= page
+            first += len(page)
+            more = answer.more and len(page) == len(answer.kvs)  # otherwise it would ask for a missing chunk for ever
         if first < end:
             raise self._error(f"is damaged: chunk {first} is not there; restore etcd from a copy")
         return values
@@ -126,9 +124,9 @@ class EtcdStore:
     # -- writing
 
     async def create(self, records: Sequence[pb.MetadataRecord]) -> None:
-        """Make the store with these, in version order; a crash leaves none.
+        """Make a store of these records, in version order; a crash leaves none.
 
-        Raises KAFKA_STORAGE_ERROR if there is one, or somebody else makes one just now; and as `load`."""
+        Raises KAFKA_STORAGE_ERROR if one exists, or is being made by another process; and as `load`."""
         chunks = list(_in_chunks(records, (), 0))
         head = StoreHead(
             format=FORMAT,
@@ -158,7 +156,7 @@ class EtcdStore:
     def _check_is(
         self, head: StoreHead, first: bytes, stored: etcd_pb2.KeyValue | None, chunk: etcd_pb2.KeyValue | None
     ) -> None:
-        """Whether the store that could not be made is the one that was wanted: an earlier answer was lost."""
+        """Raises KAFKA_STORAGE_ERROR unless the store is the one that was wanted: then an earlier answer was lost."""
         if stored is None:
             raise self._error("is being made by somebody else just now; look who, then try again")
         if chunk is None or (stored.value, chunk.value) != (head.SerializeToString(), first):
@@ -167,10 +165,10 @@ class EtcdStore:
     async def commit(
         self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
     ) -> int:
-        """As `MetadataStore.commit`.
+        """Commit like `MetadataStore.commit`.
 
-        Raises LeadershipLostError when this controller leads no longer, or cannot find out whether the commit counts
-        while it does; also when etcd refuses a part after an earlier one."""
+        Raises LeadershipLostError if this controller leads no longer, or cannot find out whether the commit counts
+        while it leads, or if etcd refuses a part after an earlier one."""
         known = self._head
         assert known is not None, "load first"
         if known.version != expected_version:
@@ -185,7 +183,7 @@ class EtcdStore:
         return expected_version + len(records)
 
     async def _clean(self) -> bool:
-        """Write again what counts in the oldest chunks, and delete them. False: no need, or no answer."""
+        """Write the records that count in the oldest chunks again, and delete these. False: no need, or no answer."""
         numbers = self._live.to_clean(CHUNK_BYTES, SLACK_BYTES)
         if not numbers:
             return False
@@ -202,7 +200,7 @@ class EtcdStore:
         return True
 
     async def _write(self, chunks: Sequence[StoreChunk], version: int, first_chunk: int | None = None) -> None:
-        """Have these chunks count from now on, and those before `first_chunk` no more."""
+        """Write chunks, and a head by which they count and those before `first_chunk` do not."""
         known = self._head
         assert known is not None
         values = dict(enumerate(map(_encoded, chunks), known.next_chunk))
@@ -233,10 +231,10 @@ class EtcdStore:
     async def _carry_out(
         self, operations: Sequence[etcd_pb2.RequestOp], *, first: bool, head: StoreHead | None = None
     ) -> int:
-        """Have etcd do these if this controller leads and nobody has committed since; the revision at which it did.
+        """Have etcd do these if this controller leads and nobody has committed since. Return the revision.
 
-        A try of which nobody knows is repeated: its comparisons let it happen once, and a new head tells whose it is.
-        `first`: nothing of this commit was sent before. Raises KAFKA_STORAGE_ERROR, if so, when etcd refuses."""
+        A try without an answer is repeated: the comparisons let it happen once, and a new head shows whose it is.
+        If it is the `first` of a commit and etcd refuses it, raises KAFKA_STORAGE_ERROR."""
         request = etcd_pb2.TxnRequest(
             compare=[created_at(self._keys.leader, self.epoch), changed_at(self._keys.head, self._revision)],
             success=operations,
@@ -269,7 +267,7 @@ class EtcdStore:
         raise LeadershipLostError("the lease is over, and nobody knows whether the last commit counts")
 
     async def close(self) -> None:
-        """The next `load` reads everything. The client is its maker's."""
+        """Forget everything, so that the next `load` reads all. Does not close the client."""
         self._head, self._live, self._history_id = None, LiveRecords(), b""
 
     def _error(self, what: str) -> ReplogError:
@@ -278,7 +276,7 @@ class EtcdStore:
 
 
 def _history_id(records: Iterable[pb.MetadataRecord]) -> bytes:
-    """Of the last lineage among these, in version order."""
+    """Return the history id of the last lineage among these records; b"" if there is none."""
     newest = b""
     for record in records:
         if record.HasField("lineage") and record.lineage.histories:
@@ -299,7 +297,7 @@ def _crc(content: bytes) -> bytes:
 def _in_chunks(
     records: Sequence[pb.MetadataRecord], forgotten: Sequence[str], forgotten_up_to: int
 ) -> Iterator[StoreChunk]:
-    """What is forgotten comes first. A record is always much smaller than a chunk."""
+    """Yields chunks, forgotten keys first. A record is always much smaller than a chunk."""
     chunk, size = StoreChunk(forgotten_up_to=forgotten_up_to), 0
     items: Iterable[str | pb.MetadataRecord] = chain[str | pb.MetadataRecord](forgotten, records)
     for item in items:

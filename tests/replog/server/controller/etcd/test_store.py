@@ -8,7 +8,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2
 from replog.server.controller.etcd import store as etcd_store
-from replog.server.controller.etcd.keys import put
+from replog.server.controller.etcd.keys import delete, put
 from replog.server.controller.store import LeadershipLostError, VersionConflictError
 from tests.replog.server.controller.stores import EtcdStores, etcd_stores, lineage, named, records, simulated_etcd
 
@@ -262,6 +262,18 @@ async def test_who_has_begun_to_make_a_store_goes_on_only_if_nobody_else_has(sto
         await store.create(named("mine", *BIG[1:]))
     await fresh.store().create(named(*BIG))
     assert await fresh.store().load() == named(*BIG)
+
+
+async def test_a_chunk_that_is_missing_before_several_pages_is_named(stores, refused, monkeypatch):
+    monkeypatch.setattr(etcd_store, "PAGE", 1)
+    store = await stores.opened()
+    for version in range(1, 4):
+        await store.commit(version, records(version, after=version))
+    gone = delete(stores.keys.chunk(1), stores.keys.chunk(2))
+    await stores.client.call(methods.EtcdKV["txn"], etcd_pb2.TxnRequest(success=[gone]))
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, "chunk 1 is not there"):
+        async with asyncio.timeout(20):
+            await stores.store().load()
 
 
 async def test_a_flipped_bit_is_found(stores, refused):
