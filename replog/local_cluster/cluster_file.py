@@ -11,7 +11,7 @@ from replog.log.files.replacing import write_atomically
 STATE_FILE = "cluster.json"
 CONTROLLER, BROKER, ETCD = "controller", "broker", "etcd"
 TLS_DIRECTORY = "tls"  # the certificates of a secure cluster
-ETCD_TLS_DIRECTORY = "etcd-tls"  # those of its etcds, and of the controllers that may reach them
+ETCD_TLS_DIRECTORY = "etcd-tls"  # certificates of its etcds, and of the controllers that may reach them
 CA_CERTIFICATE = "ca.pem"  # the authority's certificate, in either directory
 CLIENT_FILE = "client.properties"  # the clients' settings, in `TLS_DIRECTORY`
 

@@ -125,7 +125,7 @@ class History:
 
     sends: list[ProducerSend] = field(default_factory=list)
     acknowledgements: list[ProducerSend] = field(default_factory=list)  # the OK ones, in the order of their answers
-    answers: list[ProducerSend] = field(default_factory=list)  # those, and the ones that a leader found too large
+    answers: list[ProducerSend] = field(default_factory=list)  # the OK ones, and those that a leader found too large
     reads: list[Poll | Seek] = field(default_factory=list)
     latest: list[Latest] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)

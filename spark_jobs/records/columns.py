@@ -23,7 +23,7 @@ _MAX_VARINT_BYTES = 10
 _MAX_SIZE_BYTES = 5  # the longest varint of a record's size
 _SHORT_RUN = 32  # a search for records of one size is quicker than a walk if it finds this many in a row
 _LONG_RUN = 1024  # records that one such search looks at
-_FEW = 64  # with so few records left, a walk through their headers is quicker; one record may have a million headers
+_FEW = 64  # so few records are walked faster through their headers, of which one may have a million
 _NO_KEY = "the key of a header"
 
 

@@ -87,7 +87,7 @@ class DirectoryStore:
                 partition = parse_directory_name(name if set_aside is None else set_aside["replica"])
             except ValueError:
                 continue  # not a partition's directory
-            if set_aside is not None:  # by the broker: a future copy, or one to be deleted
+            if set_aside is not None:  # the broker did: a future copy, or one to be deleted
                 marks.pop(partition, None)
             elif partition.topic == KRAFT_METADATA and not topics:
                 continue  # Kafka's quorum copies it by Raft, and no disk has its high watermark

@@ -30,10 +30,10 @@ def fragments() -> Iterator[str]:
         above = 0
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:
-                line = token.start[0]
-                if line != above + 1 and COMMENT.match(token.string):
+                line, alone = token.start[0], token.line.lstrip().startswith("#")
+                if not (alone and line == above + 1) and COMMENT.match(token.string):
                     yield f"{path}:{line}: {token.string}"
-                above = line
+                above = line if alone else 0
 
 
 def test_docstrings_and_comments_are_no_fragments():

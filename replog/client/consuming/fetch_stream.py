@@ -37,7 +37,7 @@ class AssignedPartition:
     asked_of: Leader | None = None  # the broker of the last fetch: the leader, or a follower in its rack
     read_replica: tuple[int, float] | None = None  # the replica that the leader named, until when (loop time, s)
     end: int | None = None  # the offset where readers wait, by the last answer
-    leader_only_until: float = 0.0  # after a follower's failure only the leader is read until then (loop time, s)
+    leader_only_until: float = 0.0  # a follower has failed: only the leader is read until then (loop time, s)
 
     def __post_init__(self) -> None:
         self.fetch_offset = self.position

@@ -31,7 +31,7 @@ class PartitionLedger:
         self.highest = 0  # the highest high watermark of any leader; unclean elections do not lower it
         self.highest_of_epoch: dict[int, int] = {}
         self.highest_start = 0  # the highest log start that was asked for, or that retention left
-        self.done: Counter[str] = Counter()  # what happened to it, for the report
+        self.done: Counter[str] = Counter()  # counts of events, for the report
         self.unclean: dict[int, int] = {}  # each unclean election's epoch, and the offset up to which it kept the log
 
     def intern(self, header: BatchHeader, previous: KnownBatch | None, replica: SeenReplica) -> KnownBatch:

@@ -95,7 +95,7 @@ class InspectionService:
             )
         path = self._file(request.topic, request.partition, request.segment_base_offset, request.file)
         if request.file == pb.LEADER_EPOCH_CHECKPOINT:  # otherwise it could lag behind the log (divergence 31)
-            with contextlib.suppress(ReplogError):  # without room on the disk it is read as it is
+            with contextlib.suppress(ReplogError):  # a full disk keeps the file as it is, and that is read
                 await in_thread(self._hosted(request.topic, request.partition).log.epochs.save)
         throttle = self._quotas.of(peer(), CONSUMED)
         async with _opened(path) as (file, size):

@@ -25,7 +25,7 @@ from replog.topic import TopicPartition
 log = structlog.get_logger()
 
 MOST = 256  # logs at once: a client that waits for one of them waits for all
-RETRY_S = 0.1  # after a flush without a descriptor
+RETRY_S = 0.1  # the pause after a flush for which no descriptor was left
 
 
 @dataclass(slots=True)
