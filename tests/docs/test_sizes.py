@@ -32,7 +32,7 @@ LINES = {
     "replog/log": 10_857,
     "replog/metadata": 866,
     "replog/purgatory": 219,
-    "replog/rpc": 6_838,
+    "replog/rpc": 6_833,
     "replog/server": 10_302,
     "replog/simulator": 9_357,
     "spark_jobs": 1_264,

@@ -23,11 +23,6 @@ _KNOWN_BLOCKS, _KNOWN_BYTES = 64, 512  # a connection remembers so many blocks o
 _MAX_CACHED_FIELD = 256
 
 
-def list_size(fields: FieldList) -> int:
-    """Return the size as MAX_HEADER_LIST_SIZE counts it."""
-    return sum(len(name) + len(value) + _FIELD_OVERHEAD for name, value in fields)
-
-
 def encode_fields(fields: FieldList) -> bytes:
     """Return a header block; that of a tuple is remembered. Raises ValueError for a field that may not be sent."""
     return _encode_tuple(fields) if type(fields) is tuple else _encode_fields(fields)
