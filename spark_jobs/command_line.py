@@ -51,7 +51,7 @@ Server = Annotated[
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", metavar="NAME", help="Audit this topic only; may be repeated.")
 ]
-AuditLevel = Annotated[Level, typer.Option(help="How deep to look.")]
+AuditLevel = Annotated[Level, typer.Option(metavar="LEVEL", help="digest, index, batches or deep.")]
 Master = Annotated[
     str | None,
     typer.Option(

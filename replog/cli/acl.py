@@ -33,7 +33,8 @@ Topics = Annotated[
 ]
 OnCluster = Annotated[bool, typer.Option("--cluster", help="On the cluster itself.")]
 Pattern = Annotated[
-    PatternTypeName, typer.Option("--resource-pattern-type", case_sensitive=False, help="How topics are named.")
+    PatternTypeName,
+    typer.Option("--resource-pattern-type", metavar="TYPE", case_sensitive=False, help="any, match, literal, prefixed"),
 ]
 Allowed = Annotated[
     list[str] | None, typer.Option("--allow-principal", metavar="User:NAME", help="'User:*' is anybody. Repeatable.")

@@ -9,6 +9,7 @@ from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server, number
 from replog.cli.record_lines import parse_printed, printed, to_json
 from replog.command.output import note
+from replog.errors import ReplogError
 from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import validate_topic_name
 
@@ -43,7 +44,7 @@ def consume(
         str, typer.Option(metavar="RACK", help="Read from replicas in this rack, if brokers select by rack.")
     ] = "",
     output: Annotated[
-        RecordFormat, typer.Option("--format", help="The value; key, colon, value; or one JSON object a record.")
+        RecordFormat, typer.Option("--format", metavar="FORMAT", help="lines: the value; key:value; or json.")
     ] = "lines",
     print_: Annotated[
         str,
@@ -99,26 +100,25 @@ def consume(
 
 
 async def _print_records(
-    consumer: "Consumer",
-    output: RecordFormat,
-    fields: tuple[str, ...],
-    max_messages: int | None,
-    timeout_ms: int | None,
+    consumer: "Consumer", output: RecordFormat, fields: tuple[str, ...], most: int | None, timeout_ms: int | None
 ) -> None:
     """Print records until the limit, until none came for `timeout_ms`, or until cancelled."""
     printed = 0
     try:
-        while max_messages is None or printed < max_messages:
+        while most is None or printed < most:
             records = await consumer.fetch(timeout_ms / 1000 if timeout_ms is not None else IDLE_POLL_S)
             if not records and timeout_ms is not None:
                 break
-            if max_messages is not None:
-                records = records[: max_messages - printed]
+            records = records[: None if most is None else most - printed]
             sys.stdout.buffer.write(b"".join(_line(record, output, fields) for record in records))
             sys.stdout.buffer.flush()
             printed += len(records)
+    except ReplogError as error:
+        error.message = error.message.replace("seek ", "use --offset ")
+        raise
     finally:
-        note(f"{printed} records")
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):  # otherwise the count would look like a line of `head`
+            note(f"{printed} records")
 
 
 def _line(record: "Record", output: RecordFormat, fields: tuple[str, ...]) -> bytes:

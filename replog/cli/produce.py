@@ -53,7 +53,8 @@ def produce(
         typer.Option(help="Which replicas must have a record: all in sync, the leader, or none."),
     ] = "all",
     compression: Annotated[
-        Literal["none", "gzip", "snappy", "lz4", "zstd"], typer.Option(help="Codec of the batches.")
+        Literal["none", "gzip", "snappy", "lz4", "zstd"],
+        typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd."),
     ] = "none",
     batch_size: Annotated[
         int, typer.Option(min=1, max=1 << 20, metavar="BYTES", help="Size of a full batch.")
@@ -92,15 +93,13 @@ def produce(
     )
     if format_ == "json" and (key_separator is not None or null_marker is not None):
         raise typer.BadParameter("JSON has keys and nulls of its own", param_hint="--format json")
-    source = _Lines(
-        file,
-        format_ == "json",
-        key_separator.encode() if key_separator is not None else None,
-        null_marker.encode() if null_marker is not None else None,
-    )
+    separator, null = (text.encode() if text is not None else None for text in (key_separator, null_marker))
+    source = _Lines(file, format_ == "json", separator, null)
 
     async def run() -> bool:
         await partitions_of(brokers, topic, partition)
+        if file is None and sys.stdin.isatty():
+            note("each line is a record; Ctrl-D ends")
         return await _produce_lines(producer, topic, partition, source)
 
     if asyncio.run(run()):

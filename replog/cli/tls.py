@@ -25,7 +25,7 @@ def init(
     """Make an authority for five years, and print the id of the cluster that its certificates are for.
 
     `ca.pem` goes to every process and client (`ssl.truststore.location`), `ca.key` to nobody: a thief could make any
-    certificate with it. Give the id to `replog controller format --cluster-id`.
+    certificate with it. `replog controller format` takes the id from a controller's certificate.
 
     Example: `replog tls init /etc/replog/tls`"""
     from random import SystemRandom

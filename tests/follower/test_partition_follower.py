@@ -310,8 +310,7 @@ def test_records_built_for_tests_tell_where_they_belong():
 def test_what_a_leader_cannot_vouch_for_is_hidden_for_good_before_anything_follows_it(tmp_path):
     """INV-13, FT-23: its log begins where this one ends, in a later epoch, after an unclean election and a deletion.
 
-    Else a crash before the next checkpoint of log starts would show what this log has below.
-    """
+    Else a crash before the next checkpoint of log starts would show what this log has below."""
     log = log_of(tmp_path, "0:0-4", high_watermark=3)
     durable: list[tuple[int, int]] = []
     log.on_recovery_point_lowered = lambda: durable.append((log.log_start_offset, log.log_end_offset))

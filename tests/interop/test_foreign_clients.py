@@ -1,7 +1,6 @@
 """Clients in Go and Node, with their own gRPC libraries, against a broker's process, over each of its transports.
 
-Each is one program that tries everything in turn (`clients/`), and prints what came of it.
-"""
+Each is one program that tries everything in turn (`clients/`), and prints what came of it."""
 
 import asyncio
 import json

@@ -1,7 +1,6 @@
 """Fetches that are answered at once, and fetches that wait for data (FE-11 to FE-15).
 
-The table R-W-D is in tests/scenarios, in delayed_fetch.txt and limits.txt.
-"""
+The table R-W-D is in tests/scenarios, in delayed_fetch.txt and limits.txt."""
 
 from pathlib import Path
 

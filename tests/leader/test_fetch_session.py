@@ -200,8 +200,7 @@ def test_what_did_not_fit_comes_first_in_the_next_answer_fe_10(host):
 def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_1(host, wait_ms):
     """The proposal was on its way when it caught up: nothing else happens there, and its next request asks for it.
 
-    The high watermark that it moved may be pushed meanwhile.
-    """
+    The high watermark that it moved may be pushed meanwhile."""
     level(host)
     leader = host.leaders[named(0)]
     host.append(0)

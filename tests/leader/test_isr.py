@@ -97,8 +97,7 @@ def test_a_member_that_is_no_replica_leaves(tmp_path):
 
 def test_the_record_of_the_last_accepted_change_does_not_reset_the_next_proposal(tmp_path):
     """The answer to a proposal and its metadata record come on different ways. Between them the next proposal may
-    have been accepted, so that the new member must be waited for although the late record does not name it.
-    """
+    have been accepted, so that the new member must be waited for although the late record does not name it."""
     leader = leader_of(log_of(tmp_path, "0:0-9"), state(isr=(1, 2)))
     fetch(leader, 2, 10, 0)
     append_record(leader.log, 0)

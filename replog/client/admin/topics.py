@@ -150,7 +150,7 @@ class Topics(Calls):
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
             alike = difflib.get_close_matches(topic, await self.list_topics())
-            meant = f"; did you mean {' or '.join(map(repr, alike))}?" if alike else "; see the list of topics"
+            meant = f"; did you mean {' or '.join(map(repr, alike))}?" if alike else "; replog topic list shows all"
             raise ReplogError(error.code, error.message + meant) from None
 
     async def describe_topics(self) -> list[TopicDescription]:

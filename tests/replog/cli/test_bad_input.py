@@ -1,6 +1,5 @@
 """Bad input and bad surroundings: each is refused with a message that names thing, value and remedy, by the right
-status, without a traceback, and without harm to the cluster.
-"""
+status, without a traceback, and without harm to the cluster."""
 
 import shutil
 import socket

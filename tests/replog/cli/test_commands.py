@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -110,12 +111,28 @@ def test_a_value_that_is_the_null_marker_is_none(done):
     assert [json.loads(line)["value"] for line in back.stdout.splitlines()] == ["1", None, "--"]
 
 
-def test_reading_from_an_offset_and_as_key_value(done):
+def test_reading_from_an_offset_and_as_key_value(ask, done):
     done("topic create --topic offsets --partitions 1")
     done("produce --topic offsets --key-separator :", stdin="a:0\nb:1\nc:2\n")
     back = done("consume --topic offsets --partition 0 --offset 1 --max-messages 2 --format key:value")
     assert back.stdout == "b:1\nc:2\n"
     assert done("consume --topic offsets --partition 0 --offset 3 --timeout-ms 500").stdout == ""
+    beyond = ask("consume --topic offsets --partition 0 --offset 9")
+    assert beyond.stderr.endswith("as far as it is committed, at 3; use --offset to go on\n")
+
+
+def test_who_types_lines_is_told_how_to_end_and_who_wanted_a_few_is_told_no_count(cluster, done):
+    done("topic create --topic typed --partitions 1")
+    master, slave = pty.openpty()
+    produce = [sys.executable, "-m", "replog.cli", "produce", "--topic", "typed", "--bootstrap-server"]
+    with subprocess.Popen([*produce, cluster.bootstrap], stdin=slave, stderr=subprocess.PIPE, text=True) as typing:
+        os.write(master, b"a line\n\x04")
+        said = typing.communicate(timeout=60)[1]
+    assert said.startswith("each line is a record; Ctrl-D ends\n1 acknowledged"), said
+    done("produce --topic typed", stdin="a line\n" * 100_000)
+    consume = f"{sys.executable} -m replog.cli consume --topic typed --from-beginning --bootstrap-server"
+    few = subprocess.run(f"{consume} {cluster.bootstrap} | head -1", shell=True, capture_output=True, text=True)
+    assert (few.stdout, few.stderr) == ("a line\n", "")
 
 
 def test_bytes_that_are_no_text_survive_as_base64(done, tmp_path):

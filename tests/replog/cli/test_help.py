@@ -40,10 +40,12 @@ def test_help_names_every_group_the_exit_statuses_and_a_first_minute():
 
 
 @pytest.mark.parametrize("command", _commands(get_command(app)))
-def test_every_command_explains_itself(command):
+def test_every_command_explains_itself_and_breaks_no_list_of_choices(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     done = CliRunner().invoke(app, [*command.split(), "-h"], prog_name="replog")
     assert done.exit_code == 0
     assert f"Usage: replog {command}" in done.stdout
+    assert not re.findall(r"<[^>│ ]*\|[^>│ ]*(?:[ │]|$)", done.stdout)
 
 
 def test_help_loads_neither_grpc_nor_the_log():

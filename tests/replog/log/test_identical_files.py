@@ -1,7 +1,6 @@
 """Replicas that share a segment's base offset hold identical files: however the bytes came, were cut, or were reloaded.
 
-`.log`, `.index`, `.timeindex`, `.digest` and `.txnindex` are compared byte for byte (divergences 1 to 3, IX-19).
-"""
+`.log`, `.index`, `.timeindex`, `.digest` and `.txnindex` are compared byte for byte (divergences 1 to 3, IX-19)."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -129,8 +128,7 @@ actions = st.one_of(
 )
 def test_no_history_shows_in_the_files(batches, steps, interval, segment_bytes, transactions):
     """A follower fetches, restarts, is truncated, loses unflushed bytes, then catches up: the leader's files, and those
-    that recovery makes of the logs alone.
-    """
+    that recovery makes of the logs alone."""
     overrides = {"segment_bytes": segment_bytes, "index_interval_bytes": interval, "segment_ms": 900}
     with TemporaryDirectory() as name:
         directory = Path(name)

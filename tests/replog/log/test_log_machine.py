@@ -2,8 +2,7 @@
 
 Appends as leader and as follower, truncations, rolls, retention, moves of every bound, clean stops and crashes. After
 every step the log holds and answers what the model does, and the storage invariants (13) hold, by their numbers.
-`REPLOG_SOAK=<histories>` runs that many, each longer, by chance (`make fuzz`).
-"""
+`REPLOG_SOAK=<histories>` runs that many, each longer, by chance (`make fuzz`)."""
 
 import random
 import tempfile

@@ -1,7 +1,6 @@
 """Random histories of a log with producers and transactions: all of `test_log_machine`, and what it knows of them.
 
-After a start or a truncation a log may have forgotten what lies below its log start; all else it must know.
-"""
+After a start or a truncation a log may have forgotten what lies below its log start; all else it must know."""
 
 from typing import Any
 

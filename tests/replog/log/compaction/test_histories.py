@@ -2,8 +2,7 @@
 
 After each cleaning and each restart: what is there is what was written, what readers of either isolation see adds up to
 the latest values, nothing superseded is left in the clean part, producers are known, and offsets are what they were
-(CL-3, CL-5, CL-6, CL-7, CL-8).
-"""
+(CL-3, CL-5, CL-6, CL-7, CL-8)."""
 
 import random
 from dataclasses import dataclass, field

@@ -329,8 +329,7 @@ manager.abandon()
 manager = opened(False)
 assert not manager.failed
 assert [manager.get(tp).log_end_offset for tp in tps] == [9] * 300
-manager.close(1)
-"""
+manager.close(1)"""
 
 
 def test_several_hundred_logs_live_within_64_descriptors(tmp_path):

@@ -38,8 +38,7 @@ def write_log_directory(directory: Path) -> Path:
 
     Batches of two records, 78 bytes each, 0 to 11, of epochs 0 (up to 5) and 1; then two transactions, batch by batch,
     with compressed batches in between: pid 5 from 12 on, aborted at 24, and pid 6 from 13 on, committed at 25; batches
-    of two records, 80 bytes each, of epoch 4, from 26 on.
-    """
+    of two records, 80 bytes each, of epoch 4, from 26 on."""
     with broker(directory) as log:
         for number in range(6):
             append(
