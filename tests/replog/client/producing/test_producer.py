@@ -76,7 +76,6 @@ async def test_a_record_that_stays_undelivered_fails_at_its_deadline_with_the_re
         with pytest.raises(DeliveryFailed, match=r"not delivered in 2\.5 s; last error: NOT_ENOUGH_REPLICAS") as failed:
             await (await producer.send("t", b"x"))
     assert failed.value.code is ErrorCode.REQUEST_TIMED_OUT
-    assert not failed.value.may_be_appended  # PR-12: NOT_ENOUGH_REPLICAS is a definite failure
 
 
 def test_a_producer_cannot_linger_for_less_than_no_time():

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from replog.backoff import Backoff
 from replog.client import DeliveryFailed, Producer
 from replog.errors import ErrorCode
 from tests.replog.client.network import Network, VirtualLoop
@@ -29,19 +30,39 @@ class Answering(Network):
         return self.after_append, -1
 
 
-@pytest.mark.parametrize("code", AFTER_THE_APPEND, ids=lambda code: code.name)
-def test_an_error_after_the_append_leaves_the_outcome_open_whatever_later_tries_are_told_pr_12(tmp_path, code):
-    network = Answering(tmp_path / "t-0", random.Random(1))
-    network.trouble, network.after_append = False, code
+class Refusing(Network):
+    """Refuses every batch, and appends none."""
+
+    def append(self, address: str, records: bytes) -> tuple[ErrorCode, int]:
+        return ErrorCode.NOT_ENOUGH_REPLICAS, -1
+
+
+def failure(network: Network) -> DeliveryFailed:
+    """Send one record through `network`, and return why it failed."""
+    network.trouble = False
 
     async def send() -> DeliveryFailed:
         async with Producer("one:1", transport=network, delivery_timeout_ms=3000) as producer:  # type: ignore[arg-type]
+            producer._sender._backoff = Backoff(random.Random(0), 1000, 1000)  # so no try is under way at the deadline
             with pytest.raises(DeliveryFailed, match="not delivered in 3 s; last error: NOT_ENOUGH_REPLICAS") as failed:
-                await producer.send_and_wait("t", b"appended", partition=0)
+                await producer.send_and_wait("t", b"x", partition=0)
         return failed.value
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         failed = runner.run(send())
     network.log.close()
-    assert network.values() == [b"appended"]
-    assert failed.may_be_appended
+    return failed
+
+
+def test_a_record_that_every_try_refused_is_surely_not_in_the_log_pr_12(tmp_path):
+    network = Refusing(tmp_path / "t-0", random.Random(1))
+    assert not failure(network).may_be_appended
+    assert network.values() == []
+
+
+@pytest.mark.parametrize("code", AFTER_THE_APPEND, ids=lambda code: code.name)
+def test_an_error_after_the_append_leaves_the_outcome_open_whatever_later_tries_are_told_pr_12(tmp_path, code):
+    network = Answering(tmp_path / "t-0", random.Random(1))
+    network.after_append = code
+    assert failure(network).may_be_appended
+    assert network.values() == [b"x"]
