@@ -19,6 +19,7 @@ from tests.replog.waiting import until
 CLIENT = "client-1"
 PACE_S = 0.005
 IN_SYNC_S = 120.0
+LINES = 15  # of each process's log, where the load is not served
 STOP_S = 150.0  # a producer may flush for as long as a delivery may take
 
 
@@ -43,12 +44,26 @@ class Load:
         since, before = time.monotonic(), dict(self.notes.positions.get(CLIENT, {}))
 
         def served() -> bool:
+            assert self.process.poll() is None, f"the client has ended, {when}: {self._story(since, before)}"
             self.notes.gather()
             now = self.notes.positions.get(CLIENT, {})
             return not waiting_since(self.notes, CLIENT, since) and all(now[p] > before.get(p, 0) for p in ASSIGNED)
 
-        until(served, f"records acknowledged and read on every partition, {when}", timeout_s)
-        assert self.process.poll() is None, when
+        until(served, lambda: f"served {when}: {self._story(since, before)}", timeout_s)
+
+    def _story(self, since: float, before: dict[TopicPartition, int]) -> str:
+        """What was sent, acknowledged and read since then."""
+        sends, acknowledged = self.notes.history.sends, self.notes.acknowledged_at.get(CLIENT, {})
+        now = self.notes.positions.get(CLIENT, {})
+        lines = [
+            f"exit status {self.process.poll()}; {len(self.notes.history.acknowledgements)} of {len(sends)} records"
+        ]
+        for p in ASSIGNED:
+            sent = f"{acknowledged[p] - since:.1f} s" if p in acknowledged else "never"
+            lines.append(f"{p}: what was acknowledged last was sent at {sent}; read {before.get(p)} to {now.get(p)}")
+        for member in self._cluster.state.members:
+            lines += [f"{member.name}:", *self._cluster.log_file(member).read_text().splitlines()[-LINES:]]
+        return "\n".join(lines)
 
     def goes_on(self, story: str) -> None:
         """Every replica comes in sync, and clients are served."""
