@@ -127,8 +127,8 @@ class Run:
             f"{elections} times a replica began to lead, {truncations} truncations"
         )
         print(
-            f"{len(self._notes.created)} topics made, {max(self._notes.created.values()):.1f} s at most, and "
-            f"{len(self._notes.not_created)} refused: {'; '.join(self._notes.not_created[:SHOWN]) or 'none'}"
+            f"{len(self._notes.created)} topics made, {max(self._notes.created.values(), default=0.0):.1f} s at most, "
+            f"and {len(self._notes.not_created)} refused: {'; '.join(self._notes.not_created[:SHOWN]) or 'none'}"
         )
         gone = self._notes.created.keys() - self._notes.deleting - known
         assert not gone, f"topics that were made are not there: {', '.join(sorted(gone))}"
