@@ -154,7 +154,7 @@ class _Lines:
         queue: asyncio.Queue[bytes | OSError] = asyncio.Queue(CHUNKS_AHEAD)
 
         def read() -> None:
-            end: bytes | OSError = OSError("the input cannot be read")  # otherwise the consumer could wait for ever
+            end: bytes | OSError = OSError("the input cannot be read")  # otherwise `lines` could wait for ever
             try:
                 with self._file.open("rb", buffering=0) if self._file else closing(sys.stdin) as file:
                     while chunk := os.read(file.fileno(), CHUNK_BYTES):

@@ -134,7 +134,7 @@ async def _ask_once(
     timeout_s: float,
     results: dict[TopicPartition, Any],
 ) -> ReplogError | None:
-    """Fill `results` as far as leaders answer. Return the error of another one, rather one that lasts; or None."""
+    """Fill `results` as far as leaders answer. Return an error of the others, one that is not retriable if possible."""
     errors: list[ReplogError] = []
     by_leader: dict[Leader, list[TopicPartition]] = {}
     for partition in partitions:

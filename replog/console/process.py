@@ -67,7 +67,6 @@ def http_server(watcher: Watcher, host: str, port: int, shown: Certificates | No
 
 @contextlib.asynccontextmanager
 async def watching(bootstrap: str, audit: Path | None = None) -> AsyncIterator[Watcher]:
-    """Yields a watcher that runs."""
     async with Admin(bootstrap, timeout_ms=TIMEOUT_MS) as admin:
         watcher = Watcher(admin, Board(), audit)
         running = asyncio.create_task(watcher.run())

@@ -18,8 +18,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks."""
-
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 MAX_EPOCH = 2**15 - 1
-SEQUENCES = 2**31  # the next one is 0 again (PS-2)
+SEQUENCES = 2**31  # sequences start at 0 again after the last one (PS-2)
 MAX_OUTSTANDING = 5  # batches of a partition, from the oldest without an outcome on
 
 

@@ -43,8 +43,6 @@ class CleaningWorker(Protocol):
 
 
 class LogCleaner:
-    """Cleans logs while the broker runs."""
-
     def __init__(self, manager: ReplicaManager, logs: LogManager, worker: CleaningWorker) -> None:
         self._manager = manager
         self._logs = logs

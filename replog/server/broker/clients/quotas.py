@@ -38,7 +38,6 @@ class Throttle:
         return None
 
     def record(self, size: int) -> None:
-        """Count bytes that have passed."""
         if self._quotas and (rate := self.rate) is not None:
             most = rate * (BURST_MS + MAX_THROTTLE_MS) / 1000
             self._bytes = min(self._drain(rate) + size, most)
@@ -73,8 +72,6 @@ class Throttle:
 
 
 class ClientQuotas:
-    """The throttles of all users."""
-
     def __init__(self, quotas: Mapping[str, Mapping[str, str]], clock: Clock) -> None:
         """`quotas` has each user's, from the metadata; they may change at any time."""
         self._quotas = quotas

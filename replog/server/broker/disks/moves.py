@@ -44,8 +44,6 @@ class _Move:
 
 
 class ReplicaMoves:
-    """Moves replicas while the broker runs."""
-
     def __init__(self, manager: ReplicaManager, logs: LogManager, flusher: LogFlusher) -> None:
         """Go on with the moves of an earlier run whose replicas still exist. Needs roles that are taken up."""
         self._manager = manager

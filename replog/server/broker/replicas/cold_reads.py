@@ -51,7 +51,6 @@ class ColdReads:
         disk.wake.set()
 
     def forget(self, tp: TopicPartition, session: FetchSession[Any]) -> None:
-        """Forget the session's read of this partition."""
         for disk in self._disks.values():
             wanted = disk.wanted.get(session)
             if wanted is not None and wanted.pop(tp, None) is not None and not wanted:

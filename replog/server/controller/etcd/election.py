@@ -110,7 +110,6 @@ class Election:
                 await self._etcd.call(methods.EtcdLease["lease_revoke"], etcd_pb2.LeaseRevokeRequest(ID=lease))
 
     async def close(self) -> None:
-        """Close the connections to etcd."""
         await self._etcd.close()
 
 
