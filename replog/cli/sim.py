@@ -33,12 +33,8 @@ app = App(
 )
 
 ProfileName = StrEnum("ProfileName", {name: name for name in PROFILES})  # type: ignore[misc]
-ProfileOption = Annotated[
-    ProfileName,
-    typer.Option(
-        "--profile", help="; ".join(f"`{profile.name}`: {profile.description}" for profile in PROFILES.values())
-    ),
-]
+_LISTED = "; ".join(f"`{profile.name}`: {profile.description}" for profile in PROFILES.values())
+ProfileOption = Annotated[ProfileName, typer.Option("--profile", metavar="NAME", help=_LISTED)]
 SWARM = ProfileName("swarm")
 
 

@@ -22,7 +22,7 @@ LINES = {
     "pyspark_replog_replicas": 5,
     "replog": 1_600,
     "replog/chaos": 1_813,
-    "replog/cli": 4_123,
+    "replog/cli": 4_119,
     "replog/client": 4_965,
     "replog/command": 428,
     "replog/console": 1_558,

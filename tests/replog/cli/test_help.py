@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
-from click import Command, Group
 from typer import Typer
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -16,9 +15,9 @@ from replog.cli.main import app
 from replog.properties import MAX_LONG
 
 
-def _commands(command: Command, name: str = "") -> list[str]:
+def _commands(command: Any, name: str = "") -> list[str]:
     """All commands below this one, except audits: those are processes that replace this one."""
-    if not isinstance(command, Group):
+    if not hasattr(command, "commands"):
         return [name]
     children = [(word, child) for word, child in command.commands.items() if word != "audit"]
     return [each for word, child in children for each in _commands(child, f"{name} {word}".strip())]
