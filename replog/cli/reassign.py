@@ -72,7 +72,7 @@ def reassign(
     _check(not generate or (topic is None and plan is None), "--generate stands alone or with --from-broker")
     _check(not verify or plan is not None, "--verify needs --plan")
     _check(not cancel or from_broker is None, "--cancel needs --topic or --plan")
-    _check(throttle is None or not cancel, "--cancel takes the throttle back, too; leave --throttle out")
+    _check(throttle is None or not (cancel or generate or verify), "leave --throttle out: nothing begins to move")
     if topic is not None:
         _check(partition is not None, "name the --partition, too")
         assert partition is not None

@@ -50,7 +50,10 @@ class Watcher:
             while True:
                 await self._watched.wait()
                 began = time.monotonic()
-                await self._poll()
+                try:
+                    await self._poll()
+                except Exception as defect:  # noqa: BLE001 (otherwise the page would stand still, and nobody would know)
+                    self.board.put_part("trouble", f"the console failed: {defect!r}")
                 if self.board.publish():
                     self.ticked.set()
                     self.ticked = asyncio.Event()

@@ -25,7 +25,7 @@ LINES = {
     "replog/cli": 4_119,
     "replog/client": 4_965,
     "replog/command": 428,
-    "replog/console": 1_558,
+    "replog/console": 1_561,
     "replog/controller": 2_730,
     "replog/demo": 587,
     "replog/local_cluster": 1_370,
