@@ -52,7 +52,7 @@ sim: $(SETUP_DONE)  ## Whole clusters under virtual time, with faults from seeds
 	@$(BIN)/replog sim run --seeds $(SEEDS) --profile $(PROFILE) --jobs $$(nproc)
 
 sim-variants: $(SETUP_DONE)  ## Whether the simulator catches protocols that are wrong on purpose, up to 500 seeds each (a quarter of an hour)
-	@$(BIN)/python -m tests.replog.simulator.catch --report docs/simulator.md
+	@$(BIN)/python -m tests.replog.simulator.catch --report tests/replog/simulator/variants.txt
 
 MODEL_SECONDS := 300
 

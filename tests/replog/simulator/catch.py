@@ -56,13 +56,13 @@ def evidence(outcome: SeedOutcome) -> str:
 
 
 def write_report(path: Path, variant: Variant, caught: SeedOutcome | None, tried: int) -> None:
-    """Put what was found into the variant's row of the table in `path`."""
-    seed = f"{caught.seed} ({caught.invariant})" if caught else f"**none of {tried}**"
+    """Put what was found into the variant's line of `path`."""
+    seed = f"{caught.seed} ({caught.invariant})" if caught else f"none of {tried}"
     lines = path.read_text().splitlines()
     for number, line in enumerate(lines):
-        if line.startswith(f"| `{variant.name}` |"):
+        if line.startswith(f"{variant.name} | "):
             told = line.split(" | ")[:3]
-            lines[number] = " | ".join([*told, f"`{variant.profile}`", seed, f"{tried} |"])
+            lines[number] = " | ".join([*told, variant.profile, seed, str(tried)])
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -72,9 +72,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=500)
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument(
-        "--report", type=Path, help="a Markdown file with a row for each variant, which gets the results"
-    )
+    parser.add_argument("--report", type=Path, help="variants.txt, whose lines get the results")
     arguments = parser.parse_args()
     missed = 0
     for name in arguments.names or VARIANTS:

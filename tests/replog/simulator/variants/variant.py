@@ -10,7 +10,7 @@ Change = tuple[Any, str, Any]  # owner, attribute, new value
 class Variant:
     """`changes` are put in place of what is right for as long as `applied` lasts.
 
-    docs/simulator.md tells what is wrong, and which rules it breaks. `profile` is the one most likely to catch it.
+    variants.txt tells what is wrong, and which rules it breaks. `profile` is the one most likely to catch it.
     `raises`: what it does in life is to raise an exception.
     """
 
