@@ -32,7 +32,7 @@ class Replicas:
         self.directories = {replica: root / str(replica) for replica in REPLICAS}
         self._batch_bytes = batch_bytes
         self._random = os.urandom(8 * MIB)
-        self._chance = random.Random(1)
+        self._rng = random.Random(1)
         self._now_ms = START_MS
         for directory in self.directories.values():
             (directory / _PARTITION.directory_name).mkdir(parents=True)
@@ -63,7 +63,7 @@ class Replicas:
         return bytearray().join(builder.build())
 
     def _value(self) -> bytes:
-        start = self._chance.randrange(len(self._random) - RECORD_BYTES)
+        start = self._rng.randrange(len(self._random) - RECORD_BYTES)
         return self._random[start : start + RECORD_BYTES]
 
     def files(self) -> list[Path]:

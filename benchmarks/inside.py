@@ -79,13 +79,11 @@ class Cost(NamedTuple):
 @asynccontextmanager
 async def cluster(directory: Path) -> AsyncIterator[list[str]]:
     """Run a cluster in this process, and yield its brokers' addresses."""
-    transport, chance = transport_named(""), random.Random(1)
+    transport, rng = transport_named(""), random.Random(1)
     settings = {"listeners": "127.0.0.1:0", "metadata.log.dir": str(directory / "controller")}
     format_cluster(directory / "controller")
     store = StoreInThread(SqliteStore(directory / "controller"))
-    controller = ControllerServer(
-        ControllerConfig.parse(settings, "controller"), store, transport, SystemClock(), chance
-    )
+    controller = ControllerServer(ControllerConfig.parse(settings, "controller"), store, transport, SystemClock(), rng)
     brokers: list[Broker] = []
     try:
         await controller.start()
@@ -97,7 +95,7 @@ async def cluster(directory: Path) -> AsyncIterator[list[str]]:
                 "log.dirs": str(directory / f"broker-{number}"),
             }
             config = BrokerConfig.parse(settings, f"broker {number}")
-            brokers.append(Broker(config, transport, SystemClock(), chance, CleaningProcess()))
+            brokers.append(Broker(config, transport, SystemClock(), rng, CleaningProcess()))
             await brokers[-1].start()
         yield [broker.address for broker in brokers]
     finally:

@@ -148,12 +148,12 @@ class Soak:
             self._note(f"{self._now():.0f} s: {self._kills} kills, CPU {cpu:.0f} %, MiB {latest}, {told}")
 
     async def _kill(self) -> None:
-        chance = random.Random(self._seed)
+        rng = random.Random(self._seed)
         while not await self._pause(min(KILL_S, self._seconds / 4)):
             victim = VICTIMS[self._kills % len(VICTIMS)]
             await asyncio.to_thread(self._cluster.kill, victim)
             self._kills += 1
-            await asyncio.sleep(chance.uniform(*DOWN_S))
+            await asyncio.sleep(rng.uniform(*DOWN_S))
             await asyncio.to_thread(self._cluster.start, victim)
             await asyncio.to_thread(self._cluster.wait_for_full_isr, STEADY)
 

@@ -164,10 +164,10 @@ class Reader:
 
 
 class PasserBy:
-    def __init__(self, bootstrap: str, chance: random.Random) -> None:
+    def __init__(self, bootstrap: str, rng: random.Random) -> None:
         self._bootstrap = bootstrap
         self._addresses = bootstrap.split(",")
-        self._chance = chance
+        self._rng = rng
         self._transport = transport_named()
         self._done = Counter[str]()
 
@@ -175,9 +175,7 @@ class PasserBy:
         channels = [self._transport.connect(address) for address in self._addresses]
         async with Admin(self._bootstrap) as admin, asyncio.TaskGroup() as deeds:
             deeds.create_task(self._again("cancelled reads", READ_EVERY_S, lambda: self._cancelled_read(channels[0])))
-            deeds.create_task(
-                self._again("calls", CALL_EVERY_S, lambda: self._unary_call(self._chance.choice(channels)))
-            )
+            deeds.create_task(self._again("calls", CALL_EVERY_S, lambda: self._unary_call(self._rng.choice(channels))))
             deeds.create_task(self._again("connections", CONNECTION_EVERY_S, self._connection))
             deeds.create_task(self._again("topics", TOPIC_EVERY_S, lambda: self._topic(admin)))
 
@@ -191,11 +189,11 @@ class PasserBy:
             await asyncio.sleep(every_s)
 
     async def _cancelled_read(self, channel: Channel) -> None:
-        await cancel_a_read(channel, self._chance.choice(WAYS))
+        await cancel_a_read(channel, self._rng.choice(WAYS))
 
     async def _unary_call(self, channel: Channel) -> None:
-        partition = self._chance.randrange(PARTITIONS)
-        which = self._chance.randrange(3)
+        partition = self._rng.randrange(PARTITIONS)
+        which = self._rng.randrange(3)
         if which == 0:
             await channel.call(Log["get_metadata"], log_pb2.GetMetadataRequest(), CALL_S)
             return
@@ -208,7 +206,7 @@ class PasserBy:
 
     async def _connection(self) -> None:
         """Open a connection, and close it while a stream waits on it."""
-        channel = self._transport.connect(self._chance.choice(self._addresses))
+        channel = self._transport.connect(self._rng.choice(self._addresses))
         try:
             await channel.call(Log["get_metadata"], log_pb2.GetMetadataRequest(without_topics=True), CALL_S)
             await channel.open(Log["fetch"]).send(waiting_fetch())

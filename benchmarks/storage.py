@@ -112,12 +112,12 @@ def read_and_check(path: Path) -> None:
 def compacted(directory: Path, total: int, record_bytes: int, per_batch: int) -> Log:
     """Return a log with one sealed segment of at least `total` bytes, whose records have few keys at random."""
     log = Log.open(directory, TopicConfig(cleanup_policy="compact"), clean=True)
-    chance = random.Random(1)
-    keys = [chance.randbytes(KEY_BYTES) for _ in range(total // record_bytes // PER_KEY)]
+    rng = random.Random(1)
+    keys = [rng.randbytes(KEY_BYTES) for _ in range(total // record_bytes // PER_KEY)]
     while log.size < total:
         builder = BatchBuilder(1 << 30)
         for _ in range(per_batch):
-            builder.append(NOW_MS, chance.choice(keys), chance.randbytes(record_bytes - KEY_BYTES), ())
+            builder.append(NOW_MS, rng.choice(keys), rng.randbytes(record_bytes - KEY_BYTES), ())
         log.append_as_leader(b"".join(builder.build()), leader_epoch=0, now_ms=NOW_MS)
     log.roll()
     log.update_high_watermark(log.log_end_offset)

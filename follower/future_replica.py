@@ -3,7 +3,7 @@
 from follower.partition_follower import NO_PROGRESS, FollowerProgress, PartitionFollower
 from replog.errors import ErrorCode
 from replog.fetch import Reading, read_log
-from replog.log.files.cold import ANYTHING, Stretch
+from replog.log.files.cold import ANYTHING, ByteRange
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.metadata.values import PartitionState
@@ -46,7 +46,7 @@ class FutureReplica:
         """The reason why nothing is copied any longer, if so."""
         return self._follower.failure
 
-    def copy(self, max_bytes: int, now_ms: int, wait_for: Stretch = ANYTHING) -> FollowerProgress:
+    def copy(self, max_bytes: int, now_ms: int, wait_for: ByteRange = ANYTHING) -> FollowerProgress:
         """Copy the next batches, `max_bytes` or one. Raises KAFKA_STORAGE_ERROR if the future log's disk fails.
 
         Raises ColdRead, and nothing has changed, if it would have to wait for the current log's disk. Any other error

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
 from replog.fetch import ANY_TOPIC, FetchAnswer, FetchPartition, Reading, check_leader_epoch, read_log
-from replog.log.errors import Passing, UnexpectedAppendOffset
+from replog.log.errors import RetriableLogError, UnexpectedAppendOffset
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset, Isolation
@@ -106,7 +106,7 @@ class PartitionFollower:
         if self.fetch_state is FetchState.TRUNCATING:
             try:
                 self.log.truncate_to(self.log.high_watermark)
-            except Passing:
+            except RetriableLogError:
                 self._delay(now_ms)
                 return None
             except ReplogError as error:
@@ -159,7 +159,7 @@ class PartitionFollower:
                 return self._take(answer, now_ms)
             if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 return self._recover_range(answer, now_ms)
-        except Passing as error:
+        except RetriableLogError as error:
             self._delay(now_ms)
             return FollowerProgress(note=str(error))
         except ReplogError as error:
@@ -210,7 +210,7 @@ class PartitionFollower:
                     raise
                 self._delay(now_ms)
                 note = f"refused records after offset {self.log.log_end_offset} (fetched from {end_before}): {error}"
-                return FollowerProgress(note=note, refused=not isinstance(error, Passing))
+                return FollowerProgress(note=note, refused=not isinstance(error, RetriableLogError))
             if not self.log.settled:  # the old records must go first; these are fetched again
                 return FollowerProgress(bounds_moved=True)
         self.lag = max(0, answer.high_watermark - self.log.log_end_offset)  # FT-10

@@ -19,7 +19,7 @@ from typing import Generic, Protocol, TypeVar
 from leader.delayed_fetch import AwaitedBytes, Reader, available_bytes, is_enough
 from replog.errors import ErrorCode
 from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionResponse, SessionRow, answer_of
-from replog.log.files.cold import NOTHING, ColdRead, Stretch
+from replog.log.files.cold import NOTHING, ByteRange, ColdRead
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 
@@ -47,7 +47,7 @@ class Host(Protocol):
 
 
 @dataclass(slots=True)
-class Named:
+class CachedPartition:
     """A partition of a session."""
 
     request: FetchPartition
@@ -56,11 +56,11 @@ class Named:
     has_all: bool = False  # the reader had all at the last look, and nothing has happened since
     fresh: bool = True  # named or marked since the last look: it is read even if no room is left
     lacks: ColdRead | None = None  # a thread reads this from the disk now
-    brought: Stretch = NOTHING  # read from the disk, and not sent since
+    brought: ByteRange = NOTHING  # read from the disk, and not sent since
 
 
 @dataclass(slots=True, eq=False)
-class Parked:
+class PendingFetch:
     """The request that waits for an answer."""
 
     deadline_ms: int
@@ -95,11 +95,11 @@ class FetchSession(ABC, Generic[R]):
         self._max_bytes = max_bytes
         self._max_wait_ms = max_wait_ms
         self._cold_wait_ms = cold_wait_ms
-        self.named: dict[TopicPartition, Named] = {}
+        self.named: dict[TopicPartition, CachedPartition] = {}
         self.due: dict[TopicPartition, None] = {}
         self._first: dict[TopicPartition, None] = {}  # the part of `due` that is read first
         self._unseen: dict[TopicPartition, bool] = {}  # the part that the request has yet to see; if that look `counts`
-        self.parked: Parked | None = None
+        self.pending: PendingFetch | None = None
         self._disk_until_ms = 0  # a request waits so long for bytes that are brought from the disk
         self._limit = 0  # bytes of an answer, except that a first batch is never cut
 
@@ -117,7 +117,7 @@ class FetchSession(ABC, Generic[R]):
     def _ready(self, now_ms: int) -> None:
         """The parked request can be answered: call `answer`."""
 
-    def _is_level(self, _reader: R) -> bool:
+    def _is_caught_up(self, _reader: R) -> bool:
         """Return True if the reader is known to have all, without a look at the log."""
         return False
 
@@ -159,7 +159,7 @@ class FetchSession(ABC, Generic[R]):
         cannot_wait = wait_ms <= 0 or not self.named or (self.due and not room)
         if cannot_wait or is_enough(answers, min_bytes):
             return self._response(rows, now_ms)
-        self.parked = Parked(now_ms + wait_ms, AwaitedBytes(min_bytes), looks_only)
+        self.pending = PendingFetch(now_ms + wait_ms, AwaitedBytes(min_bytes), looks_only)
         self._park(rows, now_ms)
         return None
 
@@ -174,14 +174,14 @@ class FetchSession(ABC, Generic[R]):
                     f"a fetch session holds at most {MAX_SESSION_PARTITIONS} partitions"
                 )
             self._watching.watch(tp, self)
-            self.named[tp] = Named(fetch)
+            self.named[tp] = CachedPartition(fetch)
         else:
             if known.request.current_leader_epoch != fetch.current_leader_epoch:
                 known.told = None  # the reader may have dropped what was sent in another epoch
             known.request, known.place, known.fresh = fetch, None, True
         self.due[tp] = self._first[tp] = None
 
-    def forget(self, tp: TopicPartition) -> Named | None:
+    def forget(self, tp: TopicPartition) -> CachedPartition | None:
         """Take over a partition that a request forgets, and return what was known of it."""
         named = self.named.pop(tp, None)
         if named is not None:
@@ -197,7 +197,7 @@ class FetchSession(ABC, Generic[R]):
             self._watching.unwatch(tp, self)
         self.named.clear()
         self.due.clear()
-        self.parked = None
+        self.pending = None
 
     # Reading
 
@@ -230,7 +230,7 @@ class FetchSession(ABC, Generic[R]):
         return [tp for tp in self.due if tp in chosen]
 
     def _look(
-        self, tp: TopicPartition, named: Named, max_bytes: int, now_ms: int, *, min_one: bool, brings: bool = True
+        self, tp: TopicPartition, named: CachedPartition, most: int, now_ms: int, *, min_one: bool, brings: bool = True
     ) -> FetchAnswer | None:
         """Read one partition, or return None if there is nothing to answer for it now."""
         self._first.pop(tp, None)
@@ -238,7 +238,7 @@ class FetchSession(ABC, Generic[R]):
         reader = self.reader(tp, named.request)
         if isinstance(reader, ErrorCode):
             return FetchAnswer(reader)
-        if named.place is not None and self._is_level(reader):
+        if named.place is not None and self._is_caught_up(reader):
             log, named.has_all = reader.log, True
             if named.told != (log.high_watermark, log.log_start_offset):
                 return answer_of(log)
@@ -248,20 +248,20 @@ class FetchSession(ABC, Generic[R]):
         if not fresh and (throttled or named.lacks is not None):
             return None
         if throttled:
-            max_bytes, min_one = 0, False
-        how = Reading(max_bytes, min_one, named.brought)
+            most, min_one = 0, False
+        how = Reading(most, min_one, named.brought)
         answer = self._fetch(tp, named.request, reader, how, now_ms, counts=counts)
         named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
-        if max_bytes or min_one:  # otherwise what was brought has yet to be read
+        if most or min_one:  # otherwise what was brought has yet to be read
             named.lacks, named.brought = None, NOTHING
         if answer.cold is not None and brings:
             self._bring(tp, named, answer.cold)
         return answer
 
-    def _bring(self, tp: TopicPartition, named: Named, cold: ColdRead) -> None:
+    def _bring(self, tp: TopicPartition, named: CachedPartition, cold: ColdRead) -> None:
         named.lacks = cold
-        if self.parked is not None and self._cold_wait_ms:
-            self.parked.deadline_ms, self.parked.looks_only = self._disk_until_ms, False
+        if self.pending is not None and self._cold_wait_ms:
+            self.pending.deadline_ms, self.pending.looks_only = self._disk_until_ms, False
         self._watching.bring(tp, self, cold)
 
     # Answers
@@ -271,8 +271,8 @@ class FetchSession(ABC, Generic[R]):
 
         Return None to go on waiting: there is nothing yet, and a read needs more from the disk than was brought, first
         an index and then records."""
-        parked, first, rows = self.parked, tuple(self._first), self._read(now_ms, room)
-        may_wait = room > 0 and parked is not None and not parked.looks_only and now_ms < parked.deadline_ms
+        pending, first, rows = self.pending, tuple(self._first), self._read(now_ms, room)
+        may_wait = room > 0 and pending is not None and not pending.looks_only and now_ms < pending.deadline_ms
         if (
             may_wait
             and not is_enough((row.answer for row in rows), 1)
@@ -286,7 +286,7 @@ class FetchSession(ABC, Generic[R]):
 
     def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
         """Answer with what changed (FE-17). Partitions that give data go to the end of the queue (FE-10)."""
-        self.parked = None
+        self.pending = None
         news: list[SessionRow] = []
         for row in rows:
             tp, _, answer = row
@@ -336,7 +336,7 @@ class FetchSession(ABC, Generic[R]):
 
     def _completes(self, tp: TopicPartition, now_ms: int) -> bool:
         """Look at this partition again, and return True if the parked request is to be answered (FE-12)."""
-        assert self.parked is not None
+        assert self.pending is not None
         named = self.named[tp]
         if named.brought is not NOTHING:
             return True
@@ -346,7 +346,7 @@ class FetchSession(ABC, Generic[R]):
                 return True
         self._unseen.pop(tp, None)
         reader = self.reader(tp, named.request)
-        if named.place is not None and not isinstance(reader, ErrorCode) and self._is_level(reader):
+        if named.place is not None and not isinstance(reader, ErrorCode) and self._is_caught_up(reader):
             named.has_all = True
             return False
         throttled = not isinstance(reader, ErrorCode) and self._is_throttled(tp, reader, now_ms)
@@ -355,7 +355,7 @@ class FetchSession(ABC, Generic[R]):
         except ColdRead as cold:
             self._bring(tp, named, cold)
             return False
-        return self.parked.awaited.note(tp, available)
+        return self.pending.awaited.note(tp, available)
 
     def mark(self, tp: TopicPartition) -> None:
         """`tp` has changed: records, a high watermark, a log start, another role, a setting. Make it due."""
@@ -368,15 +368,15 @@ class FetchSession(ABC, Generic[R]):
         """The bytes that a read of `tp` needed are in memory. Have it read again, even if the log has changed."""
         named = self.named.get(tp)
         if named is not None and named.lacks is cold:
-            named.lacks, named.brought = None, cold.stretch
+            named.lacks, named.brought = None, cold.byte_range
             self.mark(tp)
 
     def on_moved(self, now_ms: int) -> None:
         """Look at the marked partitions, and answer the parked request if they allow it."""
-        if self.parked is None:
+        if self.pending is None:
             return  # the next request looks at all due partitions
         is_complete = self._is_complete(tuple(islice(self._unseen, self.most_looks)), now_ms)
-        if is_complete or (self.parked.looks_only and not self._left_out):
+        if is_complete or (self.pending.looks_only and not self._left_out):
             self._ready(now_ms)
 
     @property
@@ -387,4 +387,4 @@ class FetchSession(ABC, Generic[R]):
     @property
     def deadline_ms(self) -> int | None:
         """The latest time to answer the parked request; None if none is parked."""
-        return self.parked.deadline_ms if self.parked is not None else None
+        return self.pending.deadline_ms if self.pending is not None else None

@@ -1,14 +1,14 @@
 """A follower's fetch session: it reads up to the log end, and its fetch offsets say what it has (ST-7).
 
-Each request says that the follower is still level in all partitions that are not due (`Asker` holds that as one
+Each request says that the follower is still level in all partitions that are not due (`FetchContext` holds that as one
 number). While it waits with nothing to read, new high watermarks are pushed to it (divergence 6)."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Protocol
 
-from leader.fetch_session import FetchSession, Host, Named
-from leader.follower_state import Asker
+from leader.fetch_session import CachedPartition, FetchSession, Host
+from leader.follower_state import FetchContext
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.fetch import (
@@ -62,7 +62,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         self._host = host
         self._send = send
         self._wake_by = wake_by
-        self._asker: Asker | None = None  # set by the first request
+        self._context: FetchContext | None = None  # set by the first request
         self._unpushed: dict[TopicPartition, None] = {}
         self._push_ms: int | None = None
 
@@ -70,28 +70,28 @@ class FollowerSession(FetchSession[PartitionLeader]):
         """Take over the changes and count the follower's progress. Answer now, or when there is something to answer.
 
         Raises INVALID_REQUEST if the request comes from another follower, or names too many partitions."""
-        asker = self._asker = self._asker or Asker(request.replica_id, request.broker_epoch)
-        if (asker.replica_id, asker.broker_epoch) != (request.replica_id, request.broker_epoch):
+        context = self._context = self._context or FetchContext(request.replica_id, request.broker_epoch)
+        if (context.replica_id, context.broker_epoch) != (request.replica_id, request.broker_epoch):
             raise ErrorCode.INVALID_REQUEST.error(
-                f"a fetch session of broker {asker.replica_id} in epoch {asker.broker_epoch} is continued by "
-                f"{request.replica_id} in {request.broker_epoch}; open a stream of its own"
+                f"a fetch session of broker {context.replica_id} in epoch {context.broker_epoch} is "
+                f"continued by {request.replica_id} in {request.broker_epoch}; open a stream of its own"
             )
-        if self.parked is not None:  # its request gets an empty answer, and the new one replaces it
+        if self.pending is not None:  # its request gets an empty answer, and the new one replaces it
             self._send(self._response([], now_ms))
         self._change(request)
         response = self.ask(request, now_ms, self._max_bytes)
-        asker.asked_ms = now_ms  # the follower is still level in all partitions that were not read
+        context.asked_ms = now_ms  # the follower is still level in all partitions that were not read
         if response is not None:
             self._send(response)
 
-    def forget(self, tp: TopicPartition) -> Named | None:
+    def forget(self, tp: TopicPartition) -> CachedPartition | None:
         named = super().forget(tp)
         if named is None:
             return None
         self._unpushed.pop(tp, None)
         leader = self._host.leader_for_fetch(tp, named.request)
-        if self._asker is not None and not isinstance(leader, ErrorCode):
-            leader.stops_asking(self._asker)
+        if self._context is not None and not isinstance(leader, ErrorCode):
+            leader.stops_asking(self._context)
         return named
 
     def close(self) -> None:
@@ -110,10 +110,10 @@ class FollowerSession(FetchSession[PartitionLeader]):
         *,
         counts: bool,
     ) -> FetchAnswer:
-        assert self._asker is not None
-        answer = reader.fetch_as_follower(self._asker, fetch, how, self._host.shared)
+        assert self._context is not None
+        answer = reader.fetch_as_follower(self._context, fetch, how, self._host.shared)
         if counts:
-            moved = reader.on_fetched(self._asker, fetch, answer, now_ms)
+            moved = reader.on_fetched(self._context, fetch, answer, now_ms)
             self._host.on_fetched(tp, reader, moved=moved)
         return answer
 
@@ -122,15 +122,15 @@ class FollowerSession(FetchSession[PartitionLeader]):
         return answer.log_end_offset <= fetch.fetch_offset and self._is_in_sync(reader)
 
     def _is_in_sync(self, leader: PartitionLeader) -> bool:
-        return self._asker is not None and self._asker.replica_id in leader.state.isr
+        return self._context is not None and self._context.replica_id in leader.state.isr
 
-    def _is_level(self, reader: PartitionLeader) -> bool:
-        return self._asker is not None and reader.is_level(self._asker)
+    def _is_caught_up(self, reader: PartitionLeader) -> bool:
+        return self._context is not None and reader.is_caught_up(self._context)
 
     def _quota(self, tp: TopicPartition, leader: PartitionLeader) -> ReplicationQuota | None:
         """The quota that counts, if any. A follower in sync is not throttled (FE-23), nor counted (divergence 55)."""
-        assert self._asker is not None
-        return None if self._is_in_sync(leader) else self._host.leader_throttle(tp, self._asker.replica_id)
+        assert self._context is not None
+        return None if self._is_in_sync(leader) else self._host.leader_throttle(tp, self._context.replica_id)
 
     def _is_throttled(self, tp: TopicPartition, leader: PartitionLeader, now_ms: int) -> bool:
         quota = self._quota(tp, leader)
@@ -158,9 +158,9 @@ class FollowerSession(FetchSession[PartitionLeader]):
     @property
     def next_wake_ms(self) -> int | None:
         """The time when `on_time` is next needed."""
-        if self.parked is None:
+        if self.pending is None:
             return None
-        deadline_ms = self.parked.deadline_ms
+        deadline_ms = self.pending.deadline_ms
         return deadline_ms if self._push_ms is None else min(self._push_ms, deadline_ms)
 
     def on_time(self, now_ms: int) -> None:

@@ -9,7 +9,7 @@ NEVER_MS = -(1 << 62)  # long before any monotonic time
 
 
 @dataclass(slots=True, eq=False)
-class Asker:
+class FetchContext:
     """A follower on one stream, and the time of its last request, which counts for all of its partitions.
 
     A request names only what changed. In all other partitions neither follower nor leader has moved, so the follower is
@@ -29,22 +29,22 @@ class FollowerState(NamedTuple):
     last_fetch_ms: int = NEVER_MS
     last_caught_up_ms: int = NEVER_MS  # the last time when the follower had all that the leader had
     broker_epoch: int = NO_BROKER_EPOCH  # the last accepted fetch named it
-    asker: Asker | None = None  # set while it is level, until the next append: each of its requests counts as a fetch
+    context: FetchContext | None = None  # set while it has all, until the next append: each request counts as a fetch
 
     @property
     def caught_up_ms(self) -> int:
         """The time when it last had all. Requests that did not name the partition count, too."""
-        return self.last_caught_up_ms if self.asker is None else max(self.last_caught_up_ms, self.asker.asked_ms)
+        return self.last_caught_up_ms if self.context is None else max(self.last_caught_up_ms, self.context.asked_ms)
 
     def settled(self) -> "FollowerState":
         """Return the same state, to which later requests do not count."""
-        if self.asker is None:
+        if self.context is None:
             return self
         return FollowerState(
             self.log_start_offset,
             self.log_end_offset,
             self.last_fetch_leader_end_offset,
-            max(self.last_fetch_ms, self.asker.asked_ms),
+            max(self.last_fetch_ms, self.context.asked_ms),
             self.caught_up_ms,
             self.broker_epoch,
         )
@@ -54,15 +54,15 @@ class FollowerState(NamedTuple):
         return self.settled()._replace(last_caught_up_ms=NEVER_MS)
 
     def after_fetch(
-        self, asker: Asker, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
+        self, context: FetchContext, *, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
     ) -> "FollowerState":
         """Return the state after an accepted fetch; `leader_end_offset` as it was before the read (ST-7.2 to ST-7.5).
 
         A follower that reaches the leader's log end of the previous fetch was caught up at the time of that fetch."""
         before = self.settled()
-        level = fetch_offset >= leader_end_offset
+        caught_up = fetch_offset >= leader_end_offset
         caught_up_ms = before.last_caught_up_ms
-        if level:
+        if caught_up:
             caught_up_ms = max(caught_up_ms, now_ms)
         elif fetch_offset >= before.last_fetch_leader_end_offset:
             caught_up_ms = max(caught_up_ms, before.last_fetch_ms)
@@ -72,8 +72,8 @@ class FollowerState(NamedTuple):
             last_fetch_leader_end_offset=max(leader_end_offset, before.last_fetch_leader_end_offset),
             last_fetch_ms=now_ms,
             last_caught_up_ms=caught_up_ms,
-            broker_epoch=asker.broker_epoch,
-            asker=asker if level else None,
+            broker_epoch=context.broker_epoch,
+            context=context if caught_up else None,
         )
 
     def after_election(
@@ -89,7 +89,7 @@ class FollowerState(NamedTuple):
             last_fetch_leader_end_offset=epoch_start_offset,
             last_fetch_ms=granted_ms,
             last_caught_up_ms=granted_ms,
-            asker=None,
+            context=None,
         )
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:

@@ -19,7 +19,7 @@ the partition and informs the followers. ISR proposals are fetched with `take_pr
 
 from typing import ClassVar, NamedTuple, Unpack
 
-from leader.follower_state import Asker, FollowerState
+from leader.follower_state import FetchContext, FollowerState
 from leader.high_watermark import high_watermark_candidate
 from leader.isr import AfterRefusal, Committed, IsrProposal, IsrState, Pending, after_refusal
 from leader.list_offsets import ALONE, Telling, list_offset
@@ -163,25 +163,25 @@ class PartitionLeader:
         info = self.log.append_as_leader(records, leader_epoch=self.leader_epoch, now_ms=wall_ms, apart_ms=apart_ms)
         if self.log.log_end_offset > end_before:
             for replica_id, follower in self.replicas.items():
-                if follower.asker is not None:
+                if follower.context is not None:
                     self.replicas[replica_id] = follower.settled()
         return LeaderAppend(info, info.last_offset + 1, self.leader_epoch, self.advance_high_watermark(now_ms))
 
     # Fetch
 
     def fetch_as_follower(
-        self, asker: Asker, request: FetchPartition, how: Reading, shared: Shared | None = None
+        self, context: FetchContext, request: FetchPartition, how: Reading, shared: Shared | None = None
     ) -> FetchAnswer:
         """Answer a follower, up to the log end. Errors are in the answer, never raised.
 
         OFFSET_OUT_OF_RANGE comes with the log's start and end, with which the follower recovers. Records that another
         follower has asked for are taken from `shared`, not read again."""
         error = check_leader_epoch(request.current_leader_epoch, self.leader_epoch)
-        if error is ErrorCode.NONE and asker.replica_id not in self.replicas:
+        if error is ErrorCode.NONE and context.replica_id not in self.replicas:
             # This leader may only be behind: a caller that sends an epoch should try again (FE-3).
             fenced = request.current_leader_epoch is not None
             error = ErrorCode.UNKNOWN_LEADER_EPOCH if fenced else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if error is ErrorCode.NONE and not self._is_registered(asker):
+        if error is ErrorCode.NONE and not self._is_registered(context):
             error = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if error is not ErrorCode.NONE:
             return FetchAnswer(error)
@@ -225,15 +225,15 @@ class PartitionLeader:
             client_rack, fetch_offset, self.broker_id, leader.rack if leader is not None else "", candidates
         )
 
-    def _is_registered(self, asker: Asker) -> bool:
+    def _is_registered(self, context: FetchContext) -> bool:
         """Return True if the fetch comes from the follower's registration that this leader knows (ST-7.1).
 
         An earlier registration is over. A later one is not confirmed yet, and would count for what is committed
         (divergence 40)."""
-        broker = self._brokers.broker(asker.replica_id)
-        return broker is not None and asker.broker_epoch == broker.broker_epoch
+        broker = self._brokers.broker(context.replica_id)
+        return broker is not None and context.broker_epoch == broker.broker_epoch
 
-    def on_fetched(self, asker: Asker, request: FetchPartition, answer: FetchAnswer, now_ms: int) -> bool:
+    def on_fetched(self, context: FetchContext, request: FetchPartition, answer: FetchAnswer, now_ms: int) -> bool:
         """Note where the follower is, let it into the ISR if it may, advance the high watermark (ST-10).
 
         Call it once for a request, with its first read. A refusal does not count (ST-9). While a follower is level,
@@ -241,35 +241,35 @@ class PartitionLeader:
         start, which may move the low watermark (FT-23)."""
         if answer.is_refusal:
             return False
-        before = self.replicas[asker.replica_id]
+        before = self.replicas[context.replica_id]
         after = before.after_fetch(
-            asker,
+            context,
             fetch_offset=request.fetch_offset - request.unflushed,
             log_start_offset=request.log_start_offset,
             leader_end_offset=answer.log_end_offset,
             now_ms=now_ms,
         )
-        self.replicas[asker.replica_id] = after
-        self._expand_isr(asker.replica_id, after)
+        self.replicas[context.replica_id] = after
+        self._expand_isr(context.replica_id, after)
         moved = after.log_end_offset != before.log_end_offset
         advanced = moved and self.advance_high_watermark(now_ms)
         return advanced or after.log_start_offset != before.log_start_offset
 
-    def is_level(self, asker: Asker) -> bool:
+    def is_caught_up(self, context: FetchContext) -> bool:
         """Return True if the follower is in sync and had all at its last fetch: there is nothing for it to read."""
-        follower = self.replicas.get(asker.replica_id)
+        follower = self.replicas.get(context.replica_id)
         return (
             follower is not None
-            and follower.asker is asker
+            and follower.context is context
             and follower.log_end_offset == self.log.log_end_offset
-            and asker.replica_id in self.state.isr
+            and context.replica_id in self.state.isr
         )
 
-    def stops_asking(self, asker: Asker) -> None:
+    def stops_asking(self, context: FetchContext) -> None:
         """Count later requests of this asker no more for this partition."""
-        follower = self.replicas.get(asker.replica_id)
-        if follower is not None and follower.asker is asker:
-            self.replicas[asker.replica_id] = follower.settled()
+        follower = self.replicas.get(context.replica_id)
+        if follower is not None and follower.context is context:
+            self.replicas[context.replica_id] = follower.settled()
 
     # ISR and high watermark
 
@@ -295,12 +295,12 @@ class PartitionLeader:
             self._propose(joining=frozenset({replica_id}))
 
     @property
-    def all_level(self) -> bool:
+    def all_caught_up(self) -> bool:
         """True if all members of the ISR have all, and it is committed: only an event can change that, not time."""
         end, others = self.log.log_end_offset, self.isr - {self.broker_id}
-        level = all(member in self.replicas and self.replicas[member].log_end_offset == end for member in others)
+        caught_up = all(member in self.replicas and self.replicas[member].log_end_offset == end for member in others)
         settled = isinstance(self.state, Committed) and not self.eligible_leaders
-        return level and settled and self.high_watermark == end
+        return caught_up and settled and self.high_watermark == end
 
     def check_isr(self, now_ms: int) -> bool:
         """Propose to drop members that have fallen behind (ISR-5); call every half `replica.lag.time.max.ms`.

@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from leader.partition_leader import PartitionLeader
-from replog.metadata.values import LEAST_HEIRS
+from replog.metadata.values import LEAST_CANDIDATES
 
 MAX_SILENCE_MS = 2000  # four fetches of an idle follower, by default; to ask the others takes up to a second more
 
@@ -22,10 +22,10 @@ def should_resign(leader: PartitionLeader, live: Set[int], silent: Set[int], sin
     the controller counts as live. A member that was caught up after `since_ms`, even because an epoch had begun
     (ST-11), has had no time to speak. A new partition has nothing to commit, however long its other replicas take to be
     made."""
-    heirs = (leader.isr - {leader.broker_id} or frozenset(leader.eligible_leaders)) & live
+    candidates = (leader.isr - {leader.broker_id} or frozenset(leader.eligible_leaders)) & live
     return (
-        len(heirs) >= max(LEAST_HEIRS, leader.min_insync_replicas)
-        and heirs <= silent
+        len(candidates) >= max(LEAST_CANDIDATES, leader.min_insync_replicas)
+        and candidates <= silent
         and (leader.high_watermark < leader.log.log_end_offset or bool(leader.eligible_leaders))
-        and all(heir in leader.replicas and leader.replicas[heir].caught_up_ms <= since_ms for heir in heirs)
+        and all(other in leader.replicas and leader.replicas[other].caught_up_ms <= since_ms for other in candidates)
     )

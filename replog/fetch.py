@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.files.cold import ANYTHING, ColdRead, Stretch, WaitingFor
+from replog.log.files.cold import ANYTHING, ByteRange, ColdRead, WaitingFor
 from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, Buffer, EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
@@ -119,7 +119,7 @@ class Reading(NamedTuple):
 
     max_bytes: int
     min_one: bool
-    wait_for: Stretch = ANYTHING
+    wait_for: ByteRange = ANYTHING
 
 
 def read_log(log: Log, request: FetchPartition, isolation: Isolation, how: Reading) -> FetchAnswer:

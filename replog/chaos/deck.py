@@ -33,14 +33,14 @@ def fault(name: str, *, on_a_volume: bool = False, alone: bool = False) -> Calla
     return register
 
 
-def deal(chance: random.Random, with_volumes: bool) -> Iterator[tuple[str, ...]]:
+def deal(rng: random.Random, with_volumes: bool) -> Iterator[tuple[str, ...]]:
     """Yield one fault's name, or two for faults at the same time."""
     names = [name for name, fault in FAULTS.items() if with_volumes or not fault.on_a_volume]
     while True:
-        for number, name in enumerate(chance.sample(names, len(names)), 1):
+        for number, name in enumerate(rng.sample(names, len(names)), 1):
             others = [other for other in names if other != name and _together(FAULTS[name], FAULTS[other])]
             if number % TOGETHER_EVERY == 0 and others:
-                yield name, chance.choice(others)
+                yield name, rng.choice(others)
             else:
                 yield (name,)
 

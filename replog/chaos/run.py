@@ -41,7 +41,7 @@ class Run:
         self._directory = directory
         self._seconds = options.seconds
         self._only = options.only
-        self._chance = random.Random(options.seed)
+        self._rng = random.Random(options.seed)
         holds_s = (options.hold, options.hold) if options.hold else HOLDS_S
         self._world = ChaosWorld(directory, options.seed, holds_s, options.patient)
         self._notes = Gathered(directory)
@@ -76,7 +76,7 @@ class Run:
         await self._world.start()
         await self._acknowledged_since(time.monotonic(), "its start")
         print("all in sync; the faults begin", flush=True)
-        names = deal(self._chance, with_volumes=not self._world.no_volumes)
+        names = deal(self._rng, with_volumes=not self._world.no_volumes)
         self._until = time.monotonic() + self._seconds
         while time.monotonic() < self._until:
             await self._hurt_and_mend((self._only,) if self._only else next(names))
@@ -84,7 +84,7 @@ class Run:
 
     async def _hurt_and_mend(self, names: Sequence[str]) -> None:
         begun, self._began_with = time.monotonic(), self._world.account()
-        deeds = [FAULTS[name].deed(self._world, random.Random(self._chance.getrandbits(64))) for name in names]
+        deeds = [FAULTS[name].deed(self._world, random.Random(self._rng.getrandbits(64))) for name in names]
         name, story = " + ".join(names), "; ".join(await asyncio.gather(*deeds))
         mended = time.monotonic()
         if mended >= self._until:  # the last fault is also checked before it is mended

@@ -90,9 +90,9 @@ class ChaosWorld:
         """Return the name that a client's process has in its notes; each process numbers its records from 1."""
         return f"{client}.{self._lives[client]}"
 
-    def hold(self, chance: random.Random) -> float:
+    def hold(self, rng: random.Random) -> float:
         """Return the seconds for which a fault lasts."""
-        return chance.uniform(*self._holds_s)
+        return rng.uniform(*self._holds_s)
 
     def runs(self, name: str) -> bool:
         return self._processes[name].poll() is None

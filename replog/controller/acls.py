@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from replog.acl import Acl, AclFilter, as_connected, checked
 from replog.controller.decision import Decision
-from replog.controller.placement import Chance
+from replog.controller.placement import Rng
 from replog.errors import ErrorCode
 from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change
@@ -22,11 +22,11 @@ class AlteredAcls(NamedTuple):
     metadata_version: int
 
 
-def create_acls(image: MetadataImage, acls: Sequence[Acl], chance: Chance) -> Decision[AlteredAcls]:
+def create_acls(image: MetadataImage, acls: Sequence[Acl], rng: Rng) -> Decision[AlteredAcls]:
     """Creates all of `acls`, or none. Skips those that exist. Raises INVALID_REQUEST."""
     new = [acl for acl in dict.fromkeys(map(checked, acls)) if acl not in image.acls.ids]
     _check_count(len(image.acls.ids) + len(new), MAX_ACLS, "ACLs in a cluster; delete some, or use PREFIXED patterns")
-    changes = [Change("acl", chance.randbytes(16).hex(), acl) for acl in new]
+    changes = [Change("acl", rng.randbytes(16).hex(), acl) for acl in new]
     return Decision(changes, AlteredAcls(len(new), image.version + len(new)))
 
 

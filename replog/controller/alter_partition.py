@@ -9,7 +9,7 @@ from replog.controller.broker_events import Rules, active_brokers, situation, wi
 from replog.controller.decision import Decision
 from replog.controller.elections import Situation, change_isr
 from replog.controller.partition_changes import PartitionChanges
-from replog.controller.resignations import heirs
+from replog.controller.resignations import candidates
 from replog.errors import ErrorCode
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState
@@ -74,7 +74,7 @@ def alter_partition(
                 error = accepted
             else:
                 changes.put(tp, accepted)
-                unheard.update(heirs(state) if proposal.resigns else ())
+                unheard.update(candidates(state) if proposal.resigns else ())
                 if accepted.leader == sender.broker_id:
                     answer = accepted
                 else:  # it resigned, or the change completed a reassignment that removes it (CT-15)

@@ -10,7 +10,7 @@ from replog.config import topic_config
 from replog.controller.elections import Leaves, Situation, Strategy, elect, remove_from_isr
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
-from replog.metadata.values import LEAST_HEIRS, NO_LEADER, BrokerRegistration, PartitionState
+from replog.metadata.values import LEAST_CANDIDATES, NO_LEADER, BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
@@ -129,7 +129,7 @@ def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[in
 
     def change(_: TopicPartition, state: PartitionState, now: Situation) -> PartitionState:
         follows = state.leader in unheard and broker_id in state.isr
-        enough = max(LEAST_HEIRS, min(now.min_insync_replicas, len(state.replicas)))
+        enough = max(LEAST_CANDIDATES, min(now.min_insync_replicas, len(state.replicas)))
         return remove_from_isr(state, broker_id, now) if follows and len(state.isr) > enough else state
 
     return _changes(image, rules, active_brokers(image), image.index.on_broker(broker_id), change)

@@ -34,8 +34,8 @@ from replog.controller.decision import Decision
 from replog.controller.elections import Election, Strategy, was_unclean
 from replog.controller.evidence import Evidence, KnownLogEnds
 from replog.controller.membership import has_joined, never_joined
-from replog.controller.placement import Chance
-from replog.controller.resignations import Resignations, heirs
+from replog.controller.placement import Rng
+from replog.controller.resignations import Resignations, candidates
 from replog.controller.tombstones import Tombstones
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
@@ -53,9 +53,9 @@ TOMBSTONES_AT_ONCE = 5000  # bounds one commit that forgets deletions
 
 
 class ClusterState:
-    """One cluster. `chance` makes topic ids and placements."""
+    """One cluster. `rng` makes topic ids and placements."""
 
-    def __init__(self, config: ControllerConfig, chance: Chance) -> None:
+    def __init__(self, config: ControllerConfig, rng: Rng) -> None:
         self.image = MetadataImage()
         self._tombstones = Tombstones()
         self._config = config
@@ -69,7 +69,7 @@ class ClusterState:
         self.evidence = Evidence()
         self.sessions = BrokerSessions(config.broker_session_timeout_ms)
         self.resignations = Resignations()
-        self._chance = chance
+        self._rng = rng
 
     def follow(self, change: Change) -> None:
         """Take in a change of the store, before `load`."""
@@ -107,7 +107,7 @@ class ClusterState:
 
     def begin_history(self) -> Decision[None]:
         """Begins a new piece of history: without it, decisions made from two copies of a store look alike (CT-24)."""
-        begun = begin(self.image.lineage, self._chance.randbytes(HISTORY_ID_SIZE), self.image.version)
+        begun = begin(self.image.lineage, self._rng.randbytes(HISTORY_ID_SIZE), self.image.version)
         return Decision([Change("lineage", None, begun)], None)
 
     def check_known(self, known: Position) -> None:
@@ -294,31 +294,31 @@ class ClusterState:
         """Return those of `partitions` that are being reassigned; of all partitions if none is named."""
         return reassignments.ongoing(self.image, partitions or self.image.index.reassigning)
 
-    def heirs(self, sender: Claim, proposals: Iterable[Proposal]) -> list[BrokerRegistration]:
+    def candidates(self, sender: Claim, proposals: Iterable[Proposal]) -> list[BrokerRegistration]:
         """Return the brokers that could lead what the sender gives away (CT-22). Raises STALE_BROKER_EPOCH."""
         self._registered(sender)
         able: set[int] = set()
         for proposal in proposals:
             state = self.image.partitions.get(proposal.topic_partition)
             if state is not None and state.leader == sender.broker_id and proposal.resigns:
-                able.update(heirs(state))
-        return [self.image.brokers[heir] for heir in sorted(able)]
+                able.update(candidates(state))
+        return [self.image.brokers[candidate] for candidate in sorted(able)]
 
     def alter_partition(
         self, sender: Claim, proposals: Iterable[Proposal], present: Set[int], now_ms: int
     ) -> Decision[list[Verdict]]:
-        """Decides on ISRs (§6.4). Those `heirs` that are `present` may take over (CT-22). Raises STALE_BROKER_EPOCH."""
+        """Decides on ISRs (§6.4). `candidates` that are `present` may take over (CT-22). Raises STALE_BROKER_EPOCH."""
         resign = partial(self.resignations.resign, present=present, now_ms=now_ms)
         return alter_partition(self.image, self._rules, self._registered(sender), proposals, resign)
 
     def create_topic(self, request: topics.NewTopic) -> Decision[topics.CreatedTopic]:
         """Raises as `topics.create_topic`, and UNSUPPORTED_VERSION (CT-18, CT-20)."""
         self._check_known(request.configs)
-        return topics.create_topic(self.image, self._config, request, self._chance)
+        return topics.create_topic(self.image, self._config, request, self._rng)
 
     def create_partitions(self, request: topics.NewPartitions) -> Decision[int]:
         """Raises as `topics.create_partitions` (CT-18, CT-20)."""
-        return topics.create_partitions(self.image, request, self._chance)
+        return topics.create_partitions(self.image, request, self._rng)
 
     def delete_topic(self, name: str, topic_id: bytes = b"") -> Decision[int]:
         """Raises as `topics.delete_topic` (CT-19)."""
@@ -352,7 +352,7 @@ class ClusterState:
     def create_acls(self, wanted: Sequence[Acl]) -> Decision[acls.AlteredAcls]:
         """Raises as `acls.create_acls`, and SECURITY_DISABLED."""
         self._check_authorizer()
-        return acls.create_acls(self.image, wanted, self._chance)
+        return acls.create_acls(self.image, wanted, self._rng)
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> Decision[acls.AlteredAcls]:
         """Raises as `acls.delete_acls`, and SECURITY_DISABLED."""
@@ -397,9 +397,9 @@ class ClusterState:
         )
 
 
-def new_cluster_id(chance: Chance) -> str:
+def new_cluster_id(rng: Rng) -> str:
     """Return 16 random bytes as 22 characters, like Kafka's; never one that looks like a command-line option."""
     while True:
-        cluster_id = base64.urlsafe_b64encode(chance.randbytes(16)).decode().rstrip("=")
+        cluster_id = base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=")
         if not cluster_id.startswith("-"):
             return cluster_id

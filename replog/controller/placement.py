@@ -7,7 +7,7 @@ from typing import Protocol
 from replog.metadata.values import BrokerRegistration
 
 
-class Chance(Protocol):
+class Rng(Protocol):
     """The methods of `random.Random` that are used."""
 
     def shuffle(self, x: list[int], /) -> None: ...
@@ -20,18 +20,18 @@ class Chance(Protocol):
 class _Rack:
     """The brokers of one rack. It remembers its turns, so that leading and following go round evenly."""
 
-    def __init__(self, chance: Chance) -> None:
+    def __init__(self, rng: Rng) -> None:
         self.active: list[int] = []
         self.inactive: list[int] = []
-        self._chance = chance
+        self._rng = rng
         self._led = 0
         self._followed = 0
 
     def leading(self) -> Iterator[int]:
         """Yields the brokers in the order for the next partition that this rack leads."""
         if self._led % len(self.active) == 0:  # each led once; in the same order, the same sets would come again
-            self._chance.shuffle(self.active)
-            self._chance.shuffle(self.inactive)
+            self._rng.shuffle(self.active)
+            self._rng.shuffle(self.inactive)
         self._led += 1
         yield from self._order(self._led)
 
@@ -51,15 +51,15 @@ class ReplicaPlacer:
 
     A rack without an active broker is used only when all others were used once (divergence 46)."""
 
-    def __init__(self, brokers: Iterable[BrokerRegistration], chance: Chance) -> None:
+    def __init__(self, brokers: Iterable[BrokerRegistration], rng: Rng) -> None:
         racks: dict[str, _Rack] = {}
         for broker in sorted(brokers, key=lambda b: b.broker_id):
-            rack = racks.setdefault(broker.rack, _Rack(chance))
+            rack = racks.setdefault(broker.rack, _Rack(rng))
             (rack.active if broker.active else rack.inactive).append(broker.broker_id)
         ordered = [racks[name] for name in sorted(racks)]
         self._racks = [rack for rack in ordered if rack.active]
         self._dead = [rack for rack in ordered if not rack.active]
-        self._first = chance.randrange(len(self._racks)) if self._racks else 0
+        self._first = rng.randrange(len(self._racks)) if self._racks else 0
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
         """Return the next partition's replicas in preference order; the first is active.

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from replog.controller.elections import Situation, remove_from_isr
 from replog.errors import ErrorCode
-from replog.metadata.values import LEAST_HEIRS, PartitionState
+from replog.metadata.values import LEAST_CANDIDATES, PartitionState
 from replog.topic import TopicPartition
 
 INTERVAL_MS = 30_000
 
 
-def heirs(state: PartitionState) -> tuple[int, ...]:
+def candidates(state: PartitionState) -> tuple[int, ...]:
     """Return the brokers that may lead if the leader leaves the ISR: they have all committed records."""
     return tuple(r for r in state.isr if r != state.leader) or state.elr
 
@@ -32,9 +32,9 @@ class Resignations:
         self, tp: TopicPartition, state: PartitionState, situation: Situation, present: Set[int], now_ms: int
     ) -> PartitionState | ErrorCode:
         """Return the state with another leader, one of those `present`, or why this one has to stay."""
-        alive = situation.active.intersection(heirs(state), present)
+        alive = situation.active.intersection(candidates(state), present)
         minimum = min(situation.min_insync_replicas, len(state.replicas))  # PR-2
-        if len(alive) < max(LEAST_HEIRS, minimum):
+        if len(alive) < max(LEAST_CANDIDATES, minimum):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         if self.has_just(tp, now_ms):
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED

@@ -177,20 +177,22 @@ class _Restoration:
             )
         best = max(((replica.last_epoch, replica.log_end_offset) for replica in held), default=None)
         if best is not None:
-            heirs = {r.broker_id for r in held if (r.last_epoch, r.log_end_offset) == best}
+            candidates = {r.broker_id for r in held if (r.last_epoch, r.log_end_offset) == best}
             if unread:
                 self.remarks.append(
                     f"{tp}: what only {brokers_named(unread)} had is lost, and is cut off there, too, if it comes "
                     "back: it was not read"
                 )
         elif unread and known is not None:
-            heirs = set(unread) & {*known.isr, *known.elr} or set(unread)
-            self.remarks.append(f"{tp}: only {brokers_named(heirs)} may have it: it has no leader until that comes")
+            candidates = set(unread) & {*known.isr, *known.elr} or set(unread)
+            self.remarks.append(
+                f"{tp}: only {brokers_named(candidates)} may have it: it has no leader until that comes"
+            )
         else:
-            heirs = set(replicas)
+            candidates = set(replicas)
             self.remarks.append(f"{tp}: no replica of it is on any disk: it begins empty, on {brokers_named(replicas)}")
         epochs = [replica.seen_epoch for replica in held]
-        heirs_in_order = tuple(broker_id for broker_id in replicas if broker_id in heirs)
+        candidates_in_order = tuple(broker_id for broker_id in replicas if broker_id in candidates)
         leader_epoch, partition_epoch = (0, 0) if known is None else (known.leader_epoch, known.partition_epoch)
         return PartitionState(
             replicas=replicas,
@@ -198,8 +200,8 @@ class _Restoration:
             leader=NO_LEADER,
             leader_epoch=max(self._least_leader_epoch, max([leader_epoch, *epochs]) + LEADER_EPOCHS_AHEAD),
             partition_epoch=max(self._least_partition_epoch, partition_epoch + PARTITION_EPOCHS_AHEAD),
-            elr=heirs_in_order,
-            last_known_leader=heirs_in_order[0],
+            elr=candidates_in_order,
+            last_known_leader=candidates_in_order[0],
         )
 
     def _filled(self, tp: TopicPartition, holders: tuple[int, ...], factor: int) -> tuple[int, ...]:

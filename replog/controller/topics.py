@@ -8,7 +8,7 @@ from replog.controller.broker_events import MIN_INSYNC_REPLICAS, active_brokers
 from replog.controller.configs import check_room, checked_configs
 from replog.controller.decision import Decision
 from replog.controller.membership import has_joined, placeable
-from replog.controller.placement import Chance, ReplicaPlacer
+from replog.controller.placement import ReplicaPlacer, Rng
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
@@ -48,9 +48,7 @@ class NewPartitions(NamedTuple):
     validate_only: bool = False
 
 
-def create_topic(
-    image: MetadataImage, config: ControllerConfig, request: NewTopic, chance: Chance
-) -> Decision[CreatedTopic]:
+def create_topic(image: MetadataImage, config: ControllerConfig, request: NewTopic, rng: Rng) -> Decision[CreatedTopic]:
     """Creates a topic under a new id. The first active replica of each partition leads, with epochs 0 (CT-18).
 
     Its min.insync.replicas is stored even if it is the default: otherwise brokers could commit by another number than
@@ -71,11 +69,11 @@ def create_topic(
             f"topic id {request.topic_id.hex()}: it must be 16 bytes that no topic has; name none, or random ones"
         )
     configs = checked_configs(request.configs, TopicConfig, f"topic {name}")
-    count, factor, assignment = _assignment(image, config, request, chance)
+    count, factor, assignment = _assignment(image, config, request, rng)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
     check_room(image, name, configs)
     topic_id = request.topic_id[:REQUEST_BYTES] + (image.version + 1).to_bytes(16 - REQUEST_BYTES)
-    topic = Topic(name, topic_id if request.topic_id else chance.randbytes(16), configs)
+    topic = Topic(name, topic_id if request.topic_id else rng.randbytes(16), configs)
 
     def changes() -> Iterator[Change]:
         yield Change("topic", name, topic)
@@ -86,7 +84,7 @@ def create_topic(
     return Decision(changes(), CreatedTopic(topic.topic_id, count, factor, image.version + 1 + count))
 
 
-def create_partitions(image: MetadataImage, request: NewPartitions, chance: Chance) -> Decision[int]:
+def create_partitions(image: MetadataImage, request: NewPartitions, rng: Rng) -> Decision[int]:
     """Adds partitions to a topic, placed and led like a new topic's, with as many replicas as its first one has.
 
     Answers the version that has them. Raises UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS unless there will be more
@@ -113,7 +111,7 @@ def create_partitions(image: MetadataImage, request: NewPartitions, chance: Chan
             image, [tuple(r) for r in request.assignment], factor, len(there)
         )
     else:
-        assignment = _placed(image, added, factor, chance)
+        assignment = _placed(image, added, factor, rng)
     if request.validate_only:
         return Decision([], image.version)
     return Decision(_partitions(image, image.topics[name], len(there), assignment), image.version + added)
@@ -155,7 +153,7 @@ def delete_topic(image: MetadataImage, name: str, meant: bytes) -> Decision[int]
 
 
 def _assignment(
-    image: MetadataImage, config: ControllerConfig, request: NewTopic, chance: Chance
+    image: MetadataImage, config: ControllerConfig, request: NewTopic, rng: Rng
 ) -> tuple[int, int, Iterable[tuple[int, ...]]]:
     """Return the number of partitions, of replicas each, and the replicas: at least one of each partition is active."""
     if request.assignment:
@@ -173,10 +171,10 @@ def _assignment(
     _check_partition_count(image, partitions, partitions)
     if factor < 1:
         raise ErrorCode.INVALID_REPLICATION_FACTOR.error(f"replication factor {factor} is less than 1")
-    return partitions, factor, _placed(image, partitions, factor, chance)
+    return partitions, factor, _placed(image, partitions, factor, rng)
 
 
-def _placed(image: MetadataImage, count: int, factor: int, chance: Chance) -> Iterator[tuple[int, ...]]:
+def _placed(image: MetadataImage, count: int, factor: int, rng: Rng) -> Iterator[tuple[int, ...]]:
     """Return the replicas of `count` new partitions (CT-20). Raises INVALID_REPLICATION_FACTOR."""
     brokers = placeable(image)
     if factor > len(brokers):
@@ -188,7 +186,7 @@ def _placed(image: MetadataImage, count: int, factor: int, chance: Chance) -> It
         raise ErrorCode.INVALID_REPLICATION_FACTOR.error(
             f"none of the {len(image.brokers)} registered brokers is active and not cordoned; wait until one is"
         )
-    placer = ReplicaPlacer(brokers, chance)
+    placer = ReplicaPlacer(brokers, rng)
     return (placer.place(factor) for _ in range(count))
 
 

@@ -34,9 +34,9 @@ def is_free(port: int) -> bool:
 def free_port(taken: Iterable[int]) -> int:
     """Return a free port that is not in `taken`. It stays reserved for its server until this process ends, or has
     reserved many more. Raises OSError if none is found."""
-    chance, excluded = random.SystemRandom(), set(taken)
+    rng, excluded = random.SystemRandom(), set(taken)
     for _ in range(_ATTEMPTS):
-        port = chance.randint(FIRST, LAST)
+        port = rng.randint(FIRST, LAST)
         if port not in excluded and _reserve(port):
             return port
     raise OSError(f"no free port found on {HOST} between {FIRST} and {LAST} after {_ATTEMPTS} attempts")

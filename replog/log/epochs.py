@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from replog.errors import ReplogError
 from replog.log.errors import storage_errors
+from replog.log.files.group_commit import GroupCommit
 from replog.log.files.replacing import fsync_directory, put_in_place, write_beside
-from replog.log.files.together import Together
 from replog.log.formats.checkpoint import DamagedCheckpoint, format_entries, parse_number, read_entries
 from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
 
@@ -172,7 +172,7 @@ class LeaderEpochCache:
 
 def save_all(caches: Iterable[LeaderEpochCache], fd: int) -> dict[LeaderEpochCache, ReplogError]:
     """Save all caches together; they are on the file system of `fd`. Return those that failed, and why."""
-    together = Together(caches)
+    together = GroupCommit(caches)
     written = together.each(LeaderEpochCache.begin_save)
     durable = written if together.are_durable(fd) else {}
     together.each(lambda cache: cache.put_in_place(durable.get(cache)))

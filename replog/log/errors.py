@@ -124,21 +124,21 @@ def is_of_the_disk(error: BaseException) -> TypeGuard[LogStorageError]:
     return isinstance(error, LogStorageError) and error.of_the_disk
 
 
-class Passing(_LogError):
+class RetriableLogError(_LogError):
     """An error before anything was done, on a sound disk: a later try may succeed."""
 
 
-class TooManyOpenFiles(Passing, code=ErrorCode.THROTTLING_QUOTA_EXCEEDED):
+class TooManyOpenFiles(RetriableLogError, code=ErrorCode.THROTTLING_QUOTA_EXCEEDED):
     """No descriptor is left, although files of logs were closed for it (`open_files`)."""
 
 
-class NoRoom(Passing, code=ErrorCode.KAFKA_STORAGE_ERROR):
+class NoRoom(RetriableLogError, code=ErrorCode.KAFKA_STORAGE_ERROR):
     """The disk is full, or this user's part of it (LG-19)."""
 
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turn an `OSError` into a `LogStorageError` that names `path`, or into a `Passing`."""
+    """Turn an `OSError` into a `LogStorageError` that names `path`, or into a `RetriableLogError`."""
     try:
         yield
     except OSError as error:
@@ -165,7 +165,7 @@ class DiskWork:
         """Make a lack of descriptors or of room a failure from here on: the work inside cannot be undone."""
         try:
             yield
-        except Passing as error:
+        except RetriableLogError as error:
             raise self._half_changed(error.message) from error
 
     @contextmanager
@@ -197,7 +197,7 @@ class DiskWork:
         self._on_failure(failure)
 
 
-def storage_error(path: Path, error: OSError) -> LogStorageError | Passing:
+def storage_error(path: Path, error: OSError) -> LogStorageError | RetriableLogError:
     if error.errno in OUT_OF_DESCRIPTORS:
         return TooManyOpenFiles(
             f"{path} cannot be opened: {error.strerror}; raise the limit of descriptors (ulimit -n, LimitNOFILE) or "

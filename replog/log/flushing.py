@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replog.log.epochs import LeaderEpochCache
-from replog.log.errors import LogStorageError, Passing, storage_errors
+from replog.log.errors import LogStorageError, RetriableLogError, storage_errors
 from replog.log.files.open_files import OpenFile, sync_all
 from replog.log.files.replacing import fsync_directory, fsync_path
 from replog.log.producers.recovery import ProducerSnapshots
@@ -81,18 +81,18 @@ class FlushTask:
 
 def run_all(
     tasks: Mapping[TopicPartition, FlushTask], checkpoint: Callable[[Collection[TopicPartition]], None]
-) -> dict[TopicPartition, LogStorageError | Passing]:
+) -> dict[TopicPartition, LogStorageError | RetriableLogError]:
     """Run all tasks, then `checkpoint` those that settle, in one call. Return those that failed, and why."""
-    failures: dict[TopicPartition, LogStorageError | Passing] = {}
+    failures: dict[TopicPartition, LogStorageError | RetriableLogError] = {}
     for tp, task in tasks.items():
         try:
             task.run()
-        except (LogStorageError, Passing) as error:
+        except (LogStorageError, RetriableLogError) as error:
             failures[tp] = error
     settled = [tp for tp, task in tasks.items() if task.settles and tp not in failures]
     if settled:
         try:
             checkpoint(settled)
-        except (LogStorageError, Passing) as error:
+        except (LogStorageError, RetriableLogError) as error:
             failures.update(dict.fromkeys(settled, error))
     return failures

@@ -24,7 +24,7 @@ from replog.log.errors import (
     DiskWork,
     LogStorageError,
     OffsetOutOfRange,
-    Passing,
+    RetriableLogError,
     storage_errors,
 )
 from replog.log.files.cold import NOTHING, WaitingFor
@@ -257,7 +257,7 @@ class Log:
         self.epochs.assign(epoch, self.log_end_offset)
         try:
             self.epochs.save()
-        except Passing:
+        except RetriableLogError:
             self.epochs.replace(before)
             raise
 
@@ -338,7 +338,7 @@ class Log:
         is_new = self._snapshots.take(base_offset, self.producers)  # the next flush makes it durable
         try:
             self._segments.start(base_offset)
-        except (OSError, Passing):
+        except (OSError, RetriableLogError):
             if is_new:
                 self._snapshots.drop(base_offset)
             raise

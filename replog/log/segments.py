@@ -6,7 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from replog.log.errors import Passing, storage_errors
+from replog.log.errors import RetriableLogError, storage_errors
 from replog.log.files.deletion import DeletedFiles
 from replog.log.files.names import NEW_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.offsets import AbortedTransaction, FetchData, OffsetMetadata
@@ -230,7 +230,7 @@ def new_segment(directory: Path, base_offset: int, suffix: str = "") -> Segment:
     try:
         with storage_errors(directory):
             segment.create()
-    except Passing:
+    except RetriableLogError:
         segment.discard()
         raise
     return segment

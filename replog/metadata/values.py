@@ -6,7 +6,7 @@ from typing import Protocol
 
 NO_LEADER = -1
 NO_BROKER_EPOCH = -1
-LEAST_HEIRS = 2  # a leader resigns only if two others can lead (CT-22): of two brokers, each is cut off from the other
+LEAST_CANDIDATES = 2  # a leader resigns only if two others can lead (CT-22): two brokers may be cut off from each other
 
 
 def out_of_sync(replicas: Iterable[int], isr: Container[int], adding: Container[int]) -> tuple[int, ...]:

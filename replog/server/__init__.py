@@ -6,7 +6,7 @@
 | the controller | `controller/` |
 | who may do what, and who was denied it | `authorizer.py`, `audit_log.py` |
 | time; work in threads; long work in slices | `clock.py`, `trusted_time.py`, `threads.py`, `slices.py` |
-| work that gives way to clients; one timer for several moments | `pace.py`, `alarm.py` |
+| work that gives way to clients; one timer for several moments | `throttle.py`, `deadline_timer.py` |
 | set-up of every process | `logging.py`, `hang_up.py`, `descriptors.py`, `garbage.py`, `memory.py` |
 | the log of a process | `log_lines.py`, `log_file.py` |
 | the end of its certificate | `certificate.py` |

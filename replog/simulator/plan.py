@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from replog.simulator.checks.compaction import FOR_EVER_MS
 from replog.simulator.network.links import Weather
 from replog.simulator.profiles import FaultKind, Profile
-from replog.simulator.runtime.chance import Chance
+from replog.simulator.runtime.rng import Rng
 from replog.topic import TopicPartition
 
 LAG_MS = 1500
@@ -105,7 +105,7 @@ class Plan:
         ]
 
 
-def draw(chances: Chance, profile: Profile) -> Plan:
+def draw(chances: Rng, profile: Profile) -> Plan:
     """Draw a plan. Each value has its own stream, otherwise a further value would change all others."""
     brokers = range(1, chances.stream("brokers").randint(*profile.brokers) + 1)
     racks = chances.stream("racks").choice(([""], ["r1", "r2", "r3"]))
@@ -118,7 +118,7 @@ def draw(chances: Chance, profile: Profile) -> Plan:
         racks={broker: racks[broker % len(racks)] for broker in brokers},
         disks=("disk1", "disk2") if chances.draw("disks") < profile.two_disks else ("disk1",),
         topics=tuple(
-            _topic(Chance(f"{chances.seed}/t{number}"), profile, f"t{number}", brokers, fsync)
+            _topic(Rng(f"{chances.seed}/t{number}"), profile, f"t{number}", brokers, fsync)
             for number in range(chances.stream("topics").randint(*profile.topics))
         ),
         scratch_partitions=profile.scratch_partitions,
@@ -151,11 +151,11 @@ def draw(chances: Chance, profile: Profile) -> Plan:
     )
 
 
-def _topic(chances: Chance, profile: Profile, name: str, brokers: range, fsync: bool) -> TopicPlan:
+def _topic(chances: Rng, profile: Profile, name: str, brokers: range, fsync: bool) -> TopicPlan:
     """Draw a topic from `chances`, which no other topic uses."""
-    chance = chances.stream("assignment")
-    factor = min(len(brokers), chance.choice((2, 3, 3, 3, 3, 3, 4)))
-    assignment = tuple(tuple(chance.sample(brokers, factor)) for _ in range(chance.randint(*profile.partitions)))
+    rng = chances.stream("assignment")
+    factor = min(len(brokers), rng.choice((2, 3, 3, 3, 3, 3, 4)))
+    assignment = tuple(tuple(rng.sample(brokers, factor)) for _ in range(rng.randint(*profile.partitions)))
     configs = {"min.insync.replicas": str(MIN_INSYNC_REPLICAS), "file.delete.delay.ms": "1000"}
     for setting, (share, values) in TOPICS_HAVE.items():
         some = chances.stream(setting)
@@ -178,17 +178,17 @@ def _topic(chances: Chance, profile: Profile, name: str, brokers: range, fsync: 
     return TopicPlan(name, assignment, configs, unclean, transactional=transactional and not unclean)
 
 
-def _weather(chance: random.Random) -> Weather:
-    bad = chance.random() < 0.5
+def _weather(rng: random.Random) -> Weather:
+    bad = rng.random() < 0.5
     return Weather(
-        delay_ms=(0.2, chance.choice((1.0, 5.0, 30.0))),
-        drop=chance.uniform(0.0, 0.05) if bad else 0.0,
-        duplicate=chance.uniform(0.0, 0.05) if bad else 0.0,
-        reorder=chance.uniform(0.0, 0.1) if bad else 0.0,
+        delay_ms=(0.2, rng.choice((1.0, 5.0, 30.0))),
+        drop=rng.uniform(0.0, 0.05) if bad else 0.0,
+        duplicate=rng.uniform(0.0, 0.05) if bad else 0.0,
+        reorder=rng.uniform(0.0, 0.1) if bad else 0.0,
     )
 
 
-def _mix(chances: Chance, profile: Profile) -> dict[FaultKind, float]:
+def _mix(chances: Rng, profile: Profile) -> dict[FaultKind, float]:
     """A swarm has a third of the kinds at three times the rate, in combinations that an even mix hardly ever has."""
     if not profile.swarm:
         return dict(profile.faults)

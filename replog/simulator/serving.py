@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS
-from replog.controller.resignations import heirs
-from replog.metadata.values import LEAST_HEIRS, PartitionState
+from replog.controller.resignations import candidates
+from replog.metadata.values import LEAST_CANDIDATES, PartitionState
 from replog.simulator.checks.violation import Violation
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import Kernel
@@ -135,14 +135,14 @@ class Serving:
 
     def _following(self, state: PartitionState, minimum: int) -> set[int]:
         """Return the replicas for which the leader has to resign, since it hears none of them; empty if it may stay."""
-        candidates, leader = set(heirs(state)), self._cluster.members.get(state.leader)
+        able, leader = set(candidates(state)), self._cluster.members.get(state.leader)
         has_to = (
             leader is not None
-            and len(candidates) >= max(LEAST_HEIRS, minimum)
+            and len(able) >= max(LEAST_CANDIDATES, minimum)
             and self._able(leader.broker_id)
-            and not any(self._sound(self._cluster.members[heir].name, leader.name) for heir in candidates)
+            and not any(self._sound(self._cluster.members[candidate].name, leader.name) for candidate in able)
         )
-        return candidates if has_to else set()
+        return able if has_to else set()
 
     def _sound(self, one: str, other: str) -> bool:
         return self._kernel.network.link(one, other).sound

@@ -67,7 +67,7 @@ class Simulation:
         self.profile = profile
         self.kernel = Kernel(seed, directory)
         self.trace = self.kernel.trace
-        self.plan = draw(self.kernel.chance, profile)
+        self.plan = draw(self.kernel.rng, profile)
         self.kernel.network.weather = self.plan.weather
         self.kernel.network.on_event = self.trace.add_for if messages else self._rare_network_event
         if messages:

@@ -40,75 +40,75 @@ def batches_of(log: Path) -> list[tuple[int, BatchHeader]]:
     return batches
 
 
-def damaged(directory: Path, chance: random.Random) -> str:
+def damaged(directory: Path, rng: random.Random) -> str:
     """One damage, told."""
     files = [path for path in sorted(directory.iterdir()) if path.suffix in SIZES and path.stat().st_size]
     if not files:
         return "nothing left"
-    path, kind = chance.choice(files), chance.choice(DAMAGES)
+    path, kind = rng.choice(files), rng.choice(DAMAGES)
     raw = bytearray(path.read_bytes())
-    at = chance.randrange(len(raw))
-    length = min(chance.choice([1, 4, 8, 12, 100]), len(raw) - at)
+    at = rng.randrange(len(raw))
+    length = min(rng.choice([1, 4, 8, 12, 100]), len(raw) - at)
     if kind == "flip":
-        raw[at] ^= 1 << chance.randrange(8)
+        raw[at] ^= 1 << rng.randrange(8)
     elif kind == "overwrite":
-        noise = chance.choice([chance.randbytes(length), b"\xff" * length, (b"\x7f" + b"\xff" * 99)[:length]])
+        noise = rng.choice([rng.randbytes(length), b"\xff" * length, (b"\x7f" + b"\xff" * 99)[:length]])
         raw[at : at + length] = noise
     elif kind == "zeros":
         raw[at : at + length] = bytes(length)
     elif kind == "cut":
         del raw[at:]
     elif kind == "insert":
-        raw[at:at] = chance.randbytes(length)
+        raw[at:at] = rng.randbytes(length)
     elif kind == "append":
-        raw += chance.choice([bytes, chance.randbytes])(chance.choice([1, 8, 12, 61, 500]))
+        raw += rng.choice([bytes, rng.randbytes])(rng.choice([1, 8, 12, 61, 500]))
     elif kind == "gone":
         path.unlink()
         return f"{path.name} gone"
     elif kind == "epochs":
-        starts = sorted(chance.sample(range(60), chance.randrange(5)))
+        starts = sorted(rng.sample(range(60), rng.randrange(5)))
         write_entries(directory / "leader-epoch-checkpoint", enumerate(starts))
         return f"epochs from {starts}"
     elif kind == "near":
-        path = chance.choice(sorted(directory.glob("*.index")) or [path])
+        path = rng.choice(sorted(directory.glob("*.index")) or [path])
         raw = bytearray(path.read_bytes())
-        _point_near(path, raw, chance)
+        _point_near(path, raw, rng)
     else:
-        _damage_entry(path, raw, kind, chance)
+        _damage_entry(path, raw, kind, rng)
     path.write_bytes(raw)
     return f"{kind} {path.name} at {at}"
 
 
-def _point_near(path: Path, raw: bytearray, chance: random.Random) -> None:
+def _point_near(path: Path, raw: bytearray, rng: random.Random) -> None:
     """Let an entry of the offset index point at another batch, with its offset or with that of the batch."""
     log = path.with_suffix(".log")
     batches = batches_of(log) if log.exists() else []
     if path.suffix != ".index" or len(raw) < 8 or not batches:
         return
-    at = 8 * chance.randrange(len(raw) // 8)
+    at = 8 * rng.randrange(len(raw) // 8)
     offset, position = struct.unpack_from(">ii", raw, at)
     near = [batch for batch in batches if abs(batch[0] - position) < 300]
-    position, header = chance.choice(near or batches)
-    struct.pack_into(">ii", raw, at, chance.choice([offset, header.last_offset - int(log.stem)]), position)
+    position, header = rng.choice(near or batches)
+    struct.pack_into(">ii", raw, at, rng.choice([offset, header.last_offset - int(log.stem)]), position)
 
 
-def _damage_entry(path: Path, raw: bytearray, kind: str, chance: random.Random) -> None:
+def _damage_entry(path: Path, raw: bytearray, kind: str, rng: random.Random) -> None:
     """Of an entry of an index, or a batch: one field, or the whole of it."""
     size = SIZES[path.suffix]
     places = [(at, header.size) for at, header in batches_of(path)] if size == 1 else []
     places = places or [(at, size) for at in range(0, len(raw) - size + 1, size) if size > 1]
     if not places:
         return
-    at, size = chance.choice(places)
+    at, size = rng.choice(places)
     if kind == "drop":
         del raw[at : at + size]
     elif kind == "double":
         raw[at:at] = raw[at : at + size]
     else:
-        offset, code = chance.choice(FIELDS[path.suffix])
+        offset, code = rng.choice(FIELDS[path.suffix])
         bits = 8 * struct.calcsize(code)
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if code[1].islower() else (0, (1 << bits) - 1)
         (value,) = struct.unpack_from(code, raw, at + offset)
-        by = chance.choice([1, -1, 2, chance.randrange(1, 200), -chance.randrange(1, 200)])
-        changed = chance.choice([value + by, value + by, 0, low, high, chance.randrange(low, high)])
+        by = rng.choice([1, -1, 2, rng.randrange(1, 200), -rng.randrange(1, 200)])
+        changed = rng.choice([value + by, value + by, 0, low, high, rng.randrange(low, high)])
         struct.pack_into(code, raw, at + offset, max(low, min(high, changed)))

@@ -189,31 +189,31 @@ def test_it_goes_by_the_settings_of_the_current_log(current, replica):
 def test_whatever_happens_to_the_log_its_copy_is_the_same_in_the_end(tmp_path, seed, monkeypatch):
     """Appends, elections, truncations, new starts, deletions, retention and restarts of the copy, in any order."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # nothing crashes here
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     current = open_log(tmp_path / "current", segment_bytes=300, retention_bytes=600)
     replica = following(current, tmp_path / "future")
     epoch, now_ms = 1, 0
 
     def elect() -> None:
         nonlocal epoch
-        epoch += chance.randint(1, 2)
+        epoch += rng.randint(1, 2)
         current.assign_epoch_start(epoch)
 
     def grow() -> None:
-        append(current, *[client_batch(b"%d" % chance.randrange(10), b"b")] * chance.randint(1, 6), epoch=epoch)
+        append(current, *[client_batch(b"%d" % rng.randrange(10), b"b")] * rng.randint(1, 6), epoch=epoch)
 
     def cut() -> None:
-        current.truncate_to(chance.randint(max(0, current.log_end_offset - 12), current.log_end_offset))
+        current.truncate_to(rng.randint(max(0, current.log_end_offset - 12), current.log_end_offset))
         elect()
 
     def start_over() -> None:
-        current.truncate_fully_and_start_at(2 * chance.randint(0, 30))
+        current.truncate_fully_and_start_at(2 * rng.randint(0, 30))
         elect()
 
     def delete() -> None:
         current.update_high_watermark(current.log_end_offset)
         current.maybe_increment_log_start_offset(
-            2 * chance.randint(current.log_start_offset // 2, current.high_watermark // 2)
+            2 * rng.randint(current.log_start_offset // 2, current.high_watermark // 2)
         )
 
     def retain() -> None:
@@ -226,10 +226,10 @@ def test_whatever_happens_to_the_log_its_copy_is_the_same_in_the_end(tmp_path, s
         replica = following(current, tmp_path / "future")
 
     happenings: list[Callable[[], object]] = [grow, grow, grow, elect, cut, start_over, delete, retain, restart]
-    copying = [lambda: replica.copy(chance.choice([1, 100, 500]), now_ms)] * 12
+    copying = [lambda: replica.copy(rng.choice([1, 100, 500]), now_ms)] * 12
     for _ in range(80):
         now_ms += 200
-        chance.choice([*happenings, *copying])()
+        rng.choice([*happenings, *copying])()
     grow()  # a log without any epoch tells nothing
     copy_all(replica, now_ms=now_ms)
     assert replica.log.log_start_offset == current.log_start_offset

@@ -143,26 +143,26 @@ class Replica:
     def checkpoint(self) -> None:
         self.log_start = self.log.log_start_offset
 
-    def restart(self, chance: Random) -> None:
-        clean = chance.random() < 0.5
-        start = None if clean else chance.randint(self.log_start, self.log.log_start_offset)
+    def restart(self, rng: Random) -> None:
+        clean = rng.random() < 0.5
+        start = None if clean else rng.randint(self.log_start, self.log.log_start_offset)
         self.take(reopened(self.log, clean=clean, log_start=start))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 15, 24, 34])  # the last three failed once
 def test_whatever_was_elected_and_deleted_the_epochs_in_a_followers_files_never_fall(tmp_path, seed):
     """INV-14, INV-13, FT-14: any of three replicas leads next, with what it has, deletes records, or is restarted."""
-    chance = Random(seed)
+    rng = Random(seed)
     replicas = [Replica(tmp_path / str(i)) for i in range(3)]
     for epoch in range(1, 8):
-        leader, follower = chance.sample(replicas, 2)
+        leader, follower = rng.sample(replicas, 2)
         leader.log.assign_epoch_start(epoch)
-        for _ in range(chance.randint(0, 4)):
+        for _ in range(rng.randint(0, 4)):
             append_record(leader.log, epoch)
         for replica in replicas:
-            if not chance.randrange(3):
-                delete_records(replica.log, chance.randint(replica.log.log_start_offset, replica.log.log_end_offset))
-            if not chance.randrange(3):
-                replica.restart(chance)
+            if not rng.randrange(3):
+                delete_records(replica.log, rng.randint(replica.log.log_start_offset, replica.log.log_end_offset))
+            if not rng.randrange(3):
+                replica.restart(rng)
         pair_of(leader.log, follower.log, epoch).catch_up()
         follower.take(check_it_has_what_its_leader_has(follower.log, leader.log))

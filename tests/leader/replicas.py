@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from follower.partition_follower import FollowerProgress, PartitionFollower
-from leader.follower_state import Asker
+from leader.follower_state import FetchContext
 from leader.isr import IsrProposal
 from leader.partition_leader import LeaderAppend, PartitionLeader
 from replog.errors import ErrorCode
@@ -133,9 +133,9 @@ def fetch(
         last_epoch,
         changes.get("log_start_offset", 0),
     )
-    asker = Asker(replica_id, changes.get("broker_epoch", 100 + replica_id))
-    answer = leader.fetch_as_follower(asker, request, Reading(ONE_MIB, min_one=True))
-    leader.on_fetched(asker, request, answer, now_ms)
+    context = FetchContext(replica_id, changes.get("broker_epoch", 100 + replica_id))
+    answer = leader.fetch_as_follower(context, request, Reading(ONE_MIB, min_one=True))
+    leader.on_fetched(context, request, answer, now_ms)
     return answer
 
 
@@ -168,9 +168,9 @@ class LeaderFollowerPair:
             self.now_ms = max(self.now_ms, self.follower.next_retry_ms)
         request = self.follower.next_fetch(self.now_ms, ONE_MIB)
         assert request is not None, f"nothing to fetch: {self.follower.fetch_state} {self.follower.failure}"
-        asker = Asker(self.replica_id, 100 + self.replica_id)
-        answer = self.leader.fetch_as_follower(asker, request, Reading(ONE_MIB, min_one=True))
-        self.leader.on_fetched(asker, request, answer, self.now_ms)
+        context = FetchContext(self.replica_id, 100 + self.replica_id)
+        answer = self.leader.fetch_as_follower(context, request, Reading(ONE_MIB, min_one=True))
+        self.leader.on_fetched(context, request, answer, self.now_ms)
         self.rounds.append((request.fetch_offset, request.last_fetched_epoch, outcome(answer)))
         return self.follower.on_answer(request, answer, self.now_ms)
 

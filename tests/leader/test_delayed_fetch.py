@@ -20,7 +20,7 @@ OTHER = TopicPartition("t", 1)
 EPOCH = 3
 
 
-class Parked:
+class PendingFetch:
     """One parked fetch."""
 
     def __init__(
@@ -73,15 +73,15 @@ def grow(leader: PartitionLeader, *sizes: int) -> None:
 def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path):
     """R-W-F12, and a committed reader beyond an open transaction: answered at once, it would ask again at once."""
     leader = leader_at_100(tmp_path, high_watermark=90)
-    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=98, min_bytes=1)
-    assert not parked.completes()
+    pending = PendingFetch({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=98, min_bytes=1)
+    assert not pending.completes()
     leader.log.update_high_watermark(98)
-    assert not parked.completes()
+    assert not pending.completes()
     leader.log.update_high_watermark(99)
-    assert parked.completes()
-    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=100, min_bytes=1)
+    assert pending.completes()
+    pending = PendingFetch({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=100, min_bytes=1)
     leader.log.truncate_to(99)
-    assert parked.completes()
+    assert pending.completes()
 
 
 @pytest.mark.parametrize(
@@ -89,23 +89,23 @@ def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path):
     [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR],
 )
 def test_a_partition_that_left_completes_fe_12_a_to_d(leader, error):
-    parked = Parked({TP: leader})
-    parked.leaders[TP] = error
-    assert parked.completes()
+    pending = PendingFetch({TP: leader})
+    pending.leaders[TP] = error
+    assert pending.completes()
 
 
 def test_a_log_whose_disk_has_failed_completes_fe_12_d(leader):
     """Before its broker has stopped for it (found by simulated disks, seed 3000)."""
-    parked = Parked({TP: leader})
+    pending = PendingFetch({TP: leader})
     with files_limited_to(100), pytest.raises(LogStorageError):
         grow(leader, 300)
-    assert parked.completes()
+    assert pending.completes()
 
 
 def test_divergence_completes_fe_12_h(leader):
-    parked = Parked({TP: leader}, last_epoch=3)
+    pending = PendingFetch({TP: leader}, last_epoch=3)
     leader.log.epochs.clear()
-    assert parked.completes()
+    assert pending.completes()
 
 
 def test_places_that_are_not_known_count_nothing_fe_12_f5(leader):
@@ -117,7 +117,7 @@ def test_places_that_are_not_known_count_nothing_fe_12_f5(leader):
 
 def test_a_bound_whose_place_damage_hides_counts_nothing_fe_12_f5(leader):
     """LG-1: without a place it is neither in another segment nor at a distance."""
-    parked = Parked({TP: leader}, isolation=Isolation.HIGH_WATERMARK, min_bytes=1)
+    pending = PendingFetch({TP: leader}, isolation=Isolation.HIGH_WATERMARK, min_bytes=1)
     grow(leader, 100, 100)
     leader.log = again = log_of(leader.log.directory, high_watermark=101)
     (segment,) = again.segments
@@ -125,7 +125,7 @@ def test_a_bound_whose_place_damage_hides_counts_nothing_fe_12_f5(leader):
         file.seek(segment.size - 100 + 16)  # the magic of the last batch, where the high watermark is
         file.write(b"!")
     assert again.bound(Isolation.HIGH_WATERMARK) == OffsetMetadata(101)
-    assert not parked.completes()
+    assert not pending.completes()
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_a_log_that_was_moved_completes_what_waits_on_places_of_the_old_one_7_7(
     """FE-12: its copy begins in the middle of an old segment, and rolls elsewhere."""
     leader.log.roll()
     grow(leader, 5000)
-    parked = Parked({TP: leader}, min_bytes=1, offset=101)
+    pending = PendingFetch({TP: leader}, min_bytes=1, offset=101)
     leader.log = log_of(tmp_path / "copy", "3:90-100", high_watermark=100)
-    assert not parked.completes(), "nothing new"
+    assert not pending.completes(), "nothing new"
     grow(leader, 300)
-    assert parked.completes(), "whose position in its segment is less than the old one's"
+    assert pending.completes(), "whose position in its segment is less than the old one's"

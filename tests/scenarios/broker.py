@@ -168,7 +168,7 @@ class Broker(ReplicaManager):
             respond({row.topic_partition: row.answer for row in response.rows})
 
         session, now_ms = self.open_session(answer), self.clock.monotonic_ms()
-        self.hearing.heard(replica_id, now_ms)
+        self.failure_detector.heard(replica_id, now_ms)
         session.on_request(
             SessionRequest(replica_id, broker_epoch, max_wait_ms, min_bytes, max_bytes, requests), now_ms
         )

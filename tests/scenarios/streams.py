@@ -53,7 +53,7 @@ class Stream:
         request = None if self.silent else self.asking.next_request(now_ms)
         if request is not None:
             self._say_asked(request)
-            self.leader.hearing.heard(self.follower.id, now_ms)
+            self.leader.failure_detector.heard(self.follower.id, now_ms)
             self.answering.on_request(request, now_ms)
         return bool(arrived) or request is not None
 

@@ -13,9 +13,9 @@ LINES = b"".join(b"line %d %s\n" % (number, b"." * 400) for number in range(20_0
 SLOW = "200000"  # bytes a second, so that the move lasts longer than its command
 
 
-async def _killed(world: ChaosWorld, chance: random.Random, *arguments: str, stdin: bytes = b"") -> str:
+async def _killed(world: ChaosWorld, rng: random.Random, *arguments: str, stdin: bytes = b"") -> str:
     """Start the command and kill it after a while, maybe before it has done anything, or after its end."""
-    after_s = chance.uniform(0.5, 6.0)
+    after_s = rng.uniform(0.5, 6.0)
     world.command("killed", *arguments, stdin=stdin)
     await asyncio.sleep(after_s)
     await asyncio.to_thread(world.kill, "killed")
@@ -30,31 +30,31 @@ async def _topic(world: ChaosWorld) -> str:
 
 
 @fault("kill a command that makes a topic", alone=True)
-async def make_topic(world: ChaosWorld, chance: random.Random) -> str:
+async def make_topic(world: ChaosWorld, rng: random.Random) -> str:
     name = f"killed.{next(NUMBERS)}"
     make = ("topic", "create", "--topic", name, "--partitions", "20", "--replication-factor", "3")
-    story = await _killed(world, chance, *make)
+    story = await _killed(world, rng, *make)
     await world.commanded(*make, "--if-not-exists")
     await world.commanded("topic", "delete", "--topic", name)
     return story
 
 
 @fault("kill a command that writes", alone=True)
-async def write(world: ChaosWorld, chance: random.Random) -> str:
+async def write(world: ChaosWorld, rng: random.Random) -> str:
     name = await _topic(world)
     produce = ("produce", "--topic", name)
-    story = await _killed(world, chance, *produce, stdin=LINES)
+    story = await _killed(world, rng, *produce, stdin=LINES)
     await world.commanded(*produce, stdin=LINES)
     await world.commanded("topic", "delete", "--topic", name)
     return story
 
 
 @fault("kill a command that moves a partition", alone=True)
-async def move(world: ChaosWorld, chance: random.Random) -> str:
+async def move(world: ChaosWorld, rng: random.Random) -> str:
     name = await _topic(world)
     await world.commanded("produce", "--topic", name, stdin=LINES)
     to = ("partition", "reassign", "--topic", name, "--partition", "0", "--replicas", "2,3,4", "--wait")
-    story = await _killed(world, chance, *to, "--throttle", SLOW)
+    story = await _killed(world, rng, *to, "--throttle", SLOW)
     await world.commanded(*to)
     await world.no_move_is_left()
     await world.commanded("topic", "delete", "--topic", name)
@@ -62,11 +62,11 @@ async def move(world: ChaosWorld, chance: random.Random) -> str:
 
 
 @fault("kill a command that empties a broker", alone=True)
-async def decommission(world: ChaosWorld, chance: random.Random) -> str:
+async def decommission(world: ChaosWorld, rng: random.Random) -> str:
     """A decommissioning is killed, then another; then it is cancelled, and the broker stays."""
     empty = ("broker", "decommission", BYSTANDER[-1])
-    story = await _killed(world, chance, *empty, "--throttle", SLOW)
-    await _killed(world, chance, *empty)
+    story = await _killed(world, rng, *empty, "--throttle", SLOW)
+    await _killed(world, rng, *empty)
     await world.commanded(*empty, "--cancel")
     await world.no_move_is_left()
     return f"{story}, and once more"

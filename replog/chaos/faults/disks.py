@@ -9,8 +9,8 @@ from replog.chaos.world import BROKERS, CONTROLLER, ChaosWorld
 
 
 @fault("fill a disk", on_a_volume=True)
-async def fill(world: ChaosWorld, chance: random.Random) -> str:
-    broker, seconds = chance.choice(BROKERS), world.hold(chance)
+async def fill(world: ChaosWorld, rng: random.Random) -> str:
+    broker, seconds = rng.choice(BROKERS), world.hold(rng)
     world.may_end.add(broker)
     await asyncio.to_thread(world.volumes[broker].fill)
     await asyncio.sleep(seconds)
@@ -20,8 +20,8 @@ async def fill(world: ChaosWorld, chance: random.Random) -> str:
 def _frozen(names: Sequence[str]) -> Deed:
     """Freeze the disk of one of these processes."""
 
-    async def deed(world: ChaosWorld, chance: random.Random) -> str:
-        name, seconds = chance.choice(names), world.hold(chance)
+    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+        name, seconds = rng.choice(names), world.hold(rng)
         await asyncio.to_thread(world.volumes[name].freeze)
         try:
             await asyncio.sleep(seconds)
@@ -37,9 +37,9 @@ fault("freeze the controller's disk", on_a_volume=True)(_frozen([CONTROLLER]))
 
 
 @fault("make a disk fail", on_a_volume=True)
-async def fail(world: ChaosWorld, chance: random.Random) -> str:
+async def fail(world: ChaosWorld, rng: random.Random) -> str:
     """A disk fails; it comes back with what was flushed, and its broker starts again."""
-    broker, seconds = chance.choice(BROKERS), world.hold(chance)
+    broker, seconds = rng.choice(BROKERS), world.hold(rng)
     world.may_end.add(broker)
     await asyncio.to_thread(world.volumes[broker].break_down)
     await asyncio.sleep(seconds)
@@ -48,8 +48,8 @@ async def fail(world: ChaosWorld, chance: random.Random) -> str:
 
 
 @fault("take a broker's power", on_a_volume=True)
-async def lose_power(world: ChaosWorld, chance: random.Random) -> str:
-    broker, seconds = chance.choice(BROKERS), world.hold(chance)
+async def lose_power(world: ChaosWorld, rng: random.Random) -> str:
+    broker, seconds = rng.choice(BROKERS), world.hold(rng)
     await asyncio.to_thread(world.volumes[broker].break_down)
     await _lost(world, broker)
     await asyncio.sleep(seconds)
@@ -63,13 +63,13 @@ async def _lost(world: ChaosWorld, broker: str) -> None:
 
 
 @fault("a disk comes back empty", on_a_volume=True, alone=True)
-async def come_back_empty(world: ChaosWorld, chance: random.Random) -> str:
+async def come_back_empty(world: ChaosWorld, rng: random.Random) -> str:
     """One broker or all are killed, and one comes back with an empty disk; the others have what was acknowledged."""
-    victims = chance.sample(BROKERS, chance.choice((1, len(BROKERS))))
-    seconds = world.hold(chance)
+    victims = rng.sample(BROKERS, rng.choice((1, len(BROKERS))))
+    seconds = world.hold(rng)
     for name in victims:
         await asyncio.to_thread(world.kill, name)
     await asyncio.sleep(seconds)
-    emptied = chance.choice(victims)
+    emptied = rng.choice(victims)
     await asyncio.to_thread(world.empty, emptied)
     return f"{', '.join(victims)} killed for {seconds:.1f} s, {emptied} came back empty"

@@ -13,27 +13,27 @@ from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, MACHINES
 SILENT, REFUSED = Rule(cut=True), Rule(cut=True, reset=True)
 
 
-async def _hold(world: ChaosWorld, chance: random.Random, links: Iterable[Ends], rule: Rule, story: str) -> str:
-    seconds = world.hold(chance)
+async def _hold(world: ChaosWorld, rng: random.Random, links: Iterable[Ends], rule: Rule, story: str) -> str:
+    seconds = world.hold(rng)
     world.network.order(links, rule)
     await asyncio.sleep(seconds)
     return f"{story} for {seconds:.1f} s"
 
 
-async def _around(world: ChaosWorld, chance: random.Random, broker: str, rule: Rule, story: str) -> str:
-    return await _hold(world, chance, both_ways([broker], MACHINES), rule, story)
+async def _around(world: ChaosWorld, rng: random.Random, broker: str, rule: Rule, story: str) -> str:
+    return await _hold(world, rng, both_ways([broker], MACHINES), rule, story)
 
 
-async def _a_leader(world: ChaosWorld, chance: random.Random) -> str:
-    return await world.leader(chance.choice(ASSIGNED)) or chance.choice(BROKERS)
+async def _a_leader(world: ChaosWorld, rng: random.Random) -> str:
+    return await world.leader(rng.choice(ASSIGNED)) or rng.choice(BROKERS)
 
 
 def _between_two(rule: Rule, story: str) -> Deed:
     """Apply a rule to the link of two servers, in both directions."""
 
-    async def deed(world: ChaosWorld, chance: random.Random) -> str:
-        a, b = chance.sample(SERVERS, 2)
-        return await _hold(world, chance, both_ways([a], [b]), rule, story.format(a, b))
+    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+        a, b = rng.sample(SERVERS, 2)
+        return await _hold(world, rng, both_ways([a], [b]), rule, story.format(a, b))
 
     return deed
 
@@ -41,9 +41,9 @@ def _between_two(rule: Rule, story: str) -> Deed:
 def _apart_from(others: Iterable[str], rule: Rule, story: str) -> Deed:
     """Apply a rule to a leader's links to these machines, in both directions."""
 
-    async def deed(world: ChaosWorld, chance: random.Random) -> str:
-        broker = await _a_leader(world, chance)
-        return await _hold(world, chance, both_ways([broker], others), rule, story.format(broker))
+    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+        broker = await _a_leader(world, rng)
+        return await _hold(world, rng, both_ways([broker], others), rule, story.format(broker))
 
     return deed
 
@@ -52,9 +52,9 @@ fault("cut a link")(_between_two(SILENT, "nothing between {} and {}"))
 
 
 @fault("cut one direction of a link")
-async def cut_one_way(world: ChaosWorld, chance: random.Random) -> str:
-    a, b = chance.sample(SERVERS, 2)
-    return await _hold(world, chance, [(a, b)], SILENT, f"nothing from {a} to {b}")
+async def cut_one_way(world: ChaosWorld, rng: random.Random) -> str:
+    a, b = rng.sample(SERVERS, 2)
+    return await _hold(world, rng, [(a, b)], SILENT, f"nothing from {a} to {b}")
 
 
 fault("cut a link with resets")(_between_two(REFUSED, "resets between {} and {}"))
@@ -63,12 +63,12 @@ fault("isolate a broker with resets")(_apart_from(MACHINES, REFUSED, "{} gets re
 
 
 @fault("isolate a broker in one direction")
-async def isolate_one_way(world: ChaosWorld, chance: random.Random) -> str:
-    broker = await _a_leader(world, chance)
+async def isolate_one_way(world: ChaosWorld, rng: random.Random) -> str:
+    broker = await _a_leader(world, rng)
     others = [name for name in MACHINES if name != broker]
-    if chance.random() < 0.5:
-        return await _hold(world, chance, [(broker, o) for o in others], SILENT, f"{broker} hears, and is not heard")
-    return await _hold(world, chance, [(o, broker) for o in others], SILENT, f"{broker} is heard, and hears nobody")
+    if rng.random() < 0.5:
+        return await _hold(world, rng, [(broker, o) for o in others], SILENT, f"{broker} hears, and is not heard")
+    return await _hold(world, rng, [(o, broker) for o in others], SILENT, f"{broker} is heard, and hears nobody")
 
 
 fault("isolate a broker from the controller")(_apart_from([CONTROLLER], SILENT, "{} without the controller"))
@@ -76,59 +76,57 @@ fault("isolate a leader from its followers")(_apart_from(BROKERS, SILENT, "{} wi
 
 
 @fault("isolate the controller")
-async def isolate_controller(world: ChaosWorld, chance: random.Random) -> str:
-    return await _hold(world, chance, both_ways([CONTROLLER], MACHINES), SILENT, "nobody hears the controller")
+async def isolate_controller(world: ChaosWorld, rng: random.Random) -> str:
+    return await _hold(world, rng, both_ways([CONTROLLER], MACHINES), SILENT, "nobody hears the controller")
 
 
 @fault("split the brokers")
-async def split(world: ChaosWorld, chance: random.Random) -> str:
-    alone, *others = chance.sample(BROKERS, 3)
-    side = chance.choice(["the one", "the two"])
+async def split(world: ChaosWorld, rng: random.Random) -> str:
+    alone, *others = rng.sample(BROKERS, 3)
+    side = rng.choice(["the one", "the two"])
     links = both_ways([alone], others)
     links += both_ways([CONTROLLER], others if side == "the one" else [alone])
-    return await _hold(world, chance, links, SILENT, f"{alone} apart from the others, the controller with {side}")
+    return await _hold(world, rng, links, SILENT, f"{alone} apart from the others, the controller with {side}")
 
 
 @fault("a leader dies beside one without the controller")
-async def bystander(world: ChaosWorld, chance: random.Random) -> str:
+async def bystander(world: ChaosWorld, rng: random.Random) -> str:
     """A leader dies while a broker without the controller still answers clients, which ask it first."""
-    victim = await _a_leader(world, chance)
+    victim = await _a_leader(world, rng)
     world.network.order(both_ways([BYSTANDER], [CONTROLLER]), SILENT)
     await asyncio.to_thread(world.kill, victim)
-    seconds = world.hold(chance)
+    seconds = world.hold(rng)
     await asyncio.sleep(seconds)
     return f"{victim} killed while {BYSTANDER} was without the controller, for {seconds:.1f} s"
 
 
 @fault("cut a client from a broker")
-async def cut_client(world: ChaosWorld, chance: random.Random) -> str:
-    client, broker = chance.choice(CLIENTS), chance.choice(BROKERS)
-    return await _hold(world, chance, both_ways([client], [broker]), SILENT, f"nothing between {client} and {broker}")
+async def cut_client(world: ChaosWorld, rng: random.Random) -> str:
+    client, broker = rng.choice(CLIENTS), rng.choice(BROKERS)
+    return await _hold(world, rng, both_ways([client], [broker]), SILENT, f"nothing between {client} and {broker}")
 
 
 @fault("cut a client off")
-async def isolate_client(world: ChaosWorld, chance: random.Random) -> str:
-    client, rule = chance.choice(CLIENTS), chance.choice([SILENT, REFUSED])
-    return await _hold(world, chance, both_ways([client], SERVERS), rule, f"{client} without any broker")
+async def isolate_client(world: ChaosWorld, rng: random.Random) -> str:
+    client, rule = rng.choice(CLIENTS), rng.choice([SILENT, REFUSED])
+    return await _hold(world, rng, both_ways([client], SERVERS), rule, f"{client} without any broker")
 
 
 @fault("slow a broker's links")
-async def slow(world: ChaosWorld, chance: random.Random) -> str:
-    broker, delay_s = chance.choice(SERVERS), chance.uniform(0.02, 0.4)
+async def slow(world: ChaosWorld, rng: random.Random) -> str:
+    broker, delay_s = rng.choice(SERVERS), rng.uniform(0.02, 0.4)
     rule = Rule(delay_s=delay_s, jitter_s=delay_s)
-    return await _around(world, chance, broker, rule, f"{broker} {delay_s * 1000:.0f} ms away")
+    return await _around(world, rng, broker, rule, f"{broker} {delay_s * 1000:.0f} ms away")
 
 
 @fault("lose frames of a broker")
-async def lossy(world: ChaosWorld, chance: random.Random) -> str:
-    broker, share = chance.choice(SERVERS), chance.uniform(0.02, 0.3)
-    return await _around(
-        world, chance, broker, Rule(loss=share), f"{share:.0%} of what {broker} says and hears is lost"
-    )
+async def lossy(world: ChaosWorld, rng: random.Random) -> str:
+    broker, share = rng.choice(SERVERS), rng.uniform(0.02, 0.3)
+    return await _around(world, rng, broker, Rule(loss=share), f"{share:.0%} of what {broker} says and hears is lost")
 
 
 @fault("narrow a broker's links")
-async def narrow(world: ChaosWorld, chance: random.Random) -> str:
-    broker, rate = chance.choice(BROKERS), chance.uniform(5_000, 100_000)
+async def narrow(world: ChaosWorld, rng: random.Random) -> str:
+    broker, rate = rng.choice(BROKERS), rng.uniform(5_000, 100_000)
     story = f"{rate / 1000:.0f} kB/s from and to {broker} on each link"
-    return await _around(world, chance, broker, Rule(bytes_per_s=rate), story)
+    return await _around(world, rng, broker, Rule(bytes_per_s=rate), story)

@@ -20,9 +20,9 @@ Hurt = Callable[[ChaosWorld, str], None]
 def _one(hurt: Hurt, name: str | None, story: str) -> Deed:
     """Hurt this process, or, without a name, a broker that leads some partition."""
 
-    async def deed(world: ChaosWorld, chance: random.Random) -> str:
-        victim = name or await world.leader(chance.choice(ASSIGNED)) or BROKERS[0]
-        seconds = world.hold(chance)
+    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+        victim = name or await world.leader(rng.choice(ASSIGNED)) or BROKERS[0]
+        seconds = world.hold(rng)
         await asyncio.to_thread(hurt, world, victim)
         await asyncio.sleep(seconds)
         return f"{victim} {story} for {seconds:.1f} s"
@@ -33,9 +33,9 @@ def _one(hurt: Hurt, name: str | None, story: str) -> Deed:
 def _two(hurt: Hurt, between_s: tuple[float, float], story: str) -> Deed:
     """Hurt two brokers, one soon after the other."""
 
-    async def deed(world: ChaosWorld, chance: random.Random) -> str:
-        first, second = chance.sample(BROKERS, 2)
-        later_s, seconds = chance.uniform(*between_s), world.hold(chance)
+    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+        first, second = rng.sample(BROKERS, 2)
+        later_s, seconds = rng.uniform(*between_s), world.hold(rng)
         await asyncio.to_thread(hurt, world, first)
         await asyncio.sleep(later_s)
         await asyncio.to_thread(hurt, world, second)
@@ -50,8 +50,8 @@ fault("kill two brokers")(_two(ChaosWorld.kill, (0.0, 2.0), "killed, down"))
 
 
 @fault("kill a broker that recovers", alone=True)
-async def kill_again(world: ChaosWorld, chance: random.Random) -> str:
-    broker, after_s = chance.choice(BROKERS), chance.uniform(0.2, 1.5)
+async def kill_again(world: ChaosWorld, rng: random.Random) -> str:
+    broker, after_s = rng.choice(BROKERS), rng.uniform(0.2, 1.5)
     await asyncio.to_thread(world.kill, broker)
     world.launch(broker)
     await asyncio.sleep(after_s)
@@ -63,8 +63,8 @@ fault("kill the controller")(_one(ChaosWorld.kill, CONTROLLER, "killed, down"))
 
 
 @fault("kill the controller and a broker")
-async def kill_controller_and_broker(world: ChaosWorld, chance: random.Random) -> str:
-    broker, between_s = chance.choice(BROKERS), chance.uniform(0.0, 1.0)
+async def kill_controller_and_broker(world: ChaosWorld, rng: random.Random) -> str:
+    broker, between_s = rng.choice(BROKERS), rng.uniform(0.0, 1.0)
     await asyncio.to_thread(world.kill, CONTROLLER)
     await asyncio.sleep(between_s)
     await asyncio.to_thread(world.kill, broker)
@@ -83,15 +83,15 @@ async def _restart(world: ChaosWorld, name: str) -> None:
 
 
 @fault("restart a broker", alone=True)
-async def restart(world: ChaosWorld, chance: random.Random) -> str:
-    broker = chance.choice(BROKERS)
+async def restart(world: ChaosWorld, rng: random.Random) -> str:
+    broker = rng.choice(BROKERS)
     await _restart(world, broker)
     return f"{broker} stopped in order and started"
 
 
 @fault("restart all brokers in turn", alone=True)
-async def rolling_restart(world: ChaosWorld, chance: random.Random) -> str:
-    order = chance.sample(BROKERS, len(BROKERS))
+async def rolling_restart(world: ChaosWorld, rng: random.Random) -> str:
+    order = rng.sample(BROKERS, len(BROKERS))
     for broker in order:
         await _restart(world, broker)
         await world.wait_until_in_sync()
@@ -99,17 +99,17 @@ async def rolling_restart(world: ChaosWorld, chance: random.Random) -> str:
 
 
 @fault("kill a broker beside one that stops", alone=True)
-async def stop_and_kill(world: ChaosWorld, chance: random.Random) -> str:
-    stops, killed = chance.sample(BROKERS, 2)
+async def stop_and_kill(world: ChaosWorld, rng: random.Random) -> str:
+    stops, killed = rng.sample(BROKERS, 2)
     world.ask_to_stop(stops)
     await asyncio.to_thread(world.kill, killed)
     await world.stopped(stops)
     return f"{stops} asked to stop, {killed} killed meanwhile"
 
 
-async def wrong_clock(world: ChaosWorld, chance: random.Random) -> str:
+async def wrong_clock(world: ChaosWorld, rng: random.Random) -> str:
     """A broker starts with a wrong clock, and soon leads. Acknowledged records must stay, however old they look."""
-    broker, days, seconds = chance.choice(BROKERS), chance.choice(("+30d", "-30d")), world.hold(chance)
+    broker, days, seconds = rng.choice(BROKERS), rng.choice(("+30d", "-30d")), world.hold(rng)
     assert FAKETIME is not None
     await asyncio.to_thread(world.kill, broker)
     lie = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": days, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}

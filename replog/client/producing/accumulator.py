@@ -74,7 +74,7 @@ class Outcome:
     records: int = 0  # the batch's count, once it is settled
     seen: bool = False  # the error was raised to the application
     _waiters: list[asyncio.Future[None]] = field(default_factory=list)
-    _process: int = field(default_factory=lambda: os.getpid())  # by its name: the simulator replaces it
+    _process: int = field(default_factory=lambda: os.getpid())  # looked up late: the simulator replaces it
 
     def __del__(self) -> None:
         """Log an error that nobody asked for: the batch and its deliveries are gone."""

@@ -16,11 +16,11 @@ from replog.config import TopicConfig
 from replog.errors import ReplogError
 from replog.log.directories.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.log.epochs import save_all
-from replog.log.errors import LogStorageError, Passing, is_of_the_disk, storage_errors
+from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk, storage_errors
+from replog.log.files.group_commit import GroupCommit
 from replog.log.files.names import base_offset_of
 from replog.log.files.opening import has_records
 from replog.log.files.replacing import fsync_directory, fsync_path
-from replog.log.files.together import Together
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.loading import empty_log
 from replog.log.log import Log
@@ -39,7 +39,7 @@ class NewReplica(NamedTuple):
     copy_name: str = ""
 
 
-class Doomed(NamedTuple):
+class PendingDeletion(NamedTuple):
     """A replica that goes, its directory's name from now on, and how long that stays; None: it is never deleted."""
 
     tp: TopicPartition
@@ -58,7 +58,7 @@ class DirectoryChange:
     fd: int  # the directory's: its fsync needs no new descriptor
     forget_gone: Callable[[], None]  # writes the checkpoints: a new replica must inherit nothing
     attend: Callable[[TopicPartition, Log], None]  # connects a new log with its directory
-    doomed: list[Doomed] = field(default_factory=list)
+    pending: list[PendingDeletion] = field(default_factory=list)
     new: dict[TopicPartition, NewReplica] = field(default_factory=dict)
     leading: dict[TopicPartition, Log] = field(default_factory=dict)  # their new epochs must become durable
     logs: dict[TopicPartition, Log] = field(default_factory=dict)  # new replicas' logs, once they are created
@@ -87,23 +87,23 @@ class DirectoryChange:
         deque(self._take_away(), maxlen=0)
 
     def _take_away(self) -> Iterator[None]:
-        for number, doomed in enumerate(self.doomed, 1):
+        for number, pending in enumerate(self.pending, 1):
             try:
-                _set_aside(doomed)
-            except (LogStorageError, Passing) as error:
+                _set_aside(pending)
+            except (LogStorageError, RetriableLogError) as error:
                 if is_of_the_disk(error):
                     raise
-                self.kept[doomed.tp] = error
+                self.kept[pending.tp] = error
             if number % STEP == 0:
                 yield
-        if self.doomed:
+        if self.pending:
             with storage_errors(self.directory):
                 os.fsync(self.fd)
             yield
 
     def _create(self) -> Iterator[None]:
         """Write all files before the first fsync, which then makes most of them durable."""
-        replicas = Together(self.new)
+        replicas = GroupCommit(self.new)
         for number, _ in enumerate(replicas.steps(self._begin, self.logs), 1):
             if number % STEP == 0:
                 yield
@@ -164,21 +164,21 @@ class LogChange:
             change.abandon()
 
 
-def _set_aside(doomed: Doomed) -> None:
-    with storage_errors(doomed.directory):
-        if doomed.log is not None:
-            doomed.log.epochs.close()
+def _set_aside(pending: PendingDeletion) -> None:
+    with storage_errors(pending.directory):
+        if pending.log is not None:
+            pending.log.epochs.close()
         with suppress(FileNotFoundError):  # another process may have removed it
-            doomed.directory.rename(doomed.renamed)
-        if doomed.log is not None:
-            doomed.log.renamed(doomed.renamed)  # a late flush must not touch a new replica of the old name
+            pending.directory.rename(pending.renamed)
+        if pending.log is not None:
+            pending.log.renamed(pending.renamed)  # a late flush must not touch a new replica of the old name
 
 
 def begin_log(path: Path, replica: NewReplica) -> Log:
     """Write the files of an empty log under their final names, without waiting for the disk.
 
     A crash may leave a directory without records and with half a topic id; the next start ignores it. Raises
-    LogStorageError or a Passing, and leaves nothing new then."""
+    LogStorageError or a RetriableLogError, and leaves nothing new then."""
     with storage_errors(path):
         _make_directory(path)
     try:
@@ -227,7 +227,7 @@ def is_begun(directory: Path) -> bool:
 def keep_begun(logs: Collection[Log], fd: int) -> None:
     """Make logs durable that no checkpoint names, in the directory of `fd`. A kill may have interrupted their creation,
     and a log with records must not lose its topic id in a power loss. Raises LogStorageError."""
-    if Together(logs).are_durable(fd):
+    if GroupCommit(logs).are_durable(fd):
         return
     for log in logs:
         with storage_errors(log.directory):

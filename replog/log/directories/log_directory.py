@@ -15,7 +15,7 @@ from uuid import UUID
 
 from replog.config import TopicConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.changes import DirectoryChange, Doomed, NewReplica, is_begun, keep_begun
+from replog.log.directories.changes import DirectoryChange, NewReplica, PendingDeletion, is_begun, keep_begun
 from replog.log.directories.checkpoints import Checkpoints, Report
 from replog.log.directories.clean_shutdown import CleanStop, take_marker, write_marker
 from replog.log.directories.cleaned_offsets import CleanedOffsets
@@ -24,11 +24,11 @@ from replog.log.directories.meta_properties import META_PROPERTIES, verify_or_cr
 from replog.log.directories.metadata_position import read_position
 from replog.log.directories.replica import Offsets, Placed, open_replica
 from replog.log.epochs import save_all
-from replog.log.errors import LogStorageError, Passing, is_of_the_disk, storage_errors
+from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk, storage_errors
 from replog.log.files.deletion import remove
+from replog.log.files.group_commit import GroupCommit
 from replog.log.files.opening import open_fd
 from replog.log.files.replacing import fsync_directory
-from replog.log.files.together import Together
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, DamagedCheckpoint
 from replog.log.log import Log
 from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, STRAY_SUFFIX, TopicPartition, parse_directory_name
@@ -80,7 +80,7 @@ class LogDirectory:
         self.on_unsaved: Callable[[], None] = lambda: None  # must have `save_epochs` and `save_log_starts` called soon
         self._unsaved: dict[Log, None] = {}  # logs that have noted epochs in memory
         self._gone: dict[TopicPartition, None] = {}  # deleted, but perhaps still in the checkpoints
-        self._doomed: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
+        self._pending_deletions: list[tuple[Path, int, int]] = []  # directory, since when it waits, for how long (ms)
         self._strays: dict[Path, None] = {}  # replicas that were set aside (CT-26)
         self.checkpoints = Checkpoints(path, self._all, self.failed)
         self._known = 0  # the newest version of the metadata that was known here before
@@ -222,11 +222,11 @@ class LogDirectory:
         set_aside = SET_ASIDE.fullmatch(path.name)
         is_future = set_aside is not None and set_aside["suffix"] == FUTURE_SUFFIX
         if set_aside is not None and not is_future:
-            doomed = set_aside["suffix"] == DELETE_SUFFIX
-            if not doomed:
+            pending = set_aside["suffix"] == DELETE_SUFFIX
+            if not pending:
                 self._strays[path] = None
-            report(f"{'removing' if doomed else 'passing over'} {path}, which was set aside")
-            if doomed:
+            report(f"{'removing' if pending else 'passing over'} {path}, which was set aside")
+            if pending:
                 self._discard(path)
             return
         try:
@@ -256,10 +256,10 @@ class LogDirectory:
             self._discard(path)
 
     def _discard(self, path: Path) -> None:
-        with suppress(Passing):
+        with suppress(RetriableLogError):
             remove([path])
         if os.path.lexists(path):
-            self._doomed.append((path, 0, 0))
+            self._pending_deletions.append((path, 0, 0))
 
     def _add(self, tp: TopicPartition, topic_id: bytes, log: Log) -> None:
         self._attend(tp, log)
@@ -315,22 +315,22 @@ class LogDirectory:
         delay_ms: int | None = log.config.file_delete_delay_ms if log is not None and future is None else 0
         if is_stray:
             delay_ms = None
-            if len(self._strays) + sum(each.delay_ms is None for each in change.doomed) >= MAX_STRAYS:
+            if len(self._strays) + sum(each.delay_ms is None for each in change.pending) >= MAX_STRAYS:
                 raise LogStorageError(
                     f"{self.path} has {MAX_STRAYS} directories that end in {STRAY_SUFFIX}, and that is the most; look "
                     "whether they have anything that is missed, and move them away"
                 )
         directory = log.directory if log is not None else self.path / tp.directory_name
-        change.doomed.append(Doomed(tp, topic_id, log, directory, renamed, delay_ms))
+        change.pending.append(PendingDeletion(tp, topic_id, log, directory, renamed, delay_ms))
 
     def commit(self, change: DirectoryChange, now_ms: int) -> None:
         """Make known what the change, which was run, has created or could not delete."""
-        for each in change.doomed:
+        for each in change.pending:
             if each.tp not in change.kept:
                 if each.delay_ms is None:
                     self._strays[each.renamed] = None
                 else:
-                    self._doomed.append((each.renamed, now_ms, each.delay_ms))
+                    self._pending_deletions.append((each.renamed, now_ms, each.delay_ms))
             elif each.log is None:
                 self.failed[each.tp] = change.kept[each.tp]
             elif each.directory.name.endswith(FUTURE_SUFFIX):
@@ -444,8 +444,8 @@ class LogDirectory:
 
     def take_expired(self, now_ms: int) -> list[Path]:
         """Return the directories of deleted replicas whose delay has passed, to be removed (LG-17)."""
-        expired = [path for path, since, delay in self._doomed if now_ms - since >= delay]
-        self._doomed = [(path, since, delay) for path, since, delay in self._doomed if now_ms - since < delay]
+        expired = [path for path, since, delay in self._pending_deletions if now_ms - since >= delay]
+        self._pending_deletions = [each for each in self._pending_deletions if now_ms - each[1] < each[2]]
         return expired
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
@@ -471,7 +471,7 @@ class LogDirectory:
 
         If a log cannot be closed, the others are, no marker is written, and the error is raised. A log that failed
         before is abandoned; without a marker the next start recovers it."""
-        logs = Together(log for log in self._all().values() if log.failure is None)
+        logs = GroupCommit(log for log in self._all().values() if log.failure is None)
         offline = any(log.failure is not None for log in self._all().values())
         try:
             save_all((log.epochs for log in self._unsaved), self._fd)  # failures come again when the logs are closed

@@ -19,15 +19,15 @@ LONG_BYTES = 256 << 10  # so long reads count as cold where the file system does
 BROUGHT_BYTES = 1 << 20  # the least to bring: the next bytes are wanted next
 
 
-class Stretch(NamedTuple):
+class ByteRange(NamedTuple):
     """A range of bytes in a file."""
 
     position: int
     end: int
 
 
-ANYTHING, NOTHING = Stretch(0, MAX_LONG), Stretch(0, 0)
-_WAITS_FOR: ContextVar[Stretch] = ContextVar("WAITS_FOR", default=ANYTHING)
+ANYTHING, NOTHING = ByteRange(0, MAX_LONG), ByteRange(0, 0)
+_WAITS_FOR: ContextVar[ByteRange] = ContextVar("WAITS_FOR", default=ANYTHING)
 
 
 class ColdRead(Exception):
@@ -36,20 +36,20 @@ class ColdRead(Exception):
     path = ""  # the file sets it when this passes through it
 
     def __init__(self, position: int, size: int) -> None:
-        self.stretch = Stretch(position, position + max(size, BROUGHT_BYTES))
-        super().__init__(self.stretch)
+        self.byte_range = ByteRange(position, position + max(size, BROUGHT_BYTES))
+        super().__init__(self.byte_range)
 
 
 class WaitingFor:
-    """Inside this context, reads within `stretch` may wait for the disk; others raise ColdRead instead."""
+    """Inside this context, reads within `byte_range` may wait for the disk; others raise ColdRead instead."""
 
-    __slots__ = ("_before", "_stretch")
+    __slots__ = ("_before", "_byte_range")
 
-    def __init__(self, stretch: Stretch) -> None:
-        self._stretch = stretch
+    def __init__(self, byte_range: ByteRange) -> None:
+        self._byte_range = byte_range
 
     def __enter__(self) -> None:
-        self._before = _WAITS_FOR.set(self._stretch)
+        self._before = _WAITS_FOR.set(self._byte_range)
 
     def __exit__(self, *_: object) -> None:
         _WAITS_FOR.reset(self._before)

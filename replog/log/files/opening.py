@@ -56,7 +56,7 @@ def has_records(directory: Path) -> bool:
 
 def bring(cold: ColdRead) -> None:
     """Wait until the disk has brought the stretch into memory. The next reader meets the errors."""
-    position, end = cold.stretch
+    position, end = cold.byte_range
     piece = bytearray(PIECE_BYTES)
     with suppress(OSError, TooManyOpenFiles):
         fd = open_fd(cold.path, os.O_RDONLY)

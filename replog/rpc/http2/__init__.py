@@ -8,5 +8,5 @@ what waits for the peer's windows. `headers.py` is HPACK, `fields.py` checks hea
 
 The shells, on asyncio, as `transport.py` names them: `wire.py` puts a connection on a socket, `exchange.py` a stream
 before a task. `server.py` listens, `server_wire.py` makes each call a task; `channel.py` connects, `client_wire.py`
-opens calls. `calls.py` writes a gRPC call as header lists. `shield.py` is TLS between a wire and its socket,
+opens calls. `calls.py` writes a gRPC call as header lists. `tls_layer.py` is TLS between a wire and its socket,
 `handshakes.py` bounds the unfinished ones."""

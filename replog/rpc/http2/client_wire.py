@@ -18,7 +18,7 @@ from replog.rpc.http2.exchange import Exchange
 from replog.rpc.http2.fields import FieldList
 from replog.rpc.http2.frames import CANCEL, ENHANCE_YOUR_CALM, NO_ERROR, REFUSED_STREAM
 from replog.rpc.http2.reads import Reads
-from replog.rpc.http2.shield import Shield, explained
+from replog.rpc.http2.tls_layer import TlsLayer, explained
 from replog.rpc.http2.wire import CLOSED, Wire
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.peer import Role
@@ -55,9 +55,9 @@ class ClientWire(Wire):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if self._tls is not None:
-            self._shield = Shield(self._tls.material.client, self._host)
-            self._shield.begin()
-            self._say(self._shield.outgoing())
+            self._tls_layer = TlsLayer(self._tls.material.client, self._host)
+            self._tls_layer.begin()
+            self._say(self._tls_layer.outgoing())
         forks.tell(self)
         assert not self.connection.can_open, "`Opened` says when"
 
@@ -68,14 +68,14 @@ class ClientWire(Wire):
             os.dup2(nowhere, self._descriptor, inheritable=False)
             os.close(nowhere)
 
-    def on_open(self, shield: Shield) -> None:
+    def on_open(self, tls_layer: TlsLayer) -> None:
         assert self._tls is not None
         try:
-            server = self._tls.accepted(shield.uris() or (), self._host)
+            server = self._tls.accepted(tls_layer.uris() or (), self._host)
             if server.role not in (Role.BROKER, Role.CONTROLLER):
                 raise ValueError(f"its certificate is that of a {server.role}, {server.principal}")
         except ValueError as error:
-            self.refuse_connection(str(error), shield.close())
+            self.refuse_connection(str(error), tls_layer.close())
 
     def on_unsafe(self, error: ssl.SSLError) -> None:
         self.why = explained(error, self._host)

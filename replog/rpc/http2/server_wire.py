@@ -19,7 +19,7 @@ from replog.rpc.http2.fields import FieldList
 from replog.rpc.http2.frames import CANCEL, ENHANCE_YOUR_CALM
 from replog.rpc.http2.handshakes import Handshakes, Refusals
 from replog.rpc.http2.reads import Reads
-from replog.rpc.http2.shield import HELLO, Shield, explained
+from replog.rpc.http2.tls_layer import HELLO, TlsLayer, explained
 from replog.rpc.http2.unread import Unread
 from replog.rpc.http2.wire import Wire
 from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS
@@ -188,7 +188,7 @@ class ServerWire(Wire):
         if not self.lost:
             self.connection.go_away(text=why or "", at_once=True)
             self._write()
-            self.refuse_connection(why or self.why, b"" if self._shield is None else self._shield.close())
+            self.refuse_connection(why or self.why, b"" if self._tls_layer is None else self._tls_layer.close())
 
     # -- TLS
 
@@ -209,19 +209,19 @@ class ServerWire(Wire):
             if self.connection.has_to_send:
                 self.write_soon()
 
-    def new_shield(self, data: memoryview) -> Shield | None:
+    def new_tls_layer(self, data: memoryview) -> TlsLayer | None:
         assert self._handshakes is not None
         if data[0] == HELLO:
             self._authorities = self._handshakes.tls.material.authorities
-            return Shield(self._handshakes.tls.server, None)
+            return TlsLayer(self._handshakes.tls.server, None)
         self.give_up_handshake(f"it speaks no TLS, and began with {bytes(data[:24])!r}; set its security.protocol=SSL")
         return None
 
-    def on_open(self, shield: Shield) -> None:
+    def on_open(self, tls_layer: TlsLayer) -> None:
         assert self._handshakes is not None
         self._handshake_is_over()
         try:
-            if (uris := shield.uris()) is not None:
+            if (uris := tls_layer.uris()) is not None:
                 self.asks = self._handshakes.tls.accepted(uris, self.asks.host)
         except ValueError as error:
             self._log_refusal(str(error))

@@ -19,7 +19,7 @@ from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.deadlines import Deadlines
 from replog.rpc.http2.exchange import STEP_S, Exchange
 from replog.rpc.http2.reads import Reads
-from replog.rpc.http2.shield import Shield
+from replog.rpc.http2.tls_layer import TlsLayer
 
 WRITE_BYTES = 1 << 20  # taken from the connection at once
 MAX_PIECES = 1024  # one writev takes no more (IOV_MAX)
@@ -63,7 +63,7 @@ class Wire(asyncio.BufferedProtocol):
         self.deadlines = Deadlines()
         self._silence_s = silence_s
         self._reads = reads
-        self._shield: Shield | None = None  # only with TLS
+        self._tls_layer: TlsLayer | None = None  # only with TLS
         self._sealed = False  # nothing may be sent before its handshake
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -100,7 +100,7 @@ class Wire(asyncio.BufferedProtocol):
         room = self._reads.room
         if self._sealed:
             return room[:FLIGHT]
-        if self.connection.places and self._shield is None and (place := self.connection.place()) is not None:
+        if self.connection.places and self._tls_layer is None and (place := self.connection.place()) is not None:
             self._landing = True
             return place[: len(room)]
         self._landing = False
@@ -112,7 +112,7 @@ class Wire(asyncio.BufferedProtocol):
         self._asked = None
         connection, reads = self.connection, self._reads
         reads.count += 1
-        if self._sealed or self._shield is not None:
+        if self._sealed or self._tls_layer is not None:
             self._unseal(reads.room[:nbytes], int(now * 1000))
             if nbytes >= reads.much and not (self.lost or self._sealed):  # a wire in its handshake waits elsewhere
                 reads.brought_much(self._transport)
@@ -144,33 +144,33 @@ class Wire(asyncio.BufferedProtocol):
     def _unseal(self, data: memoryview, now_ms: int) -> None:
         if self.lost:  # it was refused, and its last words are written all the same
             return
-        shield = self._shield
-        if shield is None:
-            if (shield := self.new_shield(data)) is None:
+        tls_layer = self._tls_layer
+        if tls_layer is None:
+            if (tls_layer := self.new_tls_layer(data)) is None:
                 return
-            self._shield = shield
+            self._tls_layer = tls_layer
         try:
-            shield.came(data)
-            if self._sealed and shield.shake():
+            tls_layer.came(data)
+            if self._sealed and tls_layer.shake():
                 self._sealed = False
-                self._say(shield.outgoing())
-                self.on_open(shield)
+                self._say(tls_layer.outgoing())
+                self.on_open(tls_layer)
                 self._write()
-            if shield.open:
-                self._take_plain(shield, now_ms)
+            if tls_layer.open:
+                self._take_plain(tls_layer, now_ms)
         except ssl.SSLError as error:
             self.on_unsafe(error)
-            self.refuse_connection(self.why, shield.outgoing())
+            self.refuse_connection(self.why, tls_layer.outgoing())
             return
-        self._say(shield.outgoing())
-        if shield.ended:
+        self._say(tls_layer.outgoing())
+        if tls_layer.ended:
             self.close()
 
-    def _take_plain(self, shield: Shield, now_ms: int) -> None:
+    def _take_plain(self, tls_layer: TlsLayer, now_ms: int) -> None:
         connection, room = self.connection, self._reads.plain
         while not self._refused:
             place = connection.place() if connection.places else None
-            size = shield.fill(room if place is None else place)
+            size = tls_layer.fill(room if place is None else place)
             if not size:
                 break
             self._handle(connection.landed(size, now_ms) if place is not None else self._received(room[:size], now_ms))
@@ -182,11 +182,11 @@ class Wire(asyncio.BufferedProtocol):
     def _refused(self) -> bool:
         return self.lost  # an event may have closed it
 
-    def new_shield(self, data: memoryview) -> Shield | None:
+    def new_tls_layer(self, data: memoryview) -> TlsLayer | None:
         """Make the TLS when the first bytes arrive."""
         raise NotImplementedError
 
-    def on_open(self, shield: Shield) -> None:
+    def on_open(self, tls_layer: TlsLayer) -> None:
         """The handshake is done."""
 
     def on_unsafe(self, error: ssl.SSLError) -> None:
@@ -255,8 +255,8 @@ class Wire(asyncio.BufferedProtocol):
         while not (self._full or self.lost or self._sealed) and (pieces := connection.to_send(WRITE_BYTES)):
             plain = size = sum(map(len, pieces))
             try:
-                if self._shield is not None:
-                    pieces[:] = self._shield.seal(pieces)
+                if self._tls_layer is not None:
+                    pieces[:] = self._tls_layer.seal(pieces)
                     size = sum(map(len, pieces))
                 sent = os.writev(self._descriptor, pieces[:MAX_PIECES])
             except (BlockingIOError, InterruptedError):
@@ -279,8 +279,8 @@ class Wire(asyncio.BufferedProtocol):
         if not self.lost:
             self.why = why or self.why
             self._write()
-            if self._shield is not None:
-                self._say(self._shield.close())
+            if self._tls_layer is not None:
+                self._say(self._tls_layer.close())
             self._transport.close()
             self._end(self.why)
             self._look = self._loop.call_later(CLOSE_S, self._transport.abort)

@@ -83,7 +83,7 @@ class Broker:
         config: BrokerConfig,
         transport: Transport,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         cleaning: CleaningWorker,
         tls: Tls | None = None,
         others: Mapping[str, Transport] = MappingProxyType({}),
@@ -95,7 +95,7 @@ class Broker:
         self._tls = tls
         self._transport = transport
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._image = MetadataImage()
         self.logs: LogManager | None = None
         self._roles: RoleChanges | None = None
@@ -103,7 +103,7 @@ class Broker:
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._controller = ControllerLink(transport, config.controller_listener)
-        self._identity = Identity(config.node_id, chance.randbytes(INCARNATION_ID_SIZE))
+        self._identity = Identity(config.node_id, rng.randbytes(INCARNATION_ID_SIZE))
         self._known = NewestMetadata(config.log_dirs, self._backoff())
         self._alter_partition = AlterPartitionSender(
             self._identity,
@@ -157,7 +157,7 @@ class Broker:
             self._listening.add(service, handlers, self.manager.authorizer)
 
     def _backoff(self) -> Backoff:
-        return Backoff(self._chance, base_ms=50)
+        return Backoff(self._rng, base_ms=50)
 
     async def start(self) -> None:
         """Serve until `stop`. Raises ReplogError, with everything released, if it cannot."""
@@ -180,7 +180,7 @@ class Broker:
         placed = list(self._image.index.on_broker(config.node_id))
         check_known(config.log_dirs, placed, required=config.log_dirs_require_known)
         logs = LogManager(
-            config.log_dirs, cluster_id=self._image.cluster_id, node_id=config.node_id, randbytes=self._chance.randbytes
+            config.log_dirs, cluster_id=self._image.cluster_id, node_id=config.node_id, randbytes=self._rng.randbytes
         )
         self.logs = logs
         await in_thread(lambda: logs.load(self._topic_config, _report, self._placed))
@@ -196,7 +196,7 @@ class Broker:
             patience_s,
             missing_replicas(self._image, config.node_id, logs),
         )
-        self.manager.hearing.session_ms = self._lifecycle.session_timeout_ms
+        self.manager.failure_detector.session_ms = self._lifecycle.session_timeout_ms
         self._spawn(self._lifecycle.run())
         self._lifecycle.become(BrokerState.RECOVERY)
         await self._watch.wait_for_version(broker_epoch, METADATA_TIMEOUT_S)
@@ -209,7 +209,7 @@ class Broker:
             lambda: self._lifecycle.standing.want_shutdown,
             self._backoff(),
         )
-        self.manager.pace.is_urgent = self._is_waited_for
+        self.manager.throttle.is_urgent = self._is_waited_for
         self._inspection.serve(logs)
         flusher = LogFlusher(self.manager, logs, self._fetchers)
         self._spawn(flusher.run())
@@ -224,7 +224,7 @@ class Broker:
         self._spawn(Housekeeping(self.manager, logs, flusher).run())
         self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
         self._spawn(moves.run())
-        again = Backoff(self._chance, FIRST_MS, LAST_MS)
+        again = Backoff(self._rng, FIRST_MS, LAST_MS)
         self._spawn(Reopening(self.manager, logs, self._roles, self._placed, again).run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._listening.set_serving(True)
@@ -299,7 +299,7 @@ class Broker:
         return self._watch.has_news or self._roles.is_waited_for
 
     def _on_controller_heard(self) -> None:
-        self.manager.hearing.controller_ms = self._clock.monotonic_ms()
+        self.manager.failure_detector.controller_ms = self._clock.monotonic_ms()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -70,7 +70,7 @@ async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Me
             "How far the clock is ahead of the controller's; beyond 300 either way nothing is deleted by time",
             value=manager.time.ahead_ms / 1000,
         ),
-        *_waiting(manager, sum(session.parked is not None for session in fetching)),
+        *_waiting(manager, sum(session.pending is not None for session in fetching)),
         GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "3 is running (KIP-631)", value=_STATES[state]),
     ]
 

@@ -75,11 +75,11 @@ class ActiveController:
         store: MetadataStore,
         transport: Transport,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         office: Office | None = None,
     ) -> None:
         """Without an `office` there is no other controller."""
-        self.state = ClusterState(config, chance)
+        self.state = ClusterState(config, rng)
         self.records = CurrentRecords()
         self.history = PartitionHistory()
         self.decides_since_ms = 0  # wall time; 0: it does not decide
@@ -96,7 +96,7 @@ class ActiveController:
         self._leads = office.leads if office is not None else always
         self._deciding = asyncio.Lock()
         self._watchers = Watchers(self.state, self.records, self._on_lost, self._leads)
-        self._inquiries = Inquiries(transport, chance, self._is_missing, self._fence_gone)
+        self._inquiries = Inquiries(transport, rng, self._is_missing, self._fence_gone)
         self._active = False
         self._tasks: list[asyncio.Task[None]] = []
         self._check_s = self.state.sessions.check_ms / 1000
@@ -194,7 +194,7 @@ class ActiveController:
 
         Raises as `ClusterState.heirs`, and NOT_CONTROLLER if this controller is not active."""
         self.check_active()
-        return await self._inquiries.present(self.state.heirs(sender, proposals))
+        return await self._inquiries.present(self.state.candidates(sender, proposals))
 
     async def wait_for_log_ends(self, partitions: Iterable[TopicPartition]) -> None:
         """Wait until all live replicas of those `partitions` that have no leader have said how far they go, for at most

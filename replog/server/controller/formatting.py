@@ -48,18 +48,18 @@ async def store_in_etcd(config: ControllerConfig) -> AsyncIterator[EtcdStore]:
         await etcd.close()
 
 
-def format_cluster(directory: Path, cluster_id: str | None = None, chance: Random | None = None) -> str:
+def format_cluster(directory: Path, cluster_id: str | None = None, rng: Random | None = None) -> str:
     """Make the store of a new cluster, and return its id.
 
     Raises INVALID_REQUEST for a wrong id; KAFKA_STORAGE_ERROR if there is a store, or none can be made."""
-    cluster_id, records = first_records(cluster_id, chance or SystemRandom())
+    cluster_id, records = first_records(cluster_id, rng or SystemRandom())
     create_store(directory, records)
     return cluster_id
 
 
-def first_records(cluster_id: str | None, chance: Random) -> tuple[str, list[MetadataRecord]]:
+def first_records(cluster_id: str | None, rng: Random) -> tuple[str, list[MetadataRecord]]:
     """Return a new cluster's id, by default a random one, and its first records. Raises INVALID_REQUEST."""
-    cluster_id = cluster_id or new_cluster_id(chance)
+    cluster_id = cluster_id or new_cluster_id(rng)
     if not _LEGAL_ID.fullmatch(cluster_id):
         raise ErrorCode.INVALID_REQUEST.error(
             f"cluster id {cluster_id[:80]!r}: choose 1 to 64 letters, digits, '_' and '-', no '-' first"

@@ -33,13 +33,13 @@ class Inquiries:
     def __init__(
         self,
         transport: Transport,
-        chance: random.Random,
+        rng: random.Random,
         missing: Callable[[BrokerRegistration], bool],
         gone: Callable[[BrokerRegistration], Awaitable[None]],
     ) -> None:
         """`missing` returns True if it is still worth asking. `gone` is called with a broker whose process is gone."""
         self._transport = transport
-        self._chance = chance
+        self._rng = rng
         self._missing = missing
         self._gone = gone
         self._running: dict[int, asyncio.Task[None]] = {}
@@ -81,7 +81,7 @@ class Inquiries:
 
     async def _is_there(self, broker: BrokerRegistration, patience_s: float) -> bool | None:
         """Return True if the process answers, False if another one does, None if none does."""
-        nonce = self._chance.randbytes(NONCE_SIZE)
+        nonce = self._rng.randbytes(NONCE_SIZE)
         request = pb.AreYouRequest(broker_id=broker.broker_id, nonce=nonce)
         channel = self._transport.connect(broker.address)
         try:

@@ -54,12 +54,12 @@ def controller_server(
     config: ControllerConfig,
     transport: Transport,
     clock: Clock,
-    chance: random.Random,
+    rng: random.Random,
     to_etcd: Transport | None = None,
 ) -> ControllerServer:
     """Make a server on the store of its settings. Raises KAFKA_STORAGE_ERROR if a file cannot be used."""
     if config.metadata_store == "sqlite":
-        return ControllerServer(config, StoreInThread(SqliteStore(config.metadata_log_dir)), transport, clock, chance)
+        return ControllerServer(config, StoreInThread(SqliteStore(config.metadata_log_dir)), transport, clock, rng)
     prefix = config.metadata_etcd_prefix
     etcd = EtcdClient(to_etcd or transport_to_etcd(config), config.metadata_etcd_endpoints.split(","))
     address = config.advertised_listeners or config.listeners
@@ -67,9 +67,9 @@ def controller_server(
         raise ErrorCode.INVALID_CONFIG.error(
             f"listeners={address} is no address that brokers can connect to; set advertised.listeners too"
         )
-    election = Election(etcd, prefix, address, config.metadata_etcd_lease_seconds, clock, chance)
-    store = EtcdStore(etcd, prefix, chance, election.leads)
-    return ControllerServer(config, store, transport, clock, chance, election)
+    election = Election(etcd, prefix, address, config.metadata_etcd_lease_seconds, clock, rng)
+    store = EtcdStore(etcd, prefix, rng, election.leads)
+    return ControllerServer(config, store, transport, clock, rng, election)
 
 
 async def run_controller(

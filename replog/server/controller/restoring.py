@@ -37,18 +37,16 @@ class Outcome:
     remarks: Sequence[str]
 
 
-def restore(
-    directory: Path, replicas: Mapping[int, Sequence[Path]], chance: Random, copy: Path | None = None
-) -> Outcome:
+def restore(directory: Path, replicas: Mapping[int, Sequence[Path]], rng: Random, copy: Path | None = None) -> Outcome:
     """Make the store in `directory` by `restored_store`. Raises as that, and as `create_store`."""
-    outcome = restored_store(replicas, chance, 0, copy)
+    outcome = restored_store(replicas, rng, 0, copy)
     create_store(directory, outcome.records)
     return outcome
 
 
 def restored_store(
     replicas: Mapping[int, Sequence[Path]],
-    chance: Random,
+    rng: Random,
     now_ms: int,
     copy: Path | None = None,
     without: Set[int] = frozenset(),
@@ -87,7 +85,7 @@ def restored_store(
     before = newest + VERSIONS_AHEAD
     new_history = [
         Change("collected", None, before + 1),  # otherwise brokers would keep what was deleted meanwhile
-        Change("lineage", None, (History(chance.randbytes(HISTORY_ID_SIZE), before + 1),)),
+        Change("lineage", None, (History(rng.randbytes(HISTORY_ID_SIZE), before + 1),)),
     ]
     changes = [change for change in numbered(chain(result.changes, new_history), before) if change is not None]
     remarks += chain(result.remarks, *(told.passed_over for told in surveys))

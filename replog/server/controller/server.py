@@ -40,13 +40,13 @@ class ControllerServer:
         store: MetadataStore,
         transport: Transport,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
         election: Election | None = None,
     ) -> None:
         """With an `election`, the store is an `EtcdStore` that other controllers use, too."""
 
         def new_controller() -> ActiveController:
-            controller = ActiveController(config, store, transport, clock, chance, election)
+            controller = ActiveController(config, store, transport, clock, rng, election)
             controller.is_behind = self._is_behind  # the store is the same in each term
             controller.tally = self._tally
             return controller

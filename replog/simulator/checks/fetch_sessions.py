@@ -38,7 +38,7 @@ class FetchSessionChecks:
         self._late.seen = {session: late for session, late in self._late.seen.items() if session in sessions}
         self._ready = {session: ready for session, ready in self._ready.items() if session in sessions}
         for session in sessions:
-            deadline_ms = None if session.parked is None else session.parked.deadline_ms
+            deadline_ms = None if session.pending is None else session.pending.deadline_ms
             self._late.check(session, deadline_ms, now_ms, f"broker {self._broker_id}: a fetch")
             self._check_awake(session, now_ms)
         return sum(map(len, self._manager.sessions.values()))
@@ -59,11 +59,11 @@ class FetchSessionChecks:
 
     def _check_awake(self, session: Session, now_ms: int) -> None:
         """Raise Violation if a fetch that could be answered still waits after `WAKING_MS`."""
-        if session.parked is None or not self._could_be_answered(session):
+        if session.pending is None or not self._could_be_answered(session):
             self._ready.pop(session, None)
             return
-        if session not in self._ready or self._ready[session][0] is not session.parked:
-            self._ready[session] = session.parked, now_ms
+        if session not in self._ready or self._ready[session][0] is not session.pending:
+            self._ready[session] = session.pending, now_ms
         _, since_ms = self._ready[session]
         if now_ms - since_ms > WAKING_MS:
             raise Violation(
@@ -87,4 +87,4 @@ class FetchSessionChecks:
             if available is None:
                 return True
             total += available
-        return session.parked is not None and total >= session.parked.awaited.min_bytes
+        return session.pending is not None and total >= session.pending.awaited.min_bytes

@@ -49,14 +49,14 @@ class Stranger:
         self._partitions = partitions
         self._stop: asyncio.Event = stop
 
-    async def run(self, _name: str, chance: Random) -> None:
+    async def run(self, _name: str, rng: Random) -> None:
         transport = self._kernel.transport()
         channels = {address: transport.connect(address) for address in (*self._brokers, self._controller)}
         while not self._stop.is_set():
-            to_controller = chance.random() < 0.3
-            address = self._controller if to_controller else chance.choice(self._brokers)
-            tp = chance.choice(self._partitions)
-            method, request = chance.choice(_of_controller(tp) if to_controller else _of_broker(tp))
+            to_controller = rng.random() < 0.3
+            address = self._controller if to_controller else rng.choice(self._brokers)
+            tp = rng.choice(self._partitions)
+            method, request = rng.choice(_of_controller(tp) if to_controller else _of_broker(tp))
             try:
                 if method is Replica["fetch"]:
                     stream = channels[address].open(method)
@@ -72,7 +72,7 @@ class Stranger:
             else:
                 _check(method, getattr(answer, "head", answer), tp)
                 self._history.denials += 1
-            await asyncio.sleep(chance.uniform(0.0, 0.4))
+            await asyncio.sleep(rng.uniform(0.0, 0.4))
         for channel in channels.values():
             await channel.close()
 

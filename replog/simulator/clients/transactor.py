@@ -49,33 +49,33 @@ class Transactor:
         self._epoch = 0
         self._sequences: dict[TopicPartition, int] = {}
 
-    async def run(self, name: str, chance: Random) -> None:
+    async def run(self, name: str, rng: Random) -> None:
         """Write one transaction after the other until the stop; none is open when this returns."""
         number = 0
         while not self._stop.is_set():
             transaction = Transaction()
             sent: dict[ProducerSend, int | None] = {}
-            for _ in range(chance.randint(1, 4)):
+            for _ in range(rng.randint(1, 4)):
                 number += 1
-                value = b"%s %d %s" % (name.encode(), number, b"." * chance.randrange(120))
+                value = b"%s %d %s" % (name.encode(), number, b"." * rng.randrange(120))
                 send = ProducerSend(
-                    name, chance.choice(self._partitions), value, -1, True, self._now, transaction=transaction
+                    name, rng.choice(self._partitions), value, -1, True, self._now, transaction=transaction
                 )
-                send.key = chance.choice(KEYS) if send.partition.topic in self._history.compacted else None
+                send.key = rng.choice(KEYS) if send.partition.topic in self._history.compacted else None
                 self._history.sends.append(send)
-                sent[send] = await self._append(send.partition, self._batch(send), AppendOrigin.CLIENT, chance)
+                sent[send] = await self._append(send.partition, self._batch(send), AppendOrigin.CLIENT, rng)
                 if sent[send] is None:
                     break
                 self._sequences[send.partition] = self._sequences.get(send.partition, 0) + 1
-                await asyncio.sleep(chance.expovariate(4.0))
-            commit = None not in sent.values() and chance.random() < 0.6
-            await self._end(transaction, [send.partition for send in sent], chance, commit=commit)
+                await asyncio.sleep(rng.expovariate(4.0))
+            commit = None not in sent.values() and rng.random() < 0.6
+            await self._end(transaction, [send.partition for send in sent], rng, commit=commit)
             for send, offset in sent.items():
                 if commit and offset is not None:
                     where = RecordMetadata(send.partition.topic, send.partition.partition, offset, NO_TIMESTAMP)
                     self._history.acknowledged(send, where, self._now)
-            await asyncio.sleep(chance.expovariate(2.0))
-        await self._end(Transaction(), self._partitions, chance, commit=False)  # an unclean election may lose a marker
+            await asyncio.sleep(rng.expovariate(2.0))
+        await self._end(Transaction(), self._partitions, rng, commit=False)  # an unclean election may lose a marker
 
     @property
     def _now(self) -> float:
@@ -95,7 +95,7 @@ class Transactor:
         return HEADER.pack(*with_crc(header._replace(attributes=header.attributes | TRANSACTIONAL), payload)) + payload
 
     async def _end(
-        self, transaction: Transaction, partitions: Sequence[TopicPartition], chance: Random, *, commit: bool
+        self, transaction: Transaction, partitions: Sequence[TopicPartition], rng: Random, *, commit: bool
     ) -> None:
         if not commit:  # the new epoch fences appends that are still under way (PS-3)
             self._epoch += 1
@@ -109,16 +109,16 @@ class Transactor:
                 producer_epoch=self._epoch,
                 timestamp=self._wall_ms(),
             )
-            while await self._append(tp, marker, AppendOrigin.COORDINATOR, chance) is None:
-                await asyncio.sleep(chance.uniform(0.05, 0.5))
+            while await self._append(tp, marker, AppendOrigin.COORDINATOR, rng) is None:
+                await asyncio.sleep(rng.uniform(0.05, 0.5))
 
-    async def _append(self, tp: TopicPartition, records: bytes, origin: AppendOrigin, chance: Random) -> int | None:
+    async def _append(self, tp: TopicPartition, records: bytes, origin: AppendOrigin, rng: Random) -> int | None:
         """Return the offset at which the records are committed; None: nobody knows whether they are."""
         leaders = [member for member in self._members.values() if member.running and _leads(member, tp)]
         if not leaders:
             return None
         request = _Request(tp, records, origin)
-        member = chance.choice(leaders)
+        member = rng.choice(leaders)
         task = self._kernel.loop.spawn(member.process, request.carried_out(member))
         await asyncio.wait([task], timeout=PATIENCE_S)
         request.withdrawn = True  # a marker that came later would end another transaction

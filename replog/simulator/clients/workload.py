@@ -121,18 +121,18 @@ class Workload:
 
     # -- producers
 
-    async def _produce(self, name: str, chance: Random, acks: Acks, idempotent: bool, rate: float) -> None:
+    async def _produce(self, name: str, rng: Random, acks: Acks, idempotent: bool, rate: float) -> None:
         number = life = 0
         while not self._stop.is_set():
             life += 1
-            ends = self._now + chance.uniform(3.0, 40.0)
+            ends = self._now + rng.uniform(3.0, 40.0)
             producer = Producer(
                 self._bootstrap,
                 acks=acks,
                 enable_idempotence=idempotent,
-                linger_ms=chance.choice((0, 5, 50)),
-                batch_size=chance.choice((200, 16_384)),
-                compression=chance.choice(("none", "none", "zstd", "gzip")),
+                linger_ms=rng.choice((0, 5, 50)),
+                batch_size=rng.choice((200, 16_384)),
+                compression=rng.choice(("none", "none", "zstd", "gzip")),
                 max_block_ms=3000,
                 delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
@@ -140,20 +140,20 @@ class Workload:
                 rng=self._kernel.stream(f"{name} itself"),
                 wall_clock_ms=self._wall_ms,
             )
-            longest = chance.choice((120, 120, 120, 2500))  # characters of padding: more than many limits of bytes
+            longest = rng.choice((120, 120, 120, 2500))  # characters of padding: more than many limits of bytes
             waiting: list[asyncio.Task[None]] = []
             while not self._stop.is_set() and self._now < ends:
-                partition = chance.choice(self.partitions)
+                partition = rng.choice(self.partitions)
                 sent: list[tuple[ProducerSend, Delivery]] = []
-                for _ in range(chance.choice((1, 1, 2, 6))):
+                for _ in range(rng.choice((1, 1, 2, 6))):
                     number += 1
-                    value = b"%s %d %s" % (name.encode(), number, b"." * chance.randrange(longest))
+                    value = b"%s %d %s" % (name.encode(), number, b"." * rng.randrange(longest))
                     send = ProducerSend(
                         f"{name}.{life}", partition, value, -1 if acks == "all" else acks, idempotent, self._now
                     )
                     if partition.topic in self.history.compacted:
-                        send.key = chance.choice(KEYS)
-                        send.tombstone = send.key in DELETED_KEYS and chance.random() < 0.3
+                        send.key = rng.choice(KEYS)
+                        send.tombstone = send.key in DELETED_KEYS and rng.random() < 0.3
                     self.history.sends.append(send)
                     try:
                         delivery = await _send(producer, send)
@@ -164,7 +164,7 @@ class Workload:
                         sent.append((send, delivery))
                 if sent:
                     waiting.append(asyncio.create_task(self._settle(sent)))
-                await self._rest(chance.expovariate(rate / 2.5))
+                await self._rest(rng.expovariate(rate / 2.5))
             await producer.close()
             await _all(waiting)
 
@@ -188,32 +188,32 @@ class Workload:
 
     # -- consumers
 
-    def _consumer(self, name: str, chance: Random, *, committed: bool = False) -> Consumer:
+    def _consumer(self, name: str, rng: Random, *, committed: bool = False) -> Consumer:
         return Consumer(
             self._bootstrap,
             isolation_level="read_committed" if committed else "read_uncommitted",
             auto_offset_reset="error",  # otherwise a reset of the client's own would miss in the history
             fetch_max_wait_ms=500,
-            max_partition_fetch_bytes=chance.choice((200, 2000, 1 << 20)),
-            client_rack=chance.choice(self._racks),
+            max_partition_fetch_bytes=rng.choice((200, 2000, 1 << 20)),
+            client_rack=rng.choice(self._racks),
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             transport=self._kernel.transport(),
             rng=self._kernel.stream(f"{name} itself"),
         )
 
-    async def _consume(self, name: str, chance: Random) -> None:
+    async def _consume(self, name: str, rng: Random) -> None:
         """Read as one consumer after the other, each from the beginning."""
         life = 0
         while True:
             life += 1
-            committed = bool(self.history.transactional) and chance.random() < 0.7
-            consumer = self._consumer(name, chance, committed=committed)
+            committed = bool(self.history.transactional) and rng.random() < 0.7
+            consumer = self._consumer(name, rng, committed=committed)
             consumer.assign(self.partitions)
             client = f"{name}.{life}"
-            ends = self._now + chance.uniform(3.0, 30.0)
+            ends = self._now + rng.uniform(3.0, 30.0)
             self._from_the_beginning(consumer, client)
             while self._now < ends:
-                await self._read(consumer, client, chance.choice((None, 1, 7)), committed=committed)
+                await self._read(consumer, client, rng.choice((None, 1, 7)), committed=committed)
             await consumer.close()
 
     def _from_the_beginning(self, consumer: Consumer, client: str) -> None:
@@ -244,20 +244,20 @@ class Workload:
         self.history.reads.append(poll)
         return poll
 
-    async def _poll_ends(self, name: str, chance: Random) -> None:
+    async def _poll_ends(self, name: str, rng: Random) -> None:
         """Ask for end offsets, as one client for the whole time: it presents the newest epoch that it has seen."""
-        consumer = self._consumer(name, chance)
+        consumer = self._consumer(name, rng)
         while True:
-            partition, invoked_s = chance.choice(self.partitions), self._now
+            partition, invoked_s = rng.choice(self.partitions), self._now
             try:
                 offset = (await consumer.end_offsets([partition], 5.0))[partition]
             except ReplogError as error:
                 self._kernel.trace.add("ListOffsets failed", partition=partition, error=str(error))
             else:
                 self.history.latest.append(Latest(name, partition, offset, invoked_s, self._now))
-            if chance.random() < 0.2:
-                await self._look_up_time(consumer, partition, self._wall_ms() - chance.randrange(10_000))
-            await asyncio.sleep(chance.expovariate(1.5))
+            if rng.random() < 0.2:
+                await self._look_up_time(consumer, partition, self._wall_ms() - rng.randrange(10_000))
+            await asyncio.sleep(rng.expovariate(1.5))
 
     async def _look_up_time(self, consumer: Consumer, partition: TopicPartition, asked_ms: int) -> None:
         """FE-22: the record that is found for a time is not older than that time."""
@@ -271,25 +271,25 @@ class Workload:
 
     # -- administration
 
-    async def _administer(self, name: str, chance: Random) -> None:
+    async def _administer(self, name: str, rng: Random) -> None:
         admin = self._admin(name)
         while not self._stop.is_set():
-            await self._rest(chance.expovariate(0.3))
+            await self._rest(rng.expovariate(0.3))
             if self._stop.is_set():
                 break
-            if chance.random() < 0.6:
-                partition = chance.choice(self.partitions)
+            if rng.random() < 0.6:
+                partition = rng.choice(self.partitions)
                 known = [s.offset for s in self.history.sends if s.partition == partition and s.outcome is Outcome.OK]
-                offset = -1 if chance.random() < 0.2 else chance.randint(0, max(known, default=0) + 1)
+                offset = -1 if rng.random() < 0.2 else rng.randint(0, max(known, default=0) + 1)
                 await self._delete_records(admin, name, partition, offset)
             else:
-                await self._scratch_topic(admin, chance)
+                await self._scratch_topic(admin, rng)
         await admin.close()
 
     async def administer_once(self, what: str, ask: Callable[[Admin], Awaitable[object]]) -> None:
         """Make one call with a new admin client; an error is only traced."""
 
-        async def call(name: str, _chance: Random) -> None:
+        async def call(name: str, _rng: Random) -> None:
             admin = self._admin(name)
             try:
                 self._kernel.trace.add(what, answer=str(await ask(admin)))
@@ -320,13 +320,13 @@ class Workload:
             self._kernel.trace.add("records deleted", partition=partition, low_watermark=deletion.low_watermark)
         deletion.completed_s = self._now
 
-    async def _scratch_topic(self, admin: Admin, chance: Random) -> None:
+    async def _scratch_topic(self, admin: Admin, rng: Random) -> None:
         """Create and delete a topic again and again, each time with half of its partitions, until none is left.
         Nothing is written to it."""
         self._scratch += 1
         topic, partitions = f"scratch{self._scratch}", self._scratch_partitions
         self.history.deleted[topic] = None
-        replicas = chance.choice((2, 3))
+        replicas = rng.choice((2, 3))
         steps: dict[str, Callable[[], Awaitable[None]]] = {
             "create": lambda: admin.create_topic(topic, partitions, replicas),
             "delete": lambda: admin.delete_topic(topic),
@@ -339,7 +339,7 @@ class Workload:
                     self._kernel.trace.add(f"{step} topic failed", topic=topic, error=str(error))
                 else:
                     self._kernel.trace.add(f"topic {step}d", topic=topic)
-                await self._rest(chance.expovariate(1.0))
+                await self._rest(rng.expovariate(1.0))
             partitions //= 2
 
     # -- the end

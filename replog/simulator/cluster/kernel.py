@@ -9,9 +9,9 @@ from replog.rpc.transport import Transport
 from replog.simulator.disk.disk import Disk
 from replog.simulator.network.network import SimulatedNetwork
 from replog.simulator.network.transport import SimulatedTransport
-from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import current_process
+from replog.simulator.runtime.rng import Rng
 from replog.simulator.runtime.trace import Trace
 
 WORLD = "world"
@@ -21,18 +21,18 @@ class Kernel:
     """The base of one simulation. `directory` holds all simulated disks."""
 
     def __init__(self, seed: int, directory: Path) -> None:
-        self.chance = Chance(seed)
+        self.rng = Rng(seed)
         self.directory = directory
-        self.loop = SimulatedLoop(self.chance)  # type: ignore[abstract]
+        self.loop = SimulatedLoop(self.rng)  # type: ignore[abstract]
         self.trace = Trace(self.loop.time, _process_name, str(directory))
-        self.disk = Disk(self.loop, self.chance, directory)
-        self.network = SimulatedNetwork(self.loop, self.chance)
+        self.disk = Disk(self.loop, self.rng, directory)
+        self.network = SimulatedNetwork(self.loop, self.rng)
         self._draws: dict[str, int] = {}
 
     def stream(self, name: str) -> Random:
         """Return a new stream of random numbers; a second one of the same name draws other numbers."""
         self._draws[name] = count = self._draws.get(name, 0) + 1
-        return self.chance.stream(f"{name} {count}")
+        return self.rng.stream(f"{name} {count}")
 
     def transport(self) -> Transport:
         """Return a transport of the process that calls."""

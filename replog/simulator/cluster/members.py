@@ -155,8 +155,8 @@ class BrokerMember(Member):
 
     async def _run(self) -> None:
         kernel = self.kernel
-        chance = kernel.stream(f"{self.name} itself")
-        broker = Broker(self.config, kernel.transport(), self.clock, chance, SimulatedCleaning())
+        rng = kernel.stream(f"{self.name} itself")
+        broker = Broker(self.config, kernel.transport(), self.clock, rng, SimulatedCleaning())
         self.broker = broker
         starting = asyncio.create_task(broker.start())
         await self._first_of(starting)
@@ -223,15 +223,15 @@ class ControllerMember(Member):
         self.other_store: Path | None = None  # the store that it uses instead of its own
         self._store: SqliteStore | None = None
         if config.metadata_store == "sqlite":
-            format_cluster(config.metadata_log_dir, chance=kernel.stream("cluster id"))
+            format_cluster(config.metadata_log_dir, rng=kernel.stream("cluster id"))
 
     def _new_server(self) -> ControllerServer:
-        kernel, config, chance = self.kernel, self.config, self.kernel.stream(f"{self.name} itself")
+        kernel, config, rng = self.kernel, self.config, self.kernel.stream(f"{self.name} itself")
         if config.metadata_store == "etcd":
-            return controller_server(config, kernel.transport(), self.clock, chance, to_etcd=kernel.transport())
+            return controller_server(config, kernel.transport(), self.clock, rng, to_etcd=kernel.transport())
         self._store = SqliteStore(self.other_store or config.metadata_log_dir)
         store = StoreInThread(FailingStore(self._store, self))
-        return ControllerServer(config, store, kernel.transport(), self.clock, chance)
+        return ControllerServer(config, store, kernel.transport(), self.clock, rng)
 
     def exchange(self, store: Path | None) -> None:
         """Kill it; its next start uses that store. None: its own."""

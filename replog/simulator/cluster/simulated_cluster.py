@@ -94,12 +94,12 @@ class SimulatedCluster:
         return BrokerMember(self.kernel, config, self._clock(name))
 
     def _clock(self, name: str) -> ProcessClock:
-        chance = self.kernel.stream(f"clock of {name}")
+        rng = self.kernel.stream(f"clock of {name}")
         return ProcessClock(
             self.kernel.loop,
-            offset_ms=chance.randrange(1 << 40),
-            rate=chance.uniform(0.995, 1.005),
-            skew_ms=chance.randint(-1000, 1000),
+            offset_ms=rng.randrange(1 << 40),
+            rate=rng.uniform(0.995, 1.005),
+            skew_ms=rng.randint(-1000, 1000),
         )
 
     # -- what the checks look at
@@ -175,8 +175,8 @@ class SimulatedCluster:
             self.kernel.outside(self._start_again, member, after_s=self._downtime_s(member))
 
     def _downtime_s(self, member: Member) -> float:
-        chance = self.kernel.stream(f"how long {member.name} is down")
-        return chance.choice((0.05, 0.5, 2.0, 6.0)) * chance.random()
+        rng = self.kernel.stream(f"how long {member.name} is down")
+        return rng.choice((0.05, 0.5, 2.0, 6.0)) * rng.random()
 
     def _start_again(self, member: Member) -> None:
         if self._restarting and not member.up and not member.held:

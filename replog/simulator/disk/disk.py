@@ -18,10 +18,10 @@ from replog.log.files.names import LOG_SUFFIX
 from replog.simulator.disk.disk_times import DiskTimes
 from replog.simulator.disk.journal import FileState, Journal
 from replog.simulator.disk.python_files import RawFile, SortedEntries
-from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.clocks import WALL_START_MS
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PROCESS, Killed, SimulatedProcess
+from replog.simulator.runtime.rng import Rng, Streams
 
 _GROWS = frozenset({"create", "write", "mkdir"})  # a full disk refuses these
 
@@ -58,12 +58,12 @@ class _Writable(_Open):
 class Disk:
     """Each directory in `directory` is the disk of the host of that name. `counts` has the number of events by kind."""
 
-    def __init__(self, loop: SimulatedLoop, chance: Chance, directory: Path) -> None:
+    def __init__(self, loop: SimulatedLoop, rng: Rng, directory: Path) -> None:
         self.counts: dict[str, int] = {}
         self.operations = 0
-        self.times = DiskTimes(loop, chance)
+        self.times = DiskTimes(loop, rng)
         self._loop = loop
-        self._parts = Streams(chance, "parts of writes")
+        self._parts = Streams(rng, "parts of writes")
         self._root = f"{directory}/"
         self._journals: dict[str, Journal] = {}
         self._open: dict[int, _Open] = {}
@@ -95,9 +95,9 @@ class Disk:
     def sound(self, host: str) -> bool:
         return not self.failing(host) and self.times.sound(host) and not self.times.holds_up(host)
 
-    def power_loss(self, directory: Path, chance: random.Random) -> None:
+    def power_loss(self, directory: Path, rng: random.Random) -> None:
         """Leave what a power loss may leave on the host that owns `directory`, whose process must be dead."""
-        self._journal(str(directory)).power_loss(chance)
+        self._journal(str(directory)).power_loss(rng)
 
     def unsynced(self, path: Path) -> int | None:
         """Return the position in the file of the first byte that a power loss may take; None: there is none."""
@@ -106,16 +106,16 @@ class Disk:
         return min((change.position for change in state.changes), default=None) if state is not None else None
 
     @staticmethod
-    def flip_bit(path: Path, chance: random.Random) -> int | None:
+    def flip_bit(path: Path, rng: random.Random) -> int | None:
         """Flip a random bit, and return the position of its byte; None: the file is empty."""
         fd = _Real.open(path, os.O_RDWR)
         try:
             size = _Real.fstat(fd).st_size
             if size == 0:
                 return None
-            position = chance.randrange(size)
+            position = rng.randrange(size)
             (byte,) = _Real.pread(fd, 1, position)
-            _Real.pwrite(fd, bytes([byte ^ 1 << chance.randrange(8)]), position)
+            _Real.pwrite(fd, bytes([byte ^ 1 << rng.randrange(8)]), position)
             return position
         finally:
             _Real.close(fd)

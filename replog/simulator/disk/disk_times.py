@@ -7,9 +7,9 @@ delays only the thread.
 import errno
 import os
 
-from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.rng import Rng, Streams
 
 FSYNC_S, NAME_S, CACHE_S = 0.002, 0.00005, 0.00001  # an fsync; a change of a name; a read or write of memory
 COLD_S, COLD = 0.005, 0.5  # a read from the device, and the share of reads that need one on a slow or stalled disk
@@ -28,10 +28,10 @@ _IN_MEMORY = frozenset({"write", "read", "open"})  # a stalled disk does not del
 class DiskTimes:
     """The times of all hosts' disks. A slow disk multiplies every time; a stalled one completes nothing for a while."""
 
-    def __init__(self, loop: SimulatedLoop, chance: Chance) -> None:
+    def __init__(self, loop: SimulatedLoop, rng: Rng) -> None:
         self._loop = loop
-        self._takes = Streams(chance, "how long the disk")
-        self._forgets = Streams(chance, "what is not in the memory")
+        self._takes = Streams(rng, "how long the disk")
+        self._forgets = Streams(rng, "what is not in the memory")
         self._cold: set[tuple[str, int]] = set()  # paths and positions of reads that did not wait for the device
         self._slow: dict[str, float] = {}
         self._stalled: dict[str, float] = {}

@@ -79,7 +79,7 @@ class Journal:
         self._directories: dict[str, DirectoryState] = {}  # keys: paths; only directories that changed
         self._sequence = itertools.count()
         self._undoing: list[tuple[int, NameChange]] = []
-        self._chance: random.Random | None = None
+        self._rng: random.Random | None = None
 
     # changes
 
@@ -149,9 +149,9 @@ class Journal:
 
     # a power loss
 
-    def power_loss(self, chance: random.Random) -> None:
+    def power_loss(self, rng: random.Random) -> None:
         """Take back some of the changes that are not durable, and make the rest durable."""
-        self._chance = chance
+        self._rng = rng
         paths = {_lstat(path).st_ino: path for path in self._all_files()}
         for inode, state in self.files.items():
             if state.changes and inode in paths:
@@ -182,13 +182,13 @@ class Journal:
                     yield f"{directory}/{name}"
 
     def _kept(self, count: int) -> int:
-        assert self._chance is not None
-        draw = self._chance.random()
-        return 0 if draw < 0.25 else count if draw < 0.5 else self._chance.randint(0, count)
+        assert self._rng is not None
+        draw = self._rng.random()
+        return 0 if draw < 0.25 else count if draw < 0.5 else self._rng.randint(0, count)
 
     def _lose_content(self, path: str, state: FileState) -> None:
-        chance = self._chance
-        assert chance is not None
+        rng = self._rng
+        assert rng is not None
         synced = min(change.size for change in state.changes)
         before = state.size
         kept = self._kept(len(state.changes))
@@ -196,16 +196,16 @@ class Journal:
         try:
             for number in range(len(state.changes) - 1, kept - 1, -1):
                 change = state.changes[number]
-                survived = chance.randint(0, change.length) if number == kept else 0
+                survived = rng.randint(0, change.length) if number == kept else 0
                 self._count("files torn", int(0 < survived < change.length))
                 if change.old[survived:]:
                     _pwrite(fd, change.old[survived:], change.position + survived)
                 state.size = max(change.size, change.position + survived) if survived else change.size
                 _ftruncate(fd, state.size)
-            if synced < state.size and chance.random() < HOLE:
-                start = chance.randint(synced, state.size - 1)
+            if synced < state.size and rng.random() < HOLE:
+                start = rng.randint(synced, state.size - 1)
                 # One zero byte would be bit rot, not a power loss, and may lie where no CRC covers it (RB-2).
-                length = min(state.size - start, chance.choice((8, 16, 512, 4096, 1 << 30)))
+                length = min(state.size - start, rng.choice((8, 16, 512, 4096, 1 << 30)))
                 _pwrite(fd, bytes(length), start)
                 self._count("holes")
         finally:

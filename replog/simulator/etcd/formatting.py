@@ -23,9 +23,9 @@ class _AtOnce:
         return self._state.txn(request)
 
 
-def format_at_once(state: EtcdState, chance: Random) -> None:
-    _, records = first_records(None, chance)
-    creating = EtcdStore(_AtOnce(state), PREFIX, chance).create(records)
+def format_at_once(state: EtcdState, rng: Random) -> None:
+    _, records = first_records(None, rng)
+    creating = EtcdStore(_AtOnce(state), PREFIX, rng).create(records)
     try:
         creating.send(None)
     except StopIteration:

@@ -19,8 +19,8 @@ async def _cut(n: Nemesis, kind: FaultKind, links: list[Ends], **details: object
 
 def _a_link(n: Nemesis) -> Ends:
     a = n.running_broker().name
-    b = n.chance.choice([name for name in _everyone(n) if name != a])
-    return (a, b) if n.chance.random() < 0.5 else (b, a)
+    b = n.rng.choice([name for name in _everyone(n) if name != a])
+    return (a, b) if n.rng.random() < 0.5 else (b, a)
 
 
 @deed(FaultKind.CUT_LINK)
@@ -57,7 +57,7 @@ async def isolate_bystander(n: Nemesis, kind: FaultKind) -> None:
     process = leader.process
 
     async def kill_the_leader() -> None:
-        await asyncio.sleep(n.chance.random())
+        await asyncio.sleep(n.rng.random())
         if leader.process is process:
             leader.kill()
 
@@ -81,9 +81,9 @@ async def isolate_from_brokers(n: Nemesis, kind: FaultKind) -> None:
 async def split(n: Nemesis, kind: FaultKind) -> None:
     """The hosts are in two groups that do not hear each other; sometimes one or two hosts hear both."""
     names = _everyone(n)
-    n.chance.shuffle(names)
-    size = n.chance.randint(1, len(names) - 1)
-    bridge = n.chance.choice((0, 0, 1, 2))
+    n.rng.shuffle(names)
+    size = n.rng.randint(1, len(names) - 1)
+    bridge = n.rng.choice((0, 0, 1, 2))
     left, right = names[:size], names[size + bridge :]
     await _cut(n, kind, both_ways(left, right), left=left, right=right)
 
@@ -101,9 +101,9 @@ async def false_alarm(n: Nemesis, kind: FaultKind) -> None:
     name = n.running_broker().name
     n.begin(kind, broker=name)
     n.kernel.network.liars.add(name)
-    for _ in range(n.chance.choice((1, 1, 4))):
+    for _ in range(n.rng.choice((1, 1, 4))):
         n.kernel.network.end_calls(name, "watch_metadata")
-        await asyncio.sleep(3 * n.chance.random())
+        await asyncio.sleep(3 * n.rng.random())
     n.kernel.trace.add("mended", kind=kind.value, broker=name)
     n.kernel.network.liars.discard(name)
 
@@ -111,7 +111,7 @@ async def false_alarm(n: Nemesis, kind: FaultKind) -> None:
 @deed(FaultKind.SLOW_LINK)
 async def slow_link(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
-    await _slow(n, kind, a, b, n.chance.choice((0.05, 0.5, 2.0)) * n.chance.random())
+    await _slow(n, kind, a, b, n.rng.choice((0.05, 0.5, 2.0)) * n.rng.random())
 
 
 @deed(FaultKind.SLOW_FOLLOWER)
@@ -119,14 +119,14 @@ async def slow_follower(n: Nemesis, kind: FaultKind) -> None:
     """A fetch takes a little less or more time than a follower may lag."""
     tp = n.partition()
     leader, follower = n.leader(tp).name, n.follower(tp).name
-    await _slow(n, kind, follower, leader, LAG_MS / 1000 * n.chance.uniform(0.3, 1.1))
+    await _slow(n, kind, follower, leader, LAG_MS / 1000 * n.rng.uniform(0.3, 1.1))
 
 
 @deed(FaultKind.SLOW_METADATA)
 async def slow_metadata(n: Nemesis, kind: FaultKind) -> None:
     """A broker learns late who leads and what became of its proposals, while its own heartbeats come in time."""
     name = n.running_broker().name
-    await _slow(n, kind, CONTROLLER, name, n.chance.choice((0.1, 0.5, 1.2)) * n.chance.random())
+    await _slow(n, kind, CONTROLLER, name, n.rng.choice((0.1, 0.5, 1.2)) * n.rng.random())
 
 
 async def _slow(n: Nemesis, kind: FaultKind, a: str, b: str, delay_s: float) -> None:

@@ -56,7 +56,7 @@ async def cut_from_etcd(n: Nemesis, kind: FaultKind) -> None:
 @deed(FaultKind.SLOW_ETCD)
 async def slow_etcd(n: Nemesis, kind: FaultKind) -> None:
     """Answers take about as long as an attempt may take, or as a lease lasts."""
-    name, delay_ms = _running(n).name, n.chance.choice((300.0, 900.0, 2500.0))
+    name, delay_ms = _running(n).name, n.rng.choice((300.0, 900.0, 2500.0))
 
     def slow(delay: tuple[float, float]) -> None:
         n.kernel.network.slow(name, ETCD, delay)
@@ -131,7 +131,7 @@ async def exchange_store(n: Nemesis, kind: FaultKind) -> None:
     if copy:
         create_store(place, copy)
     else:
-        format_cluster(place, chance=n.chance)
+        format_cluster(place, rng=n.rng)
     await n.lasting(kind, partial(member.exchange, place), partial(member.exchange, None), version=version)
 
 
@@ -140,7 +140,7 @@ async def lose_store(n: Nemesis, kind: FaultKind) -> None:
     """All processes die, and the store is rebuilt from all log directories, and from an older copy if there is one:
     nothing committed is lost. Without a copy settings are lost, so then no promise may depend on one."""
     member = _running(n)
-    copy = _stored(member) if n.cluster.plan.fsync or n.chance.random() < 0.5 else []
+    copy = _stored(member) if n.cluster.plan.fsync or n.rng.random() < 0.5 else []
     await n.for_a_while()
     brokers = n.cluster.members.values()
     disks = [disk for broker in brokers for disk in broker.disks]
@@ -162,7 +162,7 @@ async def lose_store(n: Nemesis, kind: FaultKind) -> None:
         for left in place.glob(f"{DATABASE_NAME}*"):
             left.unlink()
         older = Path(scratch) / DATABASE_NAME if copy else None
-        restore(place, {b.broker_id: b.disks for b in brokers}, n.chance, older)
+        restore(place, {b.broker_id: b.disks for b in brokers}, n.rng, older)
     for each in everybody:
         n.cluster.release(each)
 

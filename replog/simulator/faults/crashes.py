@@ -23,7 +23,7 @@ async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
 @deed(FaultKind.KILL_AT_FILE_OPERATION)
 async def kill_at_file_operation(n: Nemesis, kind: FaultKind) -> None:
     member = n.running_broker()
-    count = n.chance.randint(1, n.chance.choice((5, 50, 300)))
+    count = n.rng.randint(1, n.rng.choice((5, 50, 300)))
     n.begin(kind, broker=member.name, operations=count)
     n.kernel.disk.kill_at(member.process, count)
 
@@ -33,15 +33,15 @@ async def kill_starting(n: Nemesis, kind: FaultKind) -> None:
     """A broker dies once or twice while it starts and recovers, before it serves."""
     member = n.running_broker()
     n.begin(kind, broker=member.name)
-    for _ in range(n.chance.randint(1, 2)):
+    for _ in range(n.rng.randint(1, 2)):
         await down(member)
-        await asyncio.sleep(n.chance.choice((0.0, 0.5, 3.0)))
+        await asyncio.sleep(n.rng.choice((0.0, 0.5, 3.0)))
         member.held = False
         if not member.up:
             member.start()
-        if n.chance.random() < 0.5:
-            n.kernel.disk.kill_at(member.process, n.chance.randint(1, 60))
-        await asyncio.sleep(n.chance.random() * n.chance.choice((0.01, 0.1, 1.0)))
+        if n.rng.random() < 0.5:
+            n.kernel.disk.kill_at(member.process, n.rng.randint(1, 60))
+        await asyncio.sleep(n.rng.random() * n.rng.choice((0.01, 0.1, 1.0)))
     member.kill()
 
 
@@ -58,9 +58,9 @@ async def kill_stopping(n: Nemesis, kind: FaultKind) -> None:
     n.begin(kind, broker=member.name)
     process = member.process
     member.stop()
-    if n.chance.random() < 0.5:
-        n.kernel.disk.kill_at(process, n.chance.randint(1, 60))
-    await asyncio.sleep(n.chance.random() * n.chance.choice((0.05, 0.5)))
+    if n.rng.random() < 0.5:
+        n.kernel.disk.kill_at(process, n.rng.randint(1, 60))
+    await asyncio.sleep(n.rng.random() * n.rng.choice((0.05, 0.5)))
     if member.process is process:
         member.kill()
 
@@ -70,14 +70,14 @@ async def kill_leaders(n: Nemesis, kind: FaultKind) -> None:
     """Kill or stop leader after leader of a partition, faster than a lag period; a clean stop hands over at once."""
     tp = n.partition()
     n.begin(kind, partition=tp)
-    for _ in range(n.chance.randint(2, 10)):
+    for _ in range(n.rng.randint(2, 10)):
         try:
             leader = n.leader(tp)
         except NotNow:
             pass
         else:
-            leader.kill() if n.chance.random() < 0.2 else leader.stop()
-        await asyncio.sleep(n.chance.random() * LAG_MS / 1000 / 3)
+            leader.kill() if n.rng.random() < 0.2 else leader.stop()
+        await asyncio.sleep(n.rng.random() * LAG_MS / 1000 / 3)
 
 
 @deed(FaultKind.POWER_LOSS)
@@ -111,7 +111,7 @@ async def pause(n: Nemesis, kind: FaultKind) -> None:
 @deed(FaultKind.CLOCK_JUMP)
 async def clock_jump(n: Nemesis, kind: FaultKind) -> None:
     member = n.running_broker()
-    jump_ms = n.chance.choice((-1, 1)) * n.chance.choice((500, 60_000, 86_400_000))
+    jump_ms = n.rng.choice((-1, 1)) * n.rng.choice((500, 60_000, 86_400_000))
     n.begin(kind, broker=member.name, jump_ms=jump_ms)
     member.clock.jump(jump_ms)
 
@@ -122,7 +122,7 @@ async def wrong_clock(n: Nemesis, kind: FaultKind) -> None:
     hosts = [*n.cluster.members.values(), *n.cluster.controller_members]
     if any(abs(host.clock.skew_ms) > MONTH_MS // 2 for host in hosts):
         raise NotNow
-    host, by_ms = n.chance.choice(hosts), n.chance.choice((-MONTH_MS, MONTH_MS))
+    host, by_ms = n.rng.choice(hosts), n.rng.choice((-MONTH_MS, MONTH_MS))
     await n.lasting(
         kind, partial(host.clock.jump, by_ms), partial(host.clock.jump, -by_ms), host=host.name, by_ms=by_ms
     )
@@ -136,7 +136,7 @@ async def delete_records_while_down(n: Nemesis, kind: FaultKind) -> None:
     n.begin(kind, partition=tp, broker=member.name)
     await down(member)
     try:
-        await asyncio.sleep(n.chance.uniform(0.5, 4.0))
+        await asyncio.sleep(n.rng.uniform(0.5, 4.0))
         await n.workload.delete_committed(tp)
     finally:
         n.cluster.release(member)

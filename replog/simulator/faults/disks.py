@@ -40,13 +40,13 @@ async def failing(n: Nemesis, kind: FaultKind) -> None:
 def _any_running(n: Nemesis) -> Member:
     """Return a running broker, or now and then the controller."""
     controller = n.cluster.controller_member
-    return controller if controller.running and n.chance.random() < 0.25 else n.running_broker()
+    return controller if controller.running and n.rng.random() < 0.25 else n.running_broker()
 
 
 @deed(FaultKind.SLOW_DISK)
 async def slow_disk(n: Nemesis, kind: FaultKind) -> None:
     member = _any_running(n)
-    factor = n.chance.choice((10, 30, 100))
+    factor = n.rng.choice((10, 30, 100))
     times, name = n.kernel.disk.times, member.name
     await n.lasting(kind, lambda: times.slow(name, factor), lambda: times.heal(name), of=name, factor=factor)
 
@@ -87,10 +87,10 @@ async def all_down_one_empty(n: Nemesis, kind: FaultKind) -> None:
     only where that costs nothing, since the others must have everything (CT-29, CT-30)."""
     if n.cluster.plan.acknowledged_by_one:
         raise NotNow  # otherwise the last broker up might acknowledge alone
-    victim, how = _expendable(n), n.chance.choice(("killed", "stopped", "dark"))
+    victim, how = _expendable(n), n.rng.choice(("killed", "stopped", "dark"))
     n.begin(kind, broker=victim.name, how=how)
     members = list(n.cluster.members.values())
-    n.chance.shuffle(members)
+    n.rng.shuffle(members)
     for member in members:
         member.held = True
         if how == "dark" and n.cluster.plan.fsync and member.up:
@@ -99,15 +99,15 @@ async def all_down_one_empty(n: Nemesis, kind: FaultKind) -> None:
             member.stop()
         else:
             member.kill()
-        await asyncio.sleep(n.chance.choice((0.0, 0.5, 1.5)) * n.chance.random())
-    await asyncio.sleep(n.chance.random())
+        await asyncio.sleep(n.rng.choice((0.0, 0.5, 1.5)) * n.rng.random())
+    await asyncio.sleep(n.rng.random())
     await down(victim)  # if it has not stopped yet
     replicas = sorted(path for disk in victim.disks for path in disk.glob("*-*") if path.is_dir())
-    for path in [n.chance.choice(replicas)] if replicas and n.chance.random() < 0.3 else victim.disks:
+    for path in [n.rng.choice(replicas)] if replicas and n.rng.random() < 0.3 else victim.disks:
         shutil.rmtree(path, ignore_errors=True)
-    n.chance.shuffle(members)
+    n.rng.shuffle(members)
     for member in members:
-        await asyncio.sleep(n.chance.choice((0.0, 0.5, 1.5)) * n.chance.random())
+        await asyncio.sleep(n.rng.choice((0.0, 0.5, 1.5)) * n.rng.random())
         n.cluster.release(member)
 
 
@@ -122,13 +122,13 @@ async def flip_bit(n: Nemesis, kind: FaultKind) -> None:
     logs = sorted(path for disk in member.disks for path in disk.glob("*-*/*.log") if path.stat().st_size)
     if not logs:
         raise NotNow
-    path = n.chance.choice(logs)
+    path = n.rng.choice(logs)
     n.begin(kind, broker=member.name, file=str(path))
     await down(member)
     position = n.kernel.disk.flip_bit(path, n.kernel.stream("flipped bits"))
     read_at_start = path == max(path.parent.glob("*.log")) and not (path.parent.parent / CLEAN_SHUTDOWN).exists()
     in_an_epoch = position is not None and _in_an_epoch(path, position)
-    if not read_at_start or position is None or in_an_epoch or n.chance.random() < 0.3:
+    if not read_at_start or position is None or in_an_epoch or n.rng.random() < 0.3:
         # A flip may raise an epoch: nobody can tell it from a later epoch that the checkpoint lacks (divergence 31).
         _repair(n, member, [path.parent] if in_an_epoch else [])
     n.cluster.release(member)

@@ -22,7 +22,7 @@ async def duel(n: Nemesis, kind: FaultKind) -> None:
     (5.4, scenario F)."""
     tp = n.partition()
     rivals = [n.leader(tp), n.follower(tp)]
-    only_two = n.chance.random() < 0.7
+    only_two = n.rng.random() < 0.7
     n.begin(kind, partition=tp, brokers=",".join(rival.name for rival in rivals) if only_two else "all")
     cut: dict[BrokerMember, None] = {}
     try:
@@ -31,9 +31,9 @@ async def duel(n: Nemesis, kind: FaultKind) -> None:
                 if member not in rivals:
                     _cut(n, member, cut)
             await _until(lambda: _leads(n, tp) in rivals and n.in_sync(tp) <= set(rivals))
-        for _ in range(n.chance.randint(2, 6)):
+        for _ in range(n.rng.randint(2, 6)):
             leader = n.leader(tp)
-            await asyncio.sleep(n.chance.random())
+            await asyncio.sleep(n.rng.random())
             _cut(n, leader, cut)
             for member in [member for member in cut if member is not leader and (member in rivals or not only_two)]:
                 _mend(n, member, cut)

@@ -23,11 +23,11 @@ async def reassign(n: Nemesis, kind: FaultKind) -> None:
     tp = n.partition()
     brokers = list(n.cluster.members)
     replicas = len(n.cluster.plan.replicas(tp))
-    target = n.chance.sample(brokers, replicas)
-    throttle = n.chance.choice((0, 0, 2_000, 20_000))
+    target = n.rng.sample(brokers, replicas)
+    throttle = n.rng.choice((0, 0, 2_000, 20_000))
     n.begin(kind, partition=tp, target=target, throttle=throttle)
     await _move(n, tp, target, throttle)
-    if n.chance.random() < 0.5:
+    if n.rng.random() < 0.5:
         await n.for_a_while()
         n.kernel.trace.add("reassignment taken back", partition=tp)
         await _move(n, tp, None)
@@ -39,16 +39,16 @@ async def hand_round(n: Nemesis, kind: FaultKind) -> None:
     without having heard that another led meanwhile (ST-11)."""
     tp = n.partition()
     n.begin(kind, partition=tp)
-    for _ in range(n.chance.randint(2, 10)):
+    for _ in range(n.rng.randint(2, 10)):
         state = n.cluster.last_image.partitions.get(tp)
         if state is None or state.reassigning:
             return
         leader = n.cluster.members.get(state.leader)
-        if leader is not None and n.chance.random() < 0.3:
-            await _lead_behind_back(n, tp, leader, n.chance.sample(state.replicas, len(state.replicas)))
+        if leader is not None and n.rng.random() < 0.3:
+            await _lead_behind_back(n, tp, leader, n.rng.sample(state.replicas, len(state.replicas)))
         else:
-            await _prefer(n, tp, n.chance.sample(state.replicas, len(state.replicas)))
-        await asyncio.sleep(n.chance.random() * n.chance.choice((0.02, 0.2, LAG_MS / 1000 / 3)))
+            await _prefer(n, tp, n.rng.sample(state.replicas, len(state.replicas)))
+        await asyncio.sleep(n.rng.random() * n.rng.choice((0.02, 0.2, LAG_MS / 1000 / 3)))
 
 
 async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember, replicas: list[int]) -> None:
@@ -56,16 +56,16 @@ async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember
     others = [replica for replica in replicas if replica != leader.broker_id]
     if not others:
         return
-    heir = n.cluster.members[others[0]].name
-    n.kernel.network.slow(heir, leader.name, (100.0, 500.0))
-    await asyncio.sleep(n.chance.random() * 0.5)
+    candidate = n.cluster.members[others[0]].name
+    n.kernel.network.slow(candidate, leader.name, (100.0, 500.0))
+    await asyncio.sleep(n.rng.random() * 0.5)
     n.kernel.network.block(CONTROLLER, leader.name)
     await _prefer(n, tp, [*others, leader.broker_id])
-    await asyncio.sleep(n.chance.random() * 0.3)
+    await asyncio.sleep(n.rng.random() * 0.3)
     await _prefer(n, tp, [leader.broker_id, *others])
     n.kernel.network.break_connections(leader.name, CONTROLLER)
     n.kernel.network.heal(CONTROLLER, leader.name)
-    n.kernel.network.slow(heir, leader.name, (0.0, 0.0))
+    n.kernel.network.slow(candidate, leader.name, (0.0, 0.0))
 
 
 @deed(FaultKind.LEAD_ALONE)
@@ -81,12 +81,12 @@ async def lead_alone(n: Nemesis, kind: FaultKind) -> None:
     n.begin(kind, partition=tp, leader=leader.name, laggard=laggard.name)
     n.cut(links)
     try:
-        await asyncio.sleep(n.chance.uniform(0.2, 0.6))
+        await asyncio.sleep(n.rng.uniform(0.2, 0.6))
         await _prefer(n, tp, [laggard.broker_id, *others])
         end = _log_end(laggard, tp)
         await _prefer(n, tp, [*others, laggard.broker_id])
-        await asyncio.sleep(n.chance.uniform(1.5, 2.0) * LAG_MS / 1000)  # commits wait for the laggard until then
-        await n.workload.delete_committed(tp, end + n.chance.randint(1, 3))
+        await asyncio.sleep(n.rng.uniform(1.5, 2.0) * LAG_MS / 1000)  # commits wait for the laggard until then
+        await n.workload.delete_committed(tp, end + n.rng.randint(1, 3))
     finally:
         n.heal(links)
 

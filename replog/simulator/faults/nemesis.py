@@ -26,7 +26,7 @@ class Nemesis:
         self.kernel = kernel
         self.cluster = cluster
         self.workload = workload
-        self.chance: Random  # only in a copy that `_do` makes for one fault
+        self.rng: Random  # only in a copy that `_do` makes for one fault
         self._faults: Mapping[FaultKind, float] = cluster.plan.faults
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -51,7 +51,7 @@ class Nemesis:
 
     async def _do(self, kind: FaultKind) -> None:
         one = copy.copy(self)
-        one.chance = self.kernel.stream(kind.value)
+        one.rng = self.kernel.stream(kind.value)
         try:
             await DEEDS[kind](one, kind)
         except NotNow:
@@ -84,7 +84,7 @@ class Nemesis:
 
     def a_while_s(self) -> float:
         """Return how long a fault lasts: a moment, about a session, or long."""
-        return self.chance.choice((0.3, SESSION_MS / 1000 * 2, self.cluster.plan.long_s)) * self.chance.random()
+        return self.rng.choice((0.3, SESSION_MS / 1000 * 2, self.cluster.plan.long_s)) * self.rng.random()
 
     async def for_a_while(self) -> None:
         await asyncio.sleep(self.a_while_s())
@@ -95,10 +95,10 @@ class Nemesis:
     def one_of(self, members: list[BrokerMember]) -> BrokerMember:
         if not members:
             raise NotNow
-        return self.chance.choice(members)
+        return self.rng.choice(members)
 
     def partition(self) -> TopicPartition:
-        return self.chance.choice(self.workload.partitions)
+        return self.rng.choice(self.workload.partitions)
 
     def in_sync(self, tp: TopicPartition) -> set[BrokerMember]:
         state = self.cluster.last_image.partitions.get(tp)

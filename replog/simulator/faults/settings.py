@@ -23,10 +23,10 @@ async def alter_settings(n: Nemesis, kind: FaultKind) -> None:
     """Change some settings of a topic for a while: the minimum of replicas in sync, throttles, the size of segments."""
     topic = n.partition().topic
     first = next(plan.configs for plan in n.cluster.plan.topics if plan.name == topic)
-    configs = n.chance.choice(
+    configs = n.rng.choice(
         (
             {"min.insync.replicas": "3"},
-            {"segment.bytes": n.chance.choice(("1024", "4096"))},
+            {"segment.bytes": n.rng.choice(("1024", "4096"))},
             THROTTLED,
             THROTTLED | {"min.insync.replicas": "3", "max.message.bytes": "2000000"},
         )

@@ -27,7 +27,7 @@ async def break_under_proposal(n: Nemesis, kind: FaultKind) -> None:
     try:
         await _restart(follower)
         await _until(lambda: any(call.what == "alter_partition" and call.up.source == leader for call in network.calls))
-        await asyncio.sleep(n.chance.random() * 0.1)
+        await asyncio.sleep(n.rng.random() * 0.1)
         network.break_connections(leader, CONTROLLER)
     finally:
         network.slow(CONTROLLER, leader, (0.0, 0.0))
@@ -47,10 +47,10 @@ async def restart_before_requests(n: Nemesis, kind: FaultKind) -> None:
     tp = n.partition()
     leader, follower = n.leader(tp).name, n.follower(tp)
     n.begin(kind, partition=tp, broker=follower.name)
-    delay_ms = LAG_MS * n.chance.random()
+    delay_ms = LAG_MS * n.rng.random()
     n.kernel.network.slow(follower.name, leader, (delay_ms / 2, delay_ms))
     try:
-        await asyncio.sleep(n.chance.random())
+        await asyncio.sleep(n.rng.random())
         await _restart(follower)
     finally:
         n.kernel.network.slow(follower.name, leader, (0.0, 0.0))
@@ -68,7 +68,7 @@ async def restart_unanswered(n: Nemesis, kind: FaultKind) -> None:
     links = [(leader.name, name) for name in n.workload.clients if name.startswith("producer")]
     n.cut(links)
     try:
-        await asyncio.sleep(n.chance.random() * 0.5)
+        await asyncio.sleep(n.rng.random() * 0.5)
         await asyncio.gather(*(_restart(follower) for follower in followers))
         await _until(lambda: n.in_sync(tp) >= set(followers))
         leader.stop()

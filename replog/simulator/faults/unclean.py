@@ -21,7 +21,7 @@ async def elect_unclean(n: Nemesis, kind: FaultKind) -> None:
     given_up = [tp for tp in n.workload.partitions if n.cluster.plan.topic(tp).unclean]
     if not given_up:
         raise NotNow
-    tp = n.chance.choice(given_up)
+    tp = n.rng.choice(given_up)
     laggard = n.follower(tp)
     links = both_ways([laggard.name], [member.name for member in n.cluster.members.values()])
     n.begin(kind, partition=tp, broker=laggard.name)
@@ -29,17 +29,17 @@ async def elect_unclean(n: Nemesis, kind: FaultKind) -> None:
     n.cut(links)
     try:
         await until(lambda: laggard not in _eligible(n, tp), PATIENCE_S, POLL_S)
-        await asyncio.sleep(n.chance.random())
+        await asyncio.sleep(n.rng.random())
         for member in _eligible(n, tp):
             if member is not laggard and member.up:
                 downed.append(member)
                 await down(member)
         n.heal(links)
-        await asyncio.sleep(n.chance.uniform(1.0, 2.0) * SESSION_MS / 1000)
+        await asyncio.sleep(n.rng.uniform(1.0, 2.0) * SESSION_MS / 1000)
         await n.workload.administer_once(
             "elect leaders uncleanly", lambda admin: admin.elect_leaders(ElectionType.UNCLEAN, [tp])
         )
-        await asyncio.sleep(n.chance.random() * 2)
+        await asyncio.sleep(n.rng.random() * 2)
     finally:
         n.heal(links)
         for member in downed:

@@ -61,7 +61,7 @@ class UnaryCall(Call):
         self.up.post(self.what, self.server_hears)
 
     def cut(self) -> None:
-        self._request_survives = self.up.chance.random() < 0.5
+        self._request_survives = self.up.rng.random() < 0.5
 
     def client_hears(self, error: ReplogError) -> None:
         if not self.client_over and not self._answer.done():

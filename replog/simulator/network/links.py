@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PROCESS
+from replog.simulator.runtime.rng import Rng
 
 RETRANSMITTED_S = 0.2, 1.0  # the further delay of a stream's packet that was lost
 REPEATED_LATE = 0.5  # the share of requests that arrive again on a link that repeats
@@ -38,9 +38,9 @@ class Order:
         self.last = 0.0  # the time at which the last one arrives
         self.survivors = -1  # the number of those in flight that still arrive after a break; -1: no break
 
-    def cut(self, chance: random.Random) -> None:
+    def cut(self, rng: random.Random) -> None:
         if self.survivors < 0:
-            self.survivors = chance.randint(0, len(self.in_flight))
+            self.survivors = rng.randint(0, len(self.in_flight))
 
 
 class Air:
@@ -51,9 +51,9 @@ class Air:
     streams that were broken.
     """
 
-    def __init__(self, loop: SimulatedLoop, chance: Chance, weather: Weather) -> None:
+    def __init__(self, loop: SimulatedLoop, rng: Rng, weather: Weather) -> None:
         self.loop = loop
-        self.chance = chance
+        self.rng = rng
         self.weather = weather
         self.counts: dict[str, int] = {}
         self.on_event: Callable[..., None] | None = None
@@ -75,14 +75,14 @@ class Link:
     def __init__(self, air: Air, source: str, target: str) -> None:
         self.source = source
         self.target = target
-        self.chance = air.chance.stream(f"the link from {source} to {target}")
+        self.rng = air.rng.stream(f"the link from {source} to {target}")
         self.blocked = False
         self.blocks = 0  # the number of times it was blocked
         self.slow_ms = (0.0, 0.0)  # the least and most that is added to the usual delay
         self.repeats_s = 0.0  # a repeated request arrives again within this time
         self._loop = air.loop
         self._air = air
-        self._draw = self.chance.random
+        self._draw = self.rng.random
         self._held: list[Order | Arrival] = []
 
     @property
@@ -132,7 +132,7 @@ class Link:
         delay_s = self.delay_s()
         if air.weather.drop and self._draw() < air.weather.drop:
             air.count("delayed", self.source, self.target, what=what)
-            delay_s += self.chance.uniform(*RETRANSMITTED_S)
+            delay_s += self.rng.uniform(*RETRANSMITTED_S)
         self._arrive_in(delay_s, order)
 
     def _arrive_in(self, delay_s: float, message: Order | Arrival) -> None:

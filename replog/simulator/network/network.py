@@ -13,9 +13,9 @@ from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, Role
 from replog.simulator.network.links import Air, Link, Weather
 from replog.simulator.network.server import SimulatedServer
-from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
+from replog.simulator.runtime.rng import Rng, Streams
 
 NOTICED_S = 5.0, 20.0  # the time until a connection breaks on which nothing gets through
 KEEPALIVE_S = 5.0, 12.0  # the time until a client notices that its server is silent
@@ -29,12 +29,12 @@ def lost(address: str, why: str) -> ReplogError:
 class SimulatedNetwork(Air):
     """Connects all processes of a simulation."""
 
-    def __init__(self, loop: SimulatedLoop, chance: Chance, weather: Weather | None = None) -> None:
-        super().__init__(loop, chance, weather or Weather())
+    def __init__(self, loop: SimulatedLoop, rng: Rng, weather: Weather | None = None) -> None:
+        super().__init__(loop, rng, weather or Weather())
         self.servers: dict[str, SimulatedServer] = {}  # each address's latest server, dead or alive
         self.liars: set[str] = set()  # hosts that seem to refuse connections, whatever listens there
         self.calls: dict[Call, None] = {}  # calls that one side or the other still believes to go on
-        self._chance = Streams(chance, "when connections break")
+        self._rng = Streams(rng, "when connections break")
         self._links: dict[tuple[str, str], Link] = {}
         self._ports = 20_000
         loop.on_kill.append(self._died)
@@ -44,9 +44,9 @@ class SimulatedNetwork(Air):
         """Tell the peers of a host's last incarnation that it is dead, since `process` has begun."""
         for call in list(self.calls):
             if call.client.state is DEAD and call.client.name == process.name:
-                call.break_off(None, self._chance[process.name].uniform(0.01, 1.0))
+                call.break_off(None, self._rng[process.name].uniform(0.01, 1.0))
             if call.server is not None and call.server.process.state is DEAD and call.server.host == process.name:
-                call.break_off(self._chance[process.name].uniform(0.01, 1.0), None)
+                call.break_off(self._rng[process.name].uniform(0.01, 1.0), None)
 
     # faults
 
@@ -85,14 +85,14 @@ class SimulatedNetwork(Air):
 
     def break_connections(self, one: str, other: str) -> None:
         """Break all calls between the two, in both directions; the server may notice much later than the client."""
-        draw = self._chance[one].random
+        draw = self._rng[one].random
         for call in self._between(one, other):
             client_s = draw() ** 3
             self._break(call, client_s, client_s + draw() ** 3 * 3)
 
     def end_calls(self, client: str, method: str) -> None:
         """Break one host's calls of one method; both sides notice soon."""
-        draw = self._chance[client].random
+        draw = self._rng[client].random
         for call in list(self.calls):
             if not call.broken and call.client.name == client and call.what == method:
                 self._break(call, draw(), draw())
@@ -148,14 +148,14 @@ class SimulatedNetwork(Air):
         call.break_off(client_s, server_s)
 
     def _expect_break(self, link: Link) -> None:
-        wait_s = self._chance[link.source].uniform(*NOTICED_S)
+        wait_s = self._rng[link.source].uniform(*NOTICED_S)
         self.loop.call_later(wait_s, self._blocked_too_long, link, link.blocks, context=KERNEL)
 
     def _blocked_too_long(self, link: Link, blocks: int) -> None:
         if link.blocked and link.blocks == blocks:
             for call in self._between(link.source, link.target):
-                chance = self._chance[link.source]
-                self._break(call, chance.random(), chance.uniform(0.0, 20.0))
+                rng = self._rng[link.source]
+                self._break(call, rng.random(), rng.uniform(0.0, 20.0))
             self._expect_break(link)
 
     def _died(self, process: SimulatedProcess) -> None:
@@ -172,17 +172,17 @@ class SimulatedNetwork(Air):
 
     def _news_s(self, link: Link, process: SimulatedProcess, silence_s: tuple[float, float]) -> float:
         if process.lost_power or link.blocked:
-            return self._chance[process.name].uniform(*silence_s)
-        return link.delay_s() + self._chance[process.name].random() ** 4
+            return self._rng[process.name].uniform(*silence_s)
+        return link.delay_s() + self._rng[process.name].random() ** 4
 
     def _paused(self, process: SimulatedProcess) -> None:
         """Break a paused server's calls if it is still paused when pings are overdue."""
-        wait_s = self._chance[process.name].uniform(*KEEPALIVE_S)
+        wait_s = self._rng[process.name].uniform(*KEEPALIVE_S)
         self.loop.call_later(wait_s, self._still_paused, process, context=KERNEL)
 
     def _still_paused(self, process: SimulatedProcess) -> None:
         if process.state is PAUSED:
-            draw = self._chance[process.name].random
+            draw = self._rng[process.name].random
             for call in list(self.calls):
                 if call.server is not None and call.server.process is process and not call.broken:
                     self._break(call, draw(), draw())
@@ -241,7 +241,7 @@ class Call:
         """Return the server for a message that has just arrived; None: there is none, and the client will hear so."""
         server = self.network.servers.get(self.address)
         if server is not None and server.process.state is DEAD and server.process.lost_power:
-            self.break_off(self.up.chance.uniform(*NOTICED_S), None)  # silence
+            self.break_off(self.up.rng.uniform(*NOTICED_S), None)  # silence
             return None
         if self.server is not None and self.server is not server:
             server = None

@@ -159,8 +159,8 @@ class StreamCall(Call, Pump):
     # the server's side
 
     def cut(self) -> None:
-        self.requests.cut(self.up.chance)
-        self.responses.cut(self.down.chance)
+        self.requests.cut(self.up.rng)
+        self.responses.cut(self.down.rng)
 
     def server_hears(self) -> None:
         self.requests.end()

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from replog.simulator.runtime.callbacks import CountingLoop, Failure, Handle, Step, Task, callers
-from replog.simulator.runtime.chance import Chance, Streams
 from replog.simulator.runtime.process import DEAD, PAUSED, PROCESS, RUNNING, Killed, SimulatedProcess, current_process
+from replog.simulator.runtime.rng import Rng, Streams
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Stuck(Exception):
 class SimulatedLoop(CountingLoop):
     """Runs one callback after the other; when none is ready, time jumps to the next timer."""
 
-    def __init__(self, chance: Chance) -> None:
+    def __init__(self, rng: Rng) -> None:
         self.steps = 0
         self.failures: list[Failure] = []
         self.on_step: Callable[[SimulatedProcess], None] | None = None  # called after each callback of a process
@@ -46,7 +46,7 @@ class SimulatedLoop(CountingLoop):
         self._cancelled_timers = 0
         self._sequence = itertools.count()
         self._task_numbers = itertools.count()
-        self._threads = Streams(chance, "threads")
+        self._threads = Streams(rng, "threads")
         self._executors: dict[Any, deque[Handle]] = {}  # the work that waits for each busy executor
         self._spent_s = 0.0  # the running callback's time at the disk
         self._asked_s = 0.0  # the same on a usual disk

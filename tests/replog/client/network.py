@@ -53,10 +53,10 @@ class _NoWait(selectors.DefaultSelector):
 class Network:
     """A `Transport`. While `trouble` lasts, things go wrong; the log is at `log`."""
 
-    def __init__(self, directory: Path, chance: random.Random) -> None:
+    def __init__(self, directory: Path, rng: random.Random) -> None:
         self.trouble = True
         self.knows_all: Callable[[], bool] = lambda: False  # whether the producer knows of all that it has in the log
-        self.chance = chance
+        self.rng = rng
         self.leader = 0  # index of its address
         self.epoch = 0
         self.committed = 0
@@ -78,7 +78,7 @@ class Network:
         return _Channel(self, address)
 
     def happens(self, what: str, probability: float) -> bool:
-        if not self.trouble or self.chance.random() >= probability:
+        if not self.trouble or self.rng.random() >= probability:
             return False
         self.faults[what] = self.faults.get(what, 0) + 1
         return True
@@ -86,7 +86,7 @@ class Network:
     async def make_trouble(self) -> None:
         """Until cancelled: streams break, leaders change, brokers restart."""
         while True:
-            await asyncio.sleep(self.chance.uniform(0.0, 0.4))
+            await asyncio.sleep(self.rng.uniform(0.0, 0.4))
             if self.happens("streams broken", 0.5):
                 self.break_streams()
             if self.happens("restarts", 0.15):
@@ -98,7 +98,7 @@ class Network:
             if self.happens("leaders changed", 0.2):
                 self.leader, self.epoch = 1 - self.leader, self.epoch + 1
                 if self.happens("leaders changed with a loss", 0.5):
-                    self.log.truncate_to(self.chance.randint(self.committed, self.log.log_end_offset))
+                    self.log.truncate_to(self.rng.randint(self.committed, self.log.log_end_offset))
 
     def break_streams(self) -> None:
         for stream in self.streams:
@@ -140,7 +140,7 @@ class _Channel:
         self._network = network
 
     async def call(self, method: Method, _request: Any, _timeout_s: float) -> Any:
-        await asyncio.sleep(self._network.chance.uniform(0.0, 0.01))
+        await asyncio.sleep(self._network.rng.uniform(0.0, 0.01))
         if self._network.happens("calls lost", 0.2):
             raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "lost")
         return self._network.metadata() if method.handler_name == "get_metadata" else self._network.next_id()
@@ -163,7 +163,7 @@ class _Stream:
 
     def post(self, request: WithRecords[log_pb2.ProduceRequest]) -> None:
         loop = asyncio.get_running_loop()
-        self._arrives = max(self._arrives, loop.time() + self._network.chance.uniform(0.0, 0.02))
+        self._arrives = max(self._arrives, loop.time() + self._network.rng.uniform(0.0, 0.02))
         records = io.BytesIO(b"".join(request.records))
         sent = request.head, [records.read(partition.records_size) for partition in request.head.partitions]
         loop.call_at(self._arrives, self._arrived, *sent)
@@ -180,7 +180,7 @@ class _Stream:
             )
             if code is ErrorCode.NONE:
                 ends.append(self._network.log.log_end_offset)
-        delay_s = self._network.chance.uniform(0.0, 0.02)
+        delay_s = self._network.rng.uniform(0.0, 0.02)
         asyncio.get_running_loop().call_later(delay_s, self._answer, answer, self._network.epoch, max(ends, default=0))
 
     def _answer(self, answer: log_pb2.ProduceAnswer, epoch: int, end: int) -> None:

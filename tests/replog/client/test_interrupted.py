@@ -64,10 +64,10 @@ async def test_a_consumer_whose_fetches_are_cancelled_gets_every_record_once(one
     offsets: list[int] = []
     async with Consumer(one_broker, auto_offset_reset="earliest", fetch_max_bytes=500) as consumer:
         consumer.assign([TP])
-        chance = random.Random(1)
+        rng = random.Random(1)
         async with asyncio.timeout(60):
             while len(offsets) < 1000:
-                records = await cancelled(consumer.fetch(60, max_records=3), chance.randrange(40))
+                records = await cancelled(consumer.fetch(60, max_records=3), rng.randrange(40))
                 offsets += [record.offset for record in records or ()]
     assert offsets == list(range(1000))
 
@@ -111,13 +111,13 @@ def interrupts(within: Callable[..., object], seconds: float) -> Iterator[None]:
 
 
 def interrupted_fetches(address: str) -> None:
-    chance, offsets, interrupted = random.Random(1), list[int](), 0
+    rng, offsets, interrupted = random.Random(1), list[int](), 0
     with SyncConsumer(address, auto_offset_reset="earliest", fetch_max_bytes=500) as consumer:
         consumer.assign([TP])
         while len(offsets) < 300:
             records = []
             try:
-                with interrupts(SyncConsumer.fetch, 10 ** chance.uniform(-5, -1)):  # some are long enough
+                with interrupts(SyncConsumer.fetch, 10 ** rng.uniform(-5, -1)):  # some are long enough
                     records = consumer.fetch(60, max_records=3)
             except Interrupt:
                 interrupted += 1
@@ -128,7 +128,7 @@ def interrupted_fetches(address: str) -> None:
 
 def interrupted_calls(address: str) -> None:
     threads = threading.active_count()
-    chance = random.Random(1)
+    rng = random.Random(1)
     for client, twin in TWINS.items():
         used = twin(address)
         for name, call in calls(client).items():
@@ -136,7 +136,7 @@ def interrupted_calls(address: str) -> None:
                 continue
             for _ in range(5):
                 try:
-                    with interrupts(getattr(twin, name), chance.uniform(1e-5, 3e-3)):
+                    with interrupts(getattr(twin, name), rng.uniform(1e-5, 3e-3)):
                         call(used)
                 except (Interrupt, ReplogError):
                     pass

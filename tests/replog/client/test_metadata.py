@@ -178,7 +178,7 @@ async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster):
         try:
             async with Admin(knowing.address) as admin:
                 await admin.create_topic("t", assignment=[[1]])
-            bystander.manager.hearing.controller_ms = 1 << 60
+            bystander.manager.failure_detector.controller_ms = 1 << 60
             assert sorted((await metadata.topic("t", 30)).partitions) == [0]
             assert bystander.manager.image.topics == {}, "the broker is no bystander"
         finally:
@@ -187,7 +187,7 @@ async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster):
 
 
 def silent_ms(broker: Broker) -> int:
-    return SystemClock().monotonic_ms() - broker.manager.hearing.controller_ms
+    return SystemClock().monotonic_ms() - broker.manager.failure_detector.controller_ms
 
 
 async def test_a_broker_that_hangs_is_asked_last_for_a_while(cluster):

@@ -294,7 +294,7 @@ def three():
 
 @pytest.fixture
 def running(tmp_path):
-    """`async with running(**settings) as r:`; the same store every time, and each controller has its own chance."""
+    """`async with running(**settings) as r:`; the same store every time, and random numbers of its own."""
     seeds = itertools.count(3)
 
     @asynccontextmanager
@@ -302,7 +302,7 @@ def running(tmp_path):
         properties = {"metadata.log.dir": str(tmp_path)} | {k.replace("_", "."): v for k, v in settings.items()}
         config = ControllerConfig.parse(properties, "test")
         if not is_formatted(tmp_path):
-            format_cluster(tmp_path, chance=random.Random(3))
+            format_cluster(tmp_path, rng=random.Random(3))
         store = StoreInThread(SqliteStore(tmp_path))
         controller = ActiveController(config, store, GrpcTransport(), SystemClock(), random.Random(next(seeds)))
         try:

@@ -28,7 +28,7 @@ def test_ct_3_who_knows_id_and_epoch_of_a_broker_but_not_its_incarnation_changes
             case "alter":
                 three.alter(11, three.item([11]), incarnation=incarnation)
             case "resign":
-                three.state.heirs(three.claim(11, None, incarnation), [three.item([12, 13])])
+                three.state.candidates(three.claim(11, None, incarnation), [three.item([12, 13])])
             case "producer ids":
                 three.do(three.state.allocate_producer_ids(three.claim(11, None, incarnation)))
             case _:

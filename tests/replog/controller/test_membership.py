@@ -65,10 +65,10 @@ def test_a_registration_that_is_not_used_goes_with_its_session(flooded):
 
 
 def test_the_next_controller_gives_those_that_register_just_now_one_more_session(flooded, make_cluster):
-    heir = make_cluster()
-    heir.state.load([change_of(record_of(change)) for change in flooded.history], heir.now_ms)
-    assert heir.do(heir.state.forget_unused(heir.now_ms + 8999)) == []
-    assert heir.do(heir.state.forget_unused(heir.now_ms + 9000)) == list(FAKE)
+    candidate = make_cluster()
+    candidate.state.load([change_of(record_of(change)) for change in flooded.history], candidate.now_ms)
+    assert candidate.do(candidate.state.forget_unused(candidate.now_ms + 8999)) == []
+    assert candidate.do(candidate.state.forget_unused(candidate.now_ms + 9000)) == list(FAKE)
 
 
 def test_a_broker_that_joined_stays_registered_however_long_it_is_away(cluster):

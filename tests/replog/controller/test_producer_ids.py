@@ -22,10 +22,10 @@ def test_every_block_begins_where_the_last_one_ended_whoever_asks(three):
 
 def test_what_was_given_away_is_in_the_records_and_outlives_the_controller(three, make_cluster):
     given = allocate(three, 11)
-    heir = make_cluster()
-    heir.state.load(three.history, 0)
-    assert heir.image.next_producer_id == given.stop
-    assert allocate(heir, 12).start == given.stop
+    candidate = make_cluster()
+    candidate.state.load(three.history, 0)
+    assert candidate.image.next_producer_id == given.stop
+    assert allocate(candidate, 12).start == given.stop
 
 
 def test_a_decision_that_was_not_committed_gives_nothing_away(three):

@@ -73,7 +73,7 @@ from replog.rpc.http2.frames import (
 from replog.rpc.lists import Lists
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
-from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, Throttle
+from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, QuotaThrottle
 from replog.server.clock import SystemClock
 from replog.topic import TopicPartition, parse_directory_name
 from tests.replog.log.batches import client_batch, leader_batch, stamped
@@ -420,7 +420,7 @@ def follow_metadata(data: bytes) -> None:
         config.dynamic(altered)
     for user in image.client_quotas:
         for kind in (PRODUCED, CONSUMED):
-            assert (Throttle(user, kind, image.client_quotas, SystemClock()).rate or 1) >= 0
+            assert (QuotaThrottle(user, kind, image.client_quotas, SystemClock()).rate or 1) >= 0
     for acl in image.acls.ids:
         image.acls.verdict(acl.principal, "10.0.0.7", Operation.READ, ResourceType.TOPIC, "t")
         image.acls.allows_any(acl.principal, "10.0.0.7", Operation.READ, ResourceType.TOPIC)

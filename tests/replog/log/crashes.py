@@ -18,7 +18,7 @@ def crash(
     bases: Sequence[int],
     durable: Mapping[str, int],
     recovery_point: int,
-    chance: random.Random,
+    rng: random.Random,
 ) -> int:
     """Damage the files; return the offset up to which whole batches are still there without a hole."""
     recovered_from = max((base for base in bases if base <= recovery_point), default=bases[0])
@@ -28,22 +28,22 @@ def crash(
             if not path.exists():
                 continue
             kept = 0 if base >= recovered_from else durable.get(path.name, 0)
-            _damage(path, kept, chance, may_grow=True)
-            if not kept and chance.random() < 0.1:
+            _damage(path, kept, rng, may_grow=True)
+            if not kept and rng.random() < 0.1:
                 note(f"crash: {path.name} is gone")
                 path.unlink(missing_ok=True)
     for path in sorted(directory.glob("*.snapshot")):
-        if int(path.stem) > recovered_from or chance.random() < 0.1:  # a CRC tells
-            _damage(path, 0, chance, may_grow=True)
+        if int(path.stem) > recovered_from or rng.random() < 0.1:  # a CRC tells
+            _damage(path, 0, rng, may_grow=True)
     end = model.first_base
     for slot, base in enumerate(bases):
         path = directory / f"{base:020d}.log"
         before = path.read_bytes()
-        if path.name not in durable and slot and chance.random() < 0.2:
+        if path.name not in durable and slot and rng.random() < 0.2:
             note(f"crash: {path.name} is gone")
             path.unlink()
             continue
-        _damage(path, durable.get(path.name, 0), chance, may_grow=base == bases[-1])
+        _damage(path, durable.get(path.name, 0), rng, may_grow=base == bases[-1])
         if end != base:
             continue
         after = path.read_bytes()
@@ -57,25 +57,25 @@ def crash(
     return end
 
 
-def _damage(path: Path, kept: int, chance: random.Random, *, may_grow: bool) -> None:
+def _damage(path: Path, kept: int, rng: random.Random, *, may_grow: bool) -> None:
     """Any change of what lies behind the first `kept` bytes, none as often as not."""
     before = path.read_bytes()
-    how = chance.choice(["nothing", "nothing", "cut", "zeros", "hole", "garbage", "flip", "longer"])
-    at = chance.randint(kept, len(before))
+    how = rng.choice(["nothing", "nothing", "cut", "zeros", "hole", "garbage", "flip", "longer"])
+    at = rng.randint(kept, len(before))
     content = bytearray(before)
     if how == "cut":
         del content[at:]
     elif how == "zeros":
         content[at:] = bytes(len(content) - at)
     elif how == "hole":
-        end = chance.randint(min(at + LEAST_HOLE, len(content)), len(content))
+        end = rng.randint(min(at + LEAST_HOLE, len(content)), len(content))
         content[at:end] = bytes(end - at)
     elif how == "garbage":
-        content[at:] = chance.randbytes(chance.randint(0, len(content) - at))
+        content[at:] = rng.randbytes(rng.randint(0, len(content) - at))
     elif how == "flip" and kept < len(content):
-        content[-1] ^= 1 << chance.randint(0, 7)
+        content[-1] ^= 1 << rng.randint(0, 7)
     elif how == "longer" and may_grow:
-        content += chance.choice([bytes, chance.randbytes])(chance.randint(1, 100))
+        content += rng.choice([bytes, rng.randbytes])(rng.randint(1, 100))
     if content != before:
         note(f"crash: {path.name}, of {len(before)} bytes, {kept} of them durable: {how} at {at}")
         path.write_bytes(content)

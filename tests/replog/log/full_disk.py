@@ -47,7 +47,7 @@ def small_disk(path: Path, size: str = "4m") -> Iterator[SmallDisk]:
 class Refusals:
     """While `on`, this part of all that takes room is refused; a write perhaps after a part of it."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, chance: random.Random, rate: float = 0.5) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, rng: random.Random, rate: float = 0.5) -> None:
         self.on = False
         self.count = 0
         pwritev, pwrite, open_ = os.pwritev, os.pwrite, os.open
@@ -57,9 +57,9 @@ class Refusals:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
         def write(fd: int, buffers: list[bytes], position: int) -> int:
-            if self.on and chance.random() < rate:
+            if self.on and rng.random() < rate:
                 data = b"".join(buffers)
-                part = chance.randrange(len(data))
+                part = rng.randrange(len(data))
                 if not part:
                     refuse(None)
                 return pwrite(fd, data[:part], position)
@@ -71,7 +71,7 @@ class Refusals:
             return pwrite(fd, data, position)
 
         def opened(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-            if self.on and flags & os.O_CREAT and not os.path.exists(path) and chance.random() < rate:
+            if self.on and flags & os.O_CREAT and not os.path.exists(path) and rng.random() < rate:
                 refuse(path)
             return open_(path, flags, mode, dir_fd=dir_fd)
 

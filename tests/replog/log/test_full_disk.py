@@ -55,16 +55,16 @@ def same_files(log: Log, other: Log) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_logs_that_were_refused_room_now_and_then_end_as_one_that_never_was(tmp_path, monkeypatch, seed):
-    chance = random.Random(seed)
-    refusals = Refusals(monkeypatch, chance)
+    rng = random.Random(seed)
+    refusals = Refusals(monkeypatch, rng)
     sound, leader, follower = logs = [open_log(tmp_path / name, **SMALL) for name in ("sound", "leader", "follower")]
     for log in logs:
         log.on_flush_due = lambda: None
     sequences = dict.fromkeys(range(3), 0)
     for number in range(60):
-        count, producer = chance.randrange(1, 4), chance.randrange(3)
+        count, producer = rng.randrange(1, 4), rng.randrange(3)
         batch = client_batch(
-            *[b"x" * chance.randrange(100)] * count,
+            *[b"x" * rng.randrange(100)] * count,
             timestamps=[number] * count,
             producer_id=producer,
             producer_epoch=0,
@@ -73,11 +73,11 @@ def test_logs_that_were_refused_room_now_and_then_end_as_one_that_never_was(tmp_
         sequences[producer] += count
         append(sound, batch)
         follow_with_refusals(refusals, leader, lambda log, batch=batch: append(log, batch), sound)
-        if chance.random() < 0.3:
+        if rng.random() < 0.3:
             follow_with_refusals(refusals, follower, lambda log: fetch(sound, log), sound)
-        if chance.random() < 0.1:
+        if rng.random() < 0.1:
             follow_with_refusals(refusals, follower, lambda log: fetch(sound, log), sound)
-            cut = chance.randrange(sound.log_start_offset, sound.log_end_offset + 1)
+            cut = rng.randrange(sound.log_start_offset, sound.log_end_offset + 1)
             refusals.on = True
             for log in (leader, follower):
                 log.truncate_to(cut)

@@ -288,12 +288,12 @@ class Histories(RuleBasedStateMachine):
         self.model.recovery_point = self.model.log_end
         self.durable = {path.name: path.stat().st_size for path in self.directory.iterdir()}
 
-    @rule(chance=chances)
-    def crash_and_start(self, chance: random.Random) -> None:
+    @rule(rng=chances)
+    def crash_and_start(self, rng: random.Random) -> None:
         """Any byte that was not fsynced may be gone: the sound batches at the front come back, all durable ones too."""
         self.log.abandon()
         durable_end = self.model.recovery_point
-        end = crash(self.directory, self.model, self.bases, self.durable, self.checkpoints["recovery_point"], chance)
+        end = crash(self.directory, self.model, self.bases, self.durable, self.checkpoints["recovery_point"], rng)
         assert end >= durable_end, "the crash took durable bytes: the test is wrong"
         self.open(clean=False)
         model, checkpoints = self.model, self.checkpoints

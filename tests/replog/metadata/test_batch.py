@@ -15,22 +15,22 @@ from replog.topic import TopicPartition
 BROKERS = range(4)
 
 
-def some_change(chance):
-    name, topic_id = chance.choice("abc"), bytes([chance.random() < 0.2]) * 16
-    match chance.randrange(8):
+def some_change(rng):
+    name, topic_id = rng.choice("abc"), bytes([rng.random() < 0.2]) * 16
+    match rng.randrange(8):
         case 0:
             return Change("topic", name, None)
         case 1:
             return Change("topic", name, Topic(name, topic_id))
         case 2:
-            broker_id = chance.choice(BROKERS)
+            broker_id = rng.choice(BROKERS)
             return Change("broker", broker_id, BrokerRegistration(broker_id, 1, b"i" * 16, "h:1", "", False, False))
         case 3:
-            return Change("producer_ids", None, chance.randrange(1000))
-    replicas = tuple(chance.sample(BROKERS, 2))
-    adding = replicas[:1] if chance.random() < 0.3 else ()
-    state = PartitionState(replicas, replicas, chance.choice(replicas), 0, 0, adding=adding)
-    return Change("partition", TopicPartition(name, chance.randrange(4)), state, topic_id)
+            return Change("producer_ids", None, rng.randrange(1000))
+    replicas = tuple(rng.sample(BROKERS, 2))
+    adding = replicas[:1] if rng.random() < 0.3 else ()
+    state = PartitionState(replicas, replicas, rng.choice(replicas), 0, 0, adding=adding)
+    return Change("partition", TopicPartition(name, rng.randrange(4)), state, topic_id)
 
 
 def shown(image):
@@ -51,13 +51,11 @@ def shown(image):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_batch_does_what_its_changes_do_one_by_one(seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     one_by_one, together, history = MetadataImage(), MetadataImage(), []
     for _ in range(40):
-        repeated, before = history[-chance.randrange(3) :], shown(together)
-        new = [
-            some_change(chance)._replace(version=len(history) + number) for number in range(1, chance.randrange(2, 12))
-        ]
+        repeated, before = history[-rng.randrange(3) :], shown(together)
+        new = [some_change(rng)._replace(version=len(history) + number) for number in range(1, rng.randrange(2, 12))]
         for change in new:
             one_by_one.put(change)
         batch = Batch(together, [*repeated, *new])

@@ -18,29 +18,29 @@ def _put(image, *change):
     image.put(Change(*change)._replace(version=image.version + 1))
 
 
-def _some_state(chance):
-    replicas = tuple(chance.sample(BROKERS, chance.randint(1, 3)))
+def _some_state(rng):
+    replicas = tuple(rng.sample(BROKERS, rng.randint(1, 3)))
     return PartitionState(
         replicas=replicas,
-        isr=replicas[: chance.randint(1, 3)],
-        leader=chance.choice((*replicas, replicas[0], NO_LEADER)),
+        isr=replicas[: rng.randint(1, 3)],
+        leader=rng.choice((*replicas, replicas[0], NO_LEADER)),
         leader_epoch=0,
         partition_epoch=0,
-        adding=replicas[:1] if chance.random() < 0.3 else (),
+        adding=replicas[:1] if rng.random() < 0.3 else (),
     )
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_index_knows_what_a_look_at_every_partition_finds(seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     image = MetadataImage()
     for _ in range(300):
-        tp = TopicPartition(chance.choice("abc"), chance.randrange(6))
-        if chance.random() < 0.1:
+        tp = TopicPartition(rng.choice("abc"), rng.randrange(6))
+        if rng.random() < 0.1:
             _put(image, "topic", tp.topic, None)
         else:
-            topic_id = bytes([chance.random() < 0.1]) * 16
-            _put(image, "partition", tp, _some_state(chance), topic_id)
+            topic_id = bytes([rng.random() < 0.1]) * 16
+            _put(image, "partition", tp, _some_state(rng), topic_id)
         everything = image.partitions.items()
         for topic in "abcd":
             states = {at.partition: state for at, state in everything if at.topic == topic}

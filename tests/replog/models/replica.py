@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from leader.alter_partition_queue import AlterPartitionQueue
 from leader.delayed_produce import DelayedProduce, PendingProduce
-from leader.follower_state import Asker, FollowerState
+from leader.follower_state import FetchContext, FollowerState
 from leader.isr import IsrProposal
 from replog.config import BrokerConfig, topic_config
 from replog.controller.evidence import LogEnd, Report
@@ -195,10 +195,10 @@ class Replica:
         if isinstance(leader, ErrorCode):
             self.said.append(FetchAnswer(leader))
             return
-        asker = Asker(replica_id, broker_epoch)
-        answer = leader.fetch_as_follower(asker, request, HOW)
-        moved = leader.on_fetched(asker, request, answer, self.clock.now_ms)
-        asker.asked_ms = self.clock.now_ms
+        context = FetchContext(replica_id, broker_epoch)
+        answer = leader.fetch_as_follower(context, request, HOW)
+        moved = leader.on_fetched(context, request, answer, self.clock.now_ms)
+        context.asked_ms = self.clock.now_ms
         self.manager.on_fetched(TP, leader, moved=moved)
         self.said.append(answer._replace(records=bytes(answer.records), place=None))
 

@@ -44,23 +44,23 @@ def _kill(member: LocalMember) -> None:
     assert not wait_until_stopped([process], 60.0), f"{member.name} outlived SIGKILL"
 
 
-def _kill_a_broker(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
-    broker, before_s, down_s = chance.choice(BROKERS), chance.uniform(0.0, 1.0), chance.uniform(0.0, 1.0)
+def _kill_a_broker(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
+    broker, before_s, down_s = rng.choice(BROKERS), rng.uniform(0.0, 1.0), rng.uniform(0.0, 1.0)
     time.sleep(before_s)
     cluster.kill(broker)
     time.sleep(down_s)
     return f"broker {broker} killed after {before_s:.3f} s, down for {down_s:.3f} s"
 
 
-def _kill_a_leader(cluster: LocalCluster, load: Load, chance: random.Random) -> str:
-    broker = leader_of(cluster, chance.choice(ASSIGNED))
+def _kill_a_leader(cluster: LocalCluster, load: Load, rng: random.Random) -> str:
+    broker = leader_of(cluster, rng.choice(ASSIGNED))
     cluster.kill(broker)
     load.serves(f"while broker {broker} is dead", SILENCE_S)
     return f"leader {broker} killed, and clients went on without it"
 
 
-def _pause_a_leader_until_it_is_deposed(cluster: LocalCluster, load: Load, chance: random.Random) -> str:
-    partition = chance.choice(ASSIGNED)
+def _pause_a_leader_until_it_is_deposed(cluster: LocalCluster, load: Load, rng: random.Random) -> str:
+    partition = rng.choice(ASSIGNED)
     broker, paused_at = leader_of(cluster, partition), time.monotonic()
     cluster.pause(broker)
     until(lambda: leader_of(cluster, partition) not in (broker, NO_LEADER), f"another leader of {partition}")
@@ -70,9 +70,9 @@ def _pause_a_leader_until_it_is_deposed(cluster: LocalCluster, load: Load, chanc
     return f"leader {broker} paused, deposed after {deposed_s:.2f} s, and clients went on without it"
 
 
-def _pause_two_brokers(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
-    first, second = chance.sample(BROKERS, 2)
-    between_s, paused_s = chance.uniform(0.1, 1.0), SESSION_S + chance.uniform(0.2, 1.0)
+def _pause_two_brokers(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
+    first, second = rng.sample(BROKERS, 2)
+    between_s, paused_s = rng.uniform(0.1, 1.0), SESSION_S + rng.uniform(0.2, 1.0)
     cluster.pause(first)
     time.sleep(between_s)
     cluster.pause(second)
@@ -82,17 +82,17 @@ def _pause_two_brokers(cluster: LocalCluster, _: Load, chance: random.Random) ->
     return f"brokers {first} and, {between_s:.2f} s later, {second} paused for {paused_s:.2f} s"
 
 
-def _kill_the_controller_and_a_broker(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
-    broker, between_s = chance.choice(BROKERS), chance.uniform(0.0, 1.0)
+def _kill_the_controller_and_a_broker(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
+    broker, between_s = rng.choice(BROKERS), rng.uniform(0.0, 1.0)
     _kill(cluster.state.controller)
     time.sleep(between_s)
     cluster.kill(broker)
     return f"controller and, {between_s:.2f} s later, broker {broker} killed"
 
 
-def _kill_two_brokers(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
-    first, second = chance.sample(BROKERS, 2)
-    between_s, down_s = chance.uniform(0.0, 1.0), chance.uniform(0.0, SESSION_S)
+def _kill_two_brokers(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
+    first, second = rng.sample(BROKERS, 2)
+    between_s, down_s = rng.uniform(0.0, 1.0), rng.uniform(0.0, SESSION_S)
     cluster.kill(first)
     time.sleep(between_s)
     cluster.kill(second)
@@ -100,8 +100,8 @@ def _kill_two_brokers(cluster: LocalCluster, _: Load, chance: random.Random) -> 
     return f"brokers {first} and, {between_s:.2f} s later, {second} killed, down for {down_s:.2f} s"
 
 
-def _kill_a_broker_again_while_it_recovers(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
-    broker, after_s = leader_of(cluster, chance.choice(ASSIGNED)), chance.uniform(0.1, 0.8)
+def _kill_a_broker_again_while_it_recovers(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
+    broker, after_s = leader_of(cluster, rng.choice(ASSIGNED)), rng.uniform(0.1, 0.8)
     cluster.kill(broker)
     failures: list[ReplogError] = []
 
@@ -121,8 +121,8 @@ def _kill_a_broker_again_while_it_recovers(cluster: LocalCluster, _: Load, chanc
     return f"broker {broker} killed, and again {after_s:.2f} s after its start"
 
 
-def _stop_a_broker_and_kill_another(cluster: LocalCluster, _: Load, chance: random.Random) -> str:
-    stopped, killed = chance.sample(BROKERS, 2)
+def _stop_a_broker_and_kill_another(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
+    stopped, killed = rng.sample(BROKERS, 2)
     process = cluster.state.broker(stopped).process
     assert process is not None
     terminate(process)
@@ -159,10 +159,10 @@ def _differences(files: dict[int, dict[str, bytes]]) -> list[str]:
 
 def test_deaths_zombies_and_double_deaths_leave_an_honest_history_and_identical_replicas(cluster, tmp_path):
     print(f"seed {SEED}")
-    chance = random.Random(SEED)
+    rng = random.Random(SEED)
     with load_on(cluster, tmp_path) as load:
-        for fault in chance.sample(FAULTS, len(FAULTS)):
-            story = fault(cluster, load, chance)
+        for fault in rng.sample(FAULTS, len(FAULTS)):
+            story = fault(cluster, load, rng)
             cluster.up(IN_SYNC_S)
             load.goes_on(story)
         load.ends_honest()

@@ -34,7 +34,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         yield running
 
 
-async def _write(cluster: LocalCluster, stopped: asyncio.Event, chance: random.Random) -> tuple[Latest, int]:
+async def _write(cluster: LocalCluster, stopped: asyncio.Event, rng: random.Random) -> tuple[Latest, int]:
     """Keys get one value after the other, or lose it, until told to stop; what they have then, and how many writes."""
     latest: Latest = {}
     number = 0
@@ -42,8 +42,8 @@ async def _write(cluster: LocalCluster, stopped: asyncio.Event, chance: random.R
         while not stopped.is_set() or number < WRITES:
             deliveries = []
             for _ in range(50):
-                key = b"key-%d" % chance.randrange(KEYS)
-                value = None if chance.random() < 0.1 else b"%d " % number + bytes(60)
+                key = b"key-%d" % rng.randrange(KEYS)
+                value = None if rng.random() < 0.1 else b"%d " % number + bytes(60)
                 deliveries.append(await producer.send(TOPIC, value, key=key, partition=0))
                 if value is None:
                     latest.pop(key, None)
@@ -109,11 +109,11 @@ async def test_replicas_killed_while_they_clean_agree_on_every_latest_value(clus
     async with Admin(cluster.bootstrap) as admin:
         await admin.create_topic(TOPIC, partitions=1, configs=CONFIGS)
     await asyncio.to_thread(cluster.wait_for_full_isr, TOPIC)
-    chance, stopped = random.Random(7), asyncio.Event()
-    writing = asyncio.create_task(_write(cluster, stopped, chance))
+    rng, stopped = random.Random(7), asyncio.Event()
+    writing = asyncio.create_task(_write(cluster, stopped, rng))
     try:
         for _ in range(KILLS):
-            broker = chance.choice([1, 2, 3])
+            broker = rng.choice([1, 2, 3])
             await _kill_while_cleaning(cluster, broker)
             await asyncio.sleep(0.5)
             await asyncio.to_thread(cluster.start, broker)

@@ -49,20 +49,20 @@ async def _add_ballast(bootstrap: str, history: History) -> None:
         history.acknowledged(send, delivery.result(), time.monotonic())
 
 
-async def _move_about(cluster: LocalCluster, chance: random.Random) -> str:
+async def _move_about(cluster: LocalCluster, rng: random.Random) -> str:
     """Moves, redirections, cancels and kills by chance, until nothing moves any more."""
     story = []
     async with Admin(cluster.bootstrap) as admin:
         for _ in range(STEPS):
-            partition = chance.choice(ASSIGNED)
-            target = None if chance.random() < 0.25 else chance.sample(BROKERS, chance.choice([2, 3, 3]))
+            partition = rng.choice(ASSIGNED)
+            target = None if rng.random() < 0.25 else rng.sample(BROKERS, rng.choice([2, 3, 3]))
             (error,) = (await admin.alter_partition_reassignments({partition: target})).values()
             story.append(f"{partition} to {target}{f' refused: {error.code.name}' if error else ''}")
-            await asyncio.sleep(chance.uniform(0.0, 0.15))
-            if chance.random() < 0.4:
-                broker = chance.choice(BROKERS)
+            await asyncio.sleep(rng.uniform(0.0, 0.15))
+            if rng.random() < 0.4:
+                broker = rng.choice(BROKERS)
                 await asyncio.to_thread(cluster.kill, broker)
-                await asyncio.sleep(chance.uniform(0.0, 0.3))
+                await asyncio.sleep(rng.uniform(0.0, 0.3))
                 await asyncio.to_thread(cluster.start, broker)
                 story.append(f"{broker} killed and started")
         async with asyncio.timeout(IN_SYNC_S):

@@ -21,20 +21,20 @@ def test_nothing_runs_early_and_nothing_late_pg_15_pg_16_pg_19(delay_ms):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_random_history_hands_out_what_was_not_cancelled_in_order_pg_17(seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     timer: Timer[int] = Timer()
     pending: dict[int, tuple[int, object]] = {}
     now_ms = number = 0
     while number < 2000 or pending:
         if number < 2000:
-            deadline_ms = now_ms + chance.choice([0, 1, chance.randrange(600), chance.randrange(40_000)])
+            deadline_ms = now_ms + rng.choice([0, 1, rng.randrange(600), rng.randrange(40_000)])
             pending[number] = deadline_ms, timer.add(deadline_ms, number)
             number += 1
-        for cancelled in chance.sample(sorted(pending), min(len(pending), chance.randrange(2))):
+        for cancelled in rng.sample(sorted(pending), min(len(pending), rng.randrange(2))):
             pending.pop(cancelled)[1].cancel()  # type: ignore[attr-defined]
         assert len(timer) == len(pending)
-        if chance.random() < 0.2:
-            now_ms += chance.choice([1, 30, 500, 9000])
+        if rng.random() < 0.2:
+            now_ms += rng.choice([1, 30, 500, 9000])
             due = list(timer.due(now_ms))
             deadlines = [pending.pop(item)[0] for item in due]
             assert deadlines == sorted(deadlines)

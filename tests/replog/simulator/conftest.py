@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.rng import Rng
 from tests.replog.simulator.hosts import Host
 from tests.replog.simulator.network.conversation import Pair
 
@@ -23,7 +23,7 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture
 def loop() -> Iterator[SimulatedLoop]:
-    loop = SimulatedLoop(Chance(1))
+    loop = SimulatedLoop(Rng(1))
     yield loop
     loop.dispose()
 

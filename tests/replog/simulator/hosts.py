@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from replog.simulator.disk.disk import Disk
-from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.rng import Rng
 
 
 class Host:
@@ -18,8 +18,8 @@ class Host:
     """
 
     def __init__(self, directory: Path, seed: int = 1) -> None:
-        self.loop = SimulatedLoop(Chance(seed))
-        self.disk = Disk(self.loop, Chance(seed), directory)
+        self.loop = SimulatedLoop(Rng(seed))
+        self.disk = Disk(self.loop, Rng(seed), directory)
         self.home = directory / "broker-1"
         self.home.mkdir(parents=True)
         self.boot()

@@ -134,5 +134,5 @@ def looks_whom_it_hears(world: World, broker_id: str) -> None:
     """The controller speaks every second to whom it reaches."""
     broker = world.broker(int(broker_id))
     if broker.hears_metadata:
-        broker.hearing.controller_ms = world.clock.monotonic_ms()
+        broker.failure_detector.controller_ms = world.clock.monotonic_ms()
     broker.resign_where_unheard()

@@ -216,11 +216,11 @@ def test_headers_are_those_of_the_client_however_many_records_have_so_many():
 
 @pytest.mark.parametrize("seed", range(300))
 def test_whatever_is_flipped_is_refused_or_read_as_the_log_reads_it(seed):
-    chance = random.Random(seed)
-    given = [(1000 + n, b"k%d" % n, bytes(chance.randrange(90)), [("h", b"v")] * (n % 3)) for n in range(8)]
+    rng = random.Random(seed)
+    given = [(1000 + n, b"k%d" % n, bytes(rng.randrange(90)), [("h", b"v")] * (n % 3)) for n in range(8)]
     batch = bytearray(encode_batch(given))
-    for _ in range(chance.randint(1, 3)):
-        batch[chance.randrange(HEADER_SIZE, len(batch))] = chance.randrange(256)
+    for _ in range(rng.randint(1, 3)):
+        batch[rng.randrange(HEADER_SIZE, len(batch))] = rng.randrange(256)
     struct.pack_into(">I", batch, 17, crc32c(batch[21:]))
     try:
         wanted = [(r.offset, r.key, r.value, list(r.headers)) for r in iterate_records(batch, parse_header(batch))]

@@ -6,9 +6,9 @@ from spark_jobs.replicas.checks import Ranges
 
 
 def test_a_batch_is_wanted_if_it_has_an_offset_of_any_range():
-    chance = random.Random(5)
+    rng = random.Random(5)
     for _ in range(300):
-        ranges = [(first, first + chance.randrange(6)) for first in chance.choices(range(40), k=chance.randrange(8))]
+        ranges = [(first, first + rng.randrange(6)) for first in rng.choices(range(40), k=rng.randrange(8))]
         asked = Ranges(ranges)
         for first in range(50):
             for last in range(first, first + 4):

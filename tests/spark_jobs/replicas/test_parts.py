@@ -20,13 +20,13 @@ SIZES = [400, 700, 1100, 3000]
 COUNT = 60
 
 
-def build(directory: Path, chance: random.Random, interval: int = 150) -> Path:
+def build(directory: Path, rng: random.Random, interval: int = 150) -> Path:
     """One segment of some 7 KiB, of batches of some sizes, timestamps that mostly grow, and a few leader epochs."""
     log = open_log(directory / "t-0", segment_bytes=1 << 20, index_interval_bytes=interval)
     now = 1000
     for number in range(COUNT):
-        now += chance.choice([1, 1, 1, 5, 0, -3])
-        value = bytes(chance.choice([1, 10, 30, 60]))
+        now += rng.choice([1, 1, 1, 5, 0, -3])
+        value = bytes(rng.choice([1, 10, 30, 60]))
         append(log, client_batch(value, b"second", timestamps=[now, now]), epoch=number // 20)
     log.close()
     return directory / "t-0"

@@ -35,15 +35,15 @@ def test_all_ways_say_the_same_of_what_they_once_told_differently(seed, tmp_path
 
 def test_all_ways_say_the_same_of_any_changed_byte(cluster):
     """Of the first header, of one that an entry points at, and of every index."""
-    segment, chance = segments(cluster)[1], random.Random(1)
+    segment, rng = segments(cluster)[1], random.Random(1)
     positions = [position for position, _ in iterate_batches(path_of(segment, ".log").read_bytes())]
     places = [(".log", positions[number] + at) for number in (0, 4) for at in range(HEADER_SIZE + 2)]
     for suffix in (".index", ".timeindex", ".digest"):
         places += [(suffix, at) for at in range(path_of(segment, suffix).stat().st_size)]
     for suffix, at in places:
-        mask = chance.randrange(1, 256)
+        mask = rng.randrange(1, 256)
         flip(path_of(segment, suffix), at, mask)
-        assert not list(differences(segment, 0, chance)), (suffix, at, mask)
+        assert not list(differences(segment, 0, rng)), (suffix, at, mask)
         flip(path_of(segment, suffix), at, mask)
 
 

@@ -15,7 +15,7 @@ from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaning import CleanTask, SourceSegment
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.log_manager import LogManager
-from replog.log.errors import CorruptRecord, InvalidRecord, LogStorageError, Passing, storage_error
+from replog.log.errors import CorruptRecord, InvalidRecord, LogStorageError, RetriableLogError, storage_error
 from replog.log.files.replacing import fsync_directory
 from replog.log.log import Log
 from replog.log.swap import written_swap
@@ -78,7 +78,7 @@ class LogCleaner:
                 log.info("segments were removed during their cleaning", partition=str(tp), reason=str(error))
             elif isinstance(error, CleaningInterrupted):
                 log.warning("a cleaning was interrupted; it begins again", partition=str(tp), reason=str(error))
-            elif isinstance(failed, Passing):
+            elif isinstance(failed, RetriableLogError):
                 log.warning("cleaning a log is left for the next time", partition=str(tp), reason=failed.message)
             elif isinstance(failed, LogStorageError) and (failed.of_the_disk or isinstance(error, FileNotFoundError)):
                 self._manager.on_storage_error(failed)
@@ -115,14 +115,14 @@ class LogCleaner:
         for cleaned_offsets in written:
             try:
                 await in_thread(cleaned_offsets.write)
-            except Passing as error:
+            except RetriableLogError as error:
                 log.warning("a checkpoint is left for the next time", reason=error.message)
             except LogStorageError as error:
                 self._manager.on_storage_error(error)
 
     def _all_hosted(self) -> AsyncIterator[tuple[TopicPartition, HostedPartition]]:
         """Yields all hosted replicas, in slices."""
-        return self._manager.pace.in_slices(list(self._manager.hosted.items()))
+        return self._manager.throttle.in_slices(list(self._manager.hosted.items()))
 
     async def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:
         """Return the dirtiest log. It is looked at again at the end, since logs change meanwhile."""
@@ -184,7 +184,7 @@ class LogCleaner:
             await in_thread(partial(fsync_directory, replica.directory))
             if self._logs.get(tp) is not replica or not replica.finish_swap(swap):
                 return False
-            self._manager.stirred[tp] = None
+            self._manager.dirty[tp] = None
             await in_thread(partial(fsync_directory, replica.directory))
             if not await self._note(tp, replica, task, min(group[-1].next_offset, end_offset)):
                 return False

@@ -73,7 +73,7 @@ class ConsumerStream:
         traffic.answered(CONSUMER, begun_s)
         share.resize(response.size)
         if response.size:
-            self._manager.pace.served()
+            self._manager.throttle.served()
         return response
 
     async def _room(self, share: Share, most: int) -> int:

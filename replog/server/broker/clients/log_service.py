@@ -233,7 +233,7 @@ class LogService:
                 if (address := broker.address_at(self._listener))
             ],
             metadata_version=version,
-            controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.hearing.controller_ms,
+            controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.failure_detector.controller_ms,
         )
         async for name in in_slices(names):
             if permits(name):

@@ -66,13 +66,13 @@ class Produce:
         if isinstance(leader, ErrorCode):
             raise refusal(leader, tp, manager.config.node_id)
         now_ms, producer = clock.monotonic_ms(), producer_of(records)
-        if producer >= manager.image.next_producer_id and manager.hearing.is_up_to_date(now_ms):
+        if producer >= manager.image.next_producer_id and manager.failure_detector.is_up_to_date(now_ms):
             raise ErrorCode.UNKNOWN_PRODUCER_ID.error(
                 f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new"
             )
         wall_ms, apart_ms = manager.time.of_append(now_ms)
         appended = leader.append(records, acks=self.acks, wall_ms=wall_ms, now_ms=now_ms, apart_ms=apart_ms)
-        manager.pace.served()
+        manager.throttle.served()
         manager.touched(tp, appended.high_watermark_advanced)
         passed = manager.traffic.topic(tp.topic)
         passed.bytes_in += len(records)

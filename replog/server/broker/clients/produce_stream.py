@@ -11,7 +11,7 @@ from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
 from replog.server.authorizer import Permits
 from replog.server.broker.clients.produce import Produce
-from replog.server.broker.clients.quotas import Throttle
+from replog.server.broker.clients.quotas import QuotaThrottle
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.topic import TopicPartition
 
@@ -19,10 +19,10 @@ MAX_PRODUCES_UNDER_WAY = 1000  # per stream, until their answers are sent; furth
 
 
 class ProduceStream:
-    def __init__(self, manager: ReplicaManager, stream: ServerStream, permits: Permits, throttle: Throttle) -> None:
+    def __init__(self, manager: ReplicaManager, stream: ServerStream, permits: Permits, quota: QuotaThrottle) -> None:
         self._manager = manager
         self._permits = permits
-        self._throttle = throttle
+        self._throttle = quota
         self._muted = False  # the client has sent too much, and is not read for a while
         self._stream = stream
         self._under_way = 0

@@ -18,7 +18,7 @@ MAX_THROTTLED = 10_000  # users that are remembered
 PRODUCED, CONSUMED = ClientQuota.model_fields
 
 
-class Throttle:
+class QuotaThrottle:
     """A user's bytes, produced or consumed. They drain at the rate; more than a burst has to be waited for."""
 
     def __init__(self, user: str, kind: str, quotas: Mapping[str, Mapping[str, str]], clock: Clock) -> None:
@@ -76,12 +76,12 @@ class ClientQuotas:
         """`quotas` has each user's, from the metadata; they may change at any time."""
         self._quotas = quotas
         self._clock = clock
-        self._throttles: dict[tuple[str, str], Throttle] = {}
+        self._throttles: dict[tuple[str, str], QuotaThrottle] = {}
 
-    def of(self, asks: Peer, kind: str) -> Throttle:
+    def of(self, asks: Peer, kind: str) -> QuotaThrottle:
         key = asks.principal, kind
         if key not in self._throttles:
             if len(self._throttles) >= MAX_THROTTLED:
                 self._throttles.pop(next(iter(self._throttles)))
-            self._throttles[key] = Throttle(asks.principal, kind, self._quotas, self._clock)
+            self._throttles[key] = QuotaThrottle(asks.principal, kind, self._quotas, self._clock)
         return self._throttles[key]

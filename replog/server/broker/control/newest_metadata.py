@@ -13,7 +13,7 @@ import structlog
 from replog.backoff import Backoff
 from replog.errors import ReplogError
 from replog.log.directories.metadata_position import Position, read_position, write_position
-from replog.log.errors import LogStorageError, Passing, is_of_the_disk
+from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk
 from replog.metadata.records import position_to_message
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.threads import in_thread
@@ -62,11 +62,11 @@ class NewestMetadata:
 
     def _write(self, position: Position) -> list[LogStorageError]:
         """Write the position. Return the errors of directories that failed. Raises an error if all did."""
-        lacking: list[Passing | LogStorageError] = []
+        lacking: list[RetriableLogError | LogStorageError] = []
         for directory in self._directories:
             try:
                 write_position(directory, position)
-            except (Passing, LogStorageError) as error:
+            except (RetriableLogError, LogStorageError) as error:
                 lacking.append(error)
         if len(lacking) == len(self._directories):
             raise next((error for error in lacking if not is_of_the_disk(error)), lacking[0])

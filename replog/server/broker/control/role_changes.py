@@ -14,7 +14,7 @@ requests are served in between. Such a request sees a partition before or after 
 learn of it at different times. (Kafka's brokers publish the image before the roles, too.)
 
 Changes are carried out one after the other. Very many new replicas are made in waves: later changes are carried out in
-between, and while clients are served the waves are smaller, with rests (`pace.py`). Other changes of leaders and
+between, and while clients are served the waves are smaller, with rests (`throttle.py`). Other changes of leaders and
 followers, such as those after a crash, do not rest.
 
 If there is no room or no descriptor for a replica, or another file is in its place, it keeps its role, or has none,
@@ -38,7 +38,7 @@ from replog.log.directories.changes import LogChange, NewReplica
 from replog.log.directories.log_directory import PlacedHere
 from replog.log.directories.log_manager import LogManager
 from replog.log.directories.metadata_position import Position
-from replog.log.errors import Passing, is_of_the_disk
+from replog.log.errors import RetriableLogError, is_of_the_disk
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
@@ -90,7 +90,7 @@ class RoleChanges:
         self._shutting_down = shutting_down
         self._backoff = backoff
         self._turn = asyncio.Lock()
-        self._pace = manager.pace
+        self._rests = manager.throttle
         self._applies = 0  # changes of the metadata that wait for their turn
         self._coming: dict[TopicPartition, None] = {}  # new replicas for later waves
         self._any_coming = asyncio.Event()
@@ -171,7 +171,7 @@ class RoleChanges:
 
     def _most(self) -> int:
         """Return how many replicas one change may create."""
-        return WAVE if self._pace.serves else LARGE_WAVE
+        return WAVE if self._rests.serves else LARGE_WAVE
 
     async def retry(self) -> None:
         """Try refused replicas again, until cancelled."""
@@ -196,7 +196,7 @@ class RoleChanges:
             await self._known.note(self._position(changes))
         topics = _of_kind(changes, "topic")
         placed = {**besides, **self._placed(changes, topics)}
-        slices = self._pace.in_slices if self._waits(placed) else in_slices
+        slices = self._rests.in_slices if self._waits(placed) else in_slices
         change = await self._prepare(placed, topics, slices, is_all=is_all)
         if change:
             try:
@@ -307,7 +307,7 @@ class RoleChanges:
         for broken in change.broken:
             self._manager.on_storage_error(broken)
         for tp, error in change.failures.items():
-            if not isinstance(error, Passing):
+            if not isinstance(error, RetriableLogError):
                 if is_of_the_disk(error):
                     self._manager.on_storage_error(error)
                 if tp in self._manager.hosted:
@@ -354,7 +354,7 @@ class RoleChanges:
             if partition.topic_id == topic.topic_id:
                 partition.configure(config)
                 self._throttle(partition)
-                self._manager.stirred[partition.topic_partition] = None
+                self._manager.dirty[partition.topic_partition] = None
                 if partition.leader is not None:
                     partition.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
                     self._manager.touched(tp, high_watermark_advanced=True)
@@ -391,7 +391,7 @@ class RoleChanges:
         try:
             return take_up(tp, state)
         except ReplogError as error:
-            if isinstance(error, Passing):
+            if isinstance(error, RetriableLogError):
                 self._refused[tp] = None
                 self._any_refused.set()
                 return None

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import structlog
 
-from leader.hearing import LISTENING_MS
+from leader.failure_detector import LISTENING_MS
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
-from replog.log.errors import LogStorageError, Passing
+from replog.log.errors import LogStorageError, RetriableLogError
 from replog.log.files.deletion import remove
 from replog.log.files.open_files import OPEN_FILES, sync_all
 from replog.log.log import Log
@@ -50,7 +50,7 @@ class Housekeeping:
         self._unsaved = asyncio.Event()
         self._unsaved.set()  # the logs may have loaded something that is not saved
         logs.on_unsaved = self._unsaved.set
-        manager.stirred.update(dict.fromkeys(manager.hosted))
+        manager.dirty.update(dict.fromkeys(manager.hosted))
 
     async def run(self) -> None:
         """Run until cancelled. Storage failures are reported to the broker; any other error ends it."""
@@ -80,7 +80,7 @@ class Housekeeping:
         try:
             await chore()
         except ReplogError as error:
-            if isinstance(error, Passing):
+            if isinstance(error, RetriableLogError):
                 log.warning("left for the next time", chore=chore.__name__.strip("_"), reason=error.message)
             elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._manager.on_storage_error(error)
@@ -92,7 +92,7 @@ class Housekeeping:
 
     async def _resign_where_unheard(self) -> None:
         """Have leaders resign that nobody reaches (ISR-20)."""
-        self._manager.hearing.look(self._manager.clock.monotonic_ms())
+        self._manager.failure_detector.look(self._manager.clock.monotonic_ms())
         self._manager.resign_where_unheard()
 
     async def _checkpoint_high_watermarks(self) -> None:
@@ -108,7 +108,7 @@ class Housekeeping:
         try:
             await in_thread(checkpoint)
         except ReplogError as error:
-            if not isinstance(error, Passing):
+            if not isinstance(error, RetriableLogError):
                 raise
             log.warning("checkpoint left for the next time", reason=error.message)
 
@@ -127,7 +127,7 @@ class Housekeeping:
         otherwise it would keep the others from making room."""
         try:
             return replica.delete_old_segments(self._manager.time.may_delete_ms(), partial(self._tell, tp))
-        except Passing as error:
+        except RetriableLogError as error:
             log.warning("retention left for the next time", partition=str(tp), reason=error.message)
             return 0
 
@@ -161,7 +161,7 @@ class Housekeeping:
             await in_thread(directory.save_epochs)
             starts = await in_thread(directory.checkpoints.save_log_starts)
         except ReplogError as error:
-            if isinstance(error, Passing):
+            if isinstance(error, RetriableLogError):
                 self._unsaved.set()
                 return
             asyncio.get_running_loop().call_later(FIRST_MS / 1000, self._unsaved.set)  # the disk may work again
@@ -175,8 +175,8 @@ class Housekeeping:
         """Flush rolled segments, otherwise recovery after a crash would begin before the active one (LG-5), and records
         that have waited for `flush.ms` (LG-18). Write index entries that wait (divergence 16)."""
         now_ms = self._manager.clock.monotonic_ms()
-        stirred, self._manager.stirred = self._manager.stirred, {}
-        async for tp in in_slices(stirred):
+        dirty, self._manager.dirty = self._manager.dirty, {}
+        async for tp in in_slices(dirty):
             hosted = self._manager.hosted.get(tp)
             if hosted is None:
                 continue
@@ -211,7 +211,7 @@ class Housekeeping:
                 self._restless.pop((tp, log), None)
         self._expired += [path for path, (_, due_ms) in self._stuck.items() if due_ms <= now_ms]
         firsts = range(0, len(self._expired), REMOVED)
-        async for _ in self._manager.pace.in_slices(firsts):
+        async for _ in self._manager.throttle.in_slices(firsts):
             left, links = dict[Path, str](), dict[Path, str]()
             tried = self._expired[:REMOVED]
             await in_thread(partial(remove, tried, left, links))

@@ -15,8 +15,8 @@ from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import LogChange
 from replog.log.directories.log_manager import LogManager, SwapPreparation
-from replog.log.errors import LogStorageError, Passing, TooManyOpenFiles, storage_errors
-from replog.log.files.cold import NOTHING, ColdRead, Stretch
+from replog.log.errors import LogStorageError, RetriableLogError, TooManyOpenFiles, storage_errors
+from replog.log.files.cold import NOTHING, ByteRange, ColdRead
 from replog.log.files.opening import bring
 from replog.log.log import Log
 from replog.server.broker.disks.log_flusher import LogFlusher
@@ -40,7 +40,7 @@ class _Move:
     unflushed_bytes: int = 0
     flushed: bool = False  # it was flushed after it had caught up
     prepared: SwapPreparation | None = None
-    brought: Stretch = NOTHING  # bytes brought into memory to be copied
+    brought: ByteRange = NOTHING  # bytes brought into memory to be copied
 
 
 class ReplicaMoves:
@@ -150,7 +150,7 @@ class ReplicaMoves:
         try:
             await self._drop(tp)
         except ReplogError as error:
-            if not isinstance(error, Passing):
+            if not isinstance(error, RetriableLogError):
                 self._manager.on_storage_error(error)
 
     def _is_under_way(self, tp: TopicPartition, move: _Move) -> bool:
@@ -170,7 +170,7 @@ class ReplicaMoves:
             progress = move.replica.copy(slice_bytes, self._manager.clock.monotonic_ms(), move.brought)
         except ColdRead as cold:
             await in_thread(partial(bring, cold))
-            move.brought = cold.stretch
+            move.brought = cold.byte_range
             return True
         if progress.note:
             log.warning("moving", partition=str(tp), note=progress.note)
@@ -227,7 +227,7 @@ class ReplicaMoves:
         new = self._logs.swap(tp, self._manager.clock.monotonic_ms())
         hosted.replace_log(new)
         self._flusher.flushed(tp, new)  # otherwise requests would wait for a flush of the old log (LG-18)
-        self._manager.stirred[tp] = None
+        self._manager.dirty[tp] = None
         del self._moves[tp]
         assert old is not None
         log.info(
@@ -240,5 +240,5 @@ class ReplicaMoves:
         try:
             await in_thread(self._logs.swapped)
         except ReplogError as error:
-            if not isinstance(error, Passing):
+            if not isinstance(error, RetriableLogError):
                 self._manager.on_storage_error(error)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from replog.purgatory.operation import DelayedOperation
 from replog.purgatory.purgatory import Purgatory
-from replog.server.alarm import Alarm
 from replog.server.clock import Clock
+from replog.server.deadline_timer import DeadlineTimer
 from replog.topic import TopicPartition
 
 
@@ -15,7 +15,7 @@ class DelayedOperations:
     def __init__(self, clock: Clock) -> None:
         self.purgatory: Purgatory[TopicPartition] = Purgatory()
         self._clock = clock
-        self._alarm = Alarm(clock, self._expire)
+        self._timer = DeadlineTimer(clock, self._expire)
 
     def complete_or_watch(self, operation: DelayedOperation[TopicPartition], keys: Iterable[TopicPartition]) -> None:
         try:
@@ -28,7 +28,7 @@ class DelayedOperations:
         self.purgatory.check(moved)
 
     def _arm(self) -> None:
-        self._alarm.by(self.purgatory.next_deadline_ms())
+        self._timer.by(self.purgatory.next_deadline_ms())
 
     def _expire(self) -> None:
         try:

@@ -65,4 +65,4 @@ class LookUps:
             except ColdRead as cold:
                 async with self.searching:
                     await in_thread(partial(bring, cold))
-                brought = cold.stretch
+                brought = cold.byte_range

@@ -13,8 +13,8 @@ from typing import Any
 import structlog
 
 from follower.partition_follower import PartitionFollower
+from leader.failure_detector import FailureDetector
 from leader.fetch_session import FetchSession
-from leader.hearing import Hearing
 from leader.isr import IsrProposal
 from leader.partition_leader import PartitionLeader
 from leader.resignation import should_resign, silence_ms
@@ -24,7 +24,7 @@ from replog.fetch import ANY_TOPIC, FetchPartition, Shared
 from replog.log.errors import is_of_the_disk
 from replog.log.files.cold import ColdRead
 from replog.metadata.image import MetadataImage
-from replog.metadata.values import LEAST_HEIRS, PartitionState
+from replog.metadata.values import LEAST_CANDIDATES, PartitionState
 from replog.quota import ReplicationQuota, Throttles
 from replog.server.audit_log import AuditLog
 from replog.server.authorizer import Authorizer
@@ -35,7 +35,7 @@ from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.look_ups import LookUps
 from replog.server.broker.replicas.traffic import Traffic
 from replog.server.clock import Clock
-from replog.server.pace import Pace
+from replog.server.throttle import Throttle
 from replog.server.trusted_time import TrustedTime
 from replog.topic import TopicPartition
 
@@ -62,13 +62,13 @@ class ReplicaManager:
         self.hosted: dict[TopicPartition, HostedPartition] = {}
         self.longest_step_s: Callable[[], float] = lambda: 0.0  # the event loop's, if it is watched
         self.started = False  # the image is complete and roles are taken up, so requests are answered
-        self.hearing = Hearing(clock.monotonic_ms())
+        self.failure_detector = FailureDetector(clock.monotonic_ms())
         self.time = TrustedTime(clock)
         self.produces = DelayedOperations(clock)
         self.record_deletions = DelayedOperations(clock)
         self.look_ups = LookUps()
         self.traffic = Traffic(clock, image)
-        self.pace = Pace(clock)
+        self.throttle = Throttle(clock)
         self.authorizer = Authorizer(config, image.acls, AuditLog(clock))
         self.cold_reads = ColdReads(self._tell)
         self.answers = Budget(config.queued_max_response_bytes)  # consumers share it; replication has its own room
@@ -87,11 +87,11 @@ class ReplicaManager:
         self._posts: list[Callable[[], None]] = []  # send answers to produces
         self.shared: Shared | None = None  # set while several sessions look
         self._woken = False  # a call of `_follow_up` is due
-        self.stirred: dict[TopicPartition, None] = {}  # partitions whose logs have changed
+        self.dirty: dict[TopicPartition, None] = {}  # partitions whose logs have changed
         self._offline: dict[TopicPartition, None] = {}  # files failed; some may have been deleted since
         self.unreachable: dict[TopicPartition, bytes] = {}  # replicas that a start could not load; topic ids
         self.gone: set[TopicPartition] = set()  # failed replicas whose directories are gone
-        self._not_level: dict[TopicPartition, None] = {}  # partitions with a follower that may leave the ISR by time
+        self._lagging: dict[TopicPartition, None] = {}  # partitions with a follower that may leave the ISR by time
 
     def leader(self, tp: TopicPartition) -> PartitionLeader | ErrorCode:
         """Return the leader role of `tp`, or why this broker does not have it (§1.4)."""
@@ -114,11 +114,11 @@ class ReplicaManager:
 
     def is_alone(self, leader: PartitionLeader) -> bool:
         """Return True if another broker may lead and commit without this one's knowledge (divergence 29)."""
-        return self.hearing.nobody(leader.replicas, self.clock.monotonic_ms())
+        return self.failure_detector.nobody(leader.replicas, self.clock.monotonic_ms())
 
     def misses_controller(self) -> bool:
         """Return True if any leader here may be alone."""
-        return self.hearing.misses_controller(self.clock.monotonic_ms())
+        return self.failure_detector.misses_controller(self.clock.monotonic_ms())
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         """Return the leader that this fetch asks, or the first error of the fetch (FE-1)."""
@@ -168,7 +168,7 @@ class ReplicaManager:
 
     def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
         """Note a follower's fetch: its offset may change the ISR and the high watermark (ST-10)."""
-        self._not_level[tp] = None
+        self._lagging[tp] = None
         if moved:
             self.touched(tp, high_watermark_advanced=True)
         self.propose(tp, leader)
@@ -176,9 +176,9 @@ class ReplicaManager:
     def on_followed(self, tp: TopicPartition, visible: bool) -> None:
         """Note that this replica has followed its leader, and if `visible`, wake consumers that wait here (FE-14,
         FT-4)."""
-        self.stirred[tp] = None
+        self.dirty[tp] = None
         if visible:
-            self.pace.served()
+            self.throttle.served()
             self.touched(tp, high_watermark_advanced=False)
 
     def touched(self, tp: TopicPartition, high_watermark_advanced: bool) -> None:
@@ -188,7 +188,7 @@ class ReplicaManager:
         if high_watermark_advanced:
             self._advanced[tp] = None
             self._wake()
-        self._not_level[tp] = self.stirred[tp] = None
+        self._lagging[tp] = self.dirty[tp] = None
         for session in self.sessions.get(tp, ()):
             session.mark(tp)
             self.go_on(session)
@@ -259,10 +259,10 @@ class ReplicaManager:
     def check_isrs(self) -> None:
         """Look for followers that fell behind (ISR-5), only in partitions where one lacks records."""
         now_ms = self.clock.monotonic_ms()
-        for tp in tuple(self._not_level):
+        for tp in tuple(self._lagging):
             hosted = self.hosted.get(tp)
-            if hosted is None or hosted.leader is None or hosted.leader.all_level:
-                del self._not_level[tp]
+            if hosted is None or hosted.leader is None or hosted.leader.all_caught_up:
+                del self._lagging[tp]
                 continue
             if hosted.leader.check_isr(now_ms):
                 self.touched(tp, high_watermark_advanced=True)
@@ -273,15 +273,15 @@ class ReplicaManager:
         now_ms = self.clock.monotonic_ms()
         for_ms = silence_ms(self.config.replica_lag_time_max_ms, self.config.replica_fetch_wait_max_ms)
         live = {b.broker_id for b in self.image.brokers.values() if b.active and b.broker_id != self.config.node_id}
-        silent = self.hearing.silent(live, for_ms, now_ms)
-        if len(silent) < LEAST_HEIRS:
+        silent = self.failure_detector.silent(live, for_ms, now_ms)
+        if len(silent) < LEAST_CANDIDATES:
             return
-        for tp in tuple(self._not_level):
+        for tp in tuple(self._lagging):
             leader = self.hosted[tp].leader if tp in self.hosted else None
             if leader is not None and should_resign(leader, live, silent, now_ms - for_ms):
                 leader.resign()
                 self.propose(tp, leader)
-                self.hearing.listen_anew(now_ms)  # otherwise a leader that must stay would ask again at every look
+                self.failure_detector.listen_anew(now_ms)  # otherwise a leader that must stay asks at every look
 
     def _drain(self) -> None:
         if self._advanced:

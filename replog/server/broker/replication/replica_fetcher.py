@@ -19,11 +19,11 @@ from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.transport import Channel, Stream
 from replog.rpc.v1 import replica_pb2 as pb
-from replog.server.alarm import Alarm
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.traffic import REPLICATION, Traffic
 from replog.server.clock import Clock
+from replog.server.deadline_timer import DeadlineTimer
 from replog.server.logging import tell_each
 from replog.topic import TopicPartition
 
@@ -61,7 +61,7 @@ class ReplicaFetcher:
         self._stream: Stream | None = None
         self._failure: Exception | None = None  # why this fetcher has ended the stream
         self._will_look = False
-        self._alarm = Alarm(clock, self._look)
+        self._timer = DeadlineTimer(clock, self._look)
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
     def add(self, hosted: HostedPartition) -> None:
@@ -90,7 +90,7 @@ class ReplicaFetcher:
 
     async def close(self) -> None:
         self._task.cancel()
-        self._alarm.cancel()
+        self._timer.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         await self._channel.close()
 
@@ -144,7 +144,7 @@ class ReplicaFetcher:
         if request is not None:
             self._last_sent_ms = now_ms
             stream.post(_wire_request(request))
-        self._alarm.by(now_ms + self._timeout_ms if self.session.outstanding else self.session.next_wake_ms)
+        self._timer.by(now_ms + self._timeout_ms if self.session.outstanding else self.session.next_wake_ms)
 
     def _on_response(self, response: WithRecords[pb.ReplicaFetchResponse]) -> None:
         self._backoff.reset()

@@ -12,9 +12,9 @@ from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import replica_pb2 as pb
-from replog.server.alarm import Alarm
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replicas.traffic import FOLLOWER
+from replog.server.deadline_timer import DeadlineTimer
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -44,7 +44,7 @@ class ReplicaStream:
         now_ms = self._manager.clock.monotonic_ms()
         broker = self._manager.image.broker(request.replica_id)
         if broker is not None and broker.broker_epoch == request.broker_epoch:
-            self._manager.hearing.heard(request.replica_id, now_ms)
+            self._manager.failure_detector.heard(request.replica_id, now_ms)
         self.session.on_request(_session_request(request, now_ms), now_ms)
 
     def _counted(self, response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:
@@ -144,10 +144,10 @@ class ReplicaService:
     def __init__(self, manager: ReplicaManager) -> None:
         self._manager = manager
         self._sessions: dict[FollowerSession, None] = {}
-        self._alarm = Alarm(manager.clock, self._on_time)
+        self._timer = DeadlineTimer(manager.clock, self._on_time)
 
     async def fetch(self, stream: ServerStream) -> None:
-        replica = ReplicaStream(self._manager, stream.post, self._alarm.by)
+        replica = ReplicaStream(self._manager, stream.post, self._timer.by)
         self._sessions[replica.session] = None
         try:
             await stream.each(replica.on_request)
@@ -155,7 +155,7 @@ class ReplicaService:
             replica.session.close()
             del self._sessions[replica.session]
             if not self._sessions:
-                self._alarm.cancel()
+                self._timer.cancel()
 
     def _on_time(self) -> None:
         now_ms = self._manager.clock.monotonic_ms()
@@ -164,4 +164,4 @@ class ReplicaService:
                 session.on_time(now_ms)
             except Exception:
                 log.exception("answering a fetch failed")
-            self._alarm.by(session.next_wake_ms)
+            self._timer.by(session.next_wake_ms)

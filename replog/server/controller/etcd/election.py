@@ -18,7 +18,7 @@ RETRY_S = 0.1
 class Election:
     """Call `stand` until elected, `hold` until the lease is lost, `resign`, and so on."""
 
-    def __init__(self, etcd: EtcdClient, prefix: str, address: str, lease_s: int, clock: Clock, chance: Random) -> None:
+    def __init__(self, etcd: EtcdClient, prefix: str, address: str, lease_s: int, clock: Clock, rng: Random) -> None:
         """`address` is where others find this controller."""
         self.leader = ""  # the address of another controller that leads, if it is known; callers are sent there
         self._leadership = Leadership()
@@ -27,7 +27,7 @@ class Election:
         self._address = address
         self._lease_s = lease_s
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._lease = 0
 
     @property
@@ -63,7 +63,7 @@ class Election:
         return elected
 
     async def _take(self, asked_ms: int, lease_ms: int) -> bool:
-        mine = f"{self._address} {self._chance.randbytes(8).hex()}".encode()  # tells this try from others
+        mine = f"{self._address} {self._rng.randbytes(8).hex()}".encode()  # tells this try from others
         request = etcd_pb2.TxnRequest(
             compare=[created_at(self._key, 0)], success=[put(self._key, mine, self._lease)], failure=[get(self._key)]
         )

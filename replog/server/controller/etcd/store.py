@@ -38,12 +38,12 @@ _EXCHANGED = "etcd has not what was read there: it was restored from a copy; rea
 class EtcdStore:
     """A store below a prefix of etcd. Call `load` first, and `commit` only as leader, with `epoch` set."""
 
-    def __init__(self, etcd: Caller, prefix: str, chance: Random, leads: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, etcd: Caller, prefix: str, rng: Random, leads: Callable[[], bool] = lambda: True) -> None:
         """A commit is tried while `leads` returns True: while this controller may believe that it leads."""
         self.epoch = 0  # the create revision of the leader's key
         self._etcd = etcd
         self._keys = Keys(prefix)
-        self._chance = chance
+        self._rng = rng
         self._leads = leads
         self._head: StoreHead | None = None
         self._history_id = b""  # the newest lineage's that was read or written
@@ -240,7 +240,7 @@ class EtcdStore:
             success=operations,
             failure=[get(self._keys.head)],
         )
-        backoff = Backoff(self._chance, base_ms=20, max_ms=500)
+        backoff = Backoff(self._rng, base_ms=20, max_ms=500)
         while self._leads():
             try:
                 answer = await self._etcd.call(methods.EtcdKV["txn"], request)

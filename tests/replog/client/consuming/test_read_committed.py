@@ -97,7 +97,7 @@ def test_a_damaged_marker_ends_nothing():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_any_history_read_from_any_offset_gives_what_was_committed(seed):
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     batches: list[bytes] = []
     rows: list[tuple[int, bytes, list[bool]]] = []  # offset, value, and whether its transaction was committed, later
     aborted: list[tuple[AbortedTransaction, int]] = []  # and its marker's offset
@@ -105,13 +105,13 @@ def test_any_history_read_from_any_offset_gives_what_was_committed(seed):
     sequences = dict.fromkeys(range(4), 0)
     offset = 0
     for _ in range(60):
-        producer, action = chance.randrange(4), chance.random()
+        producer, action = rng.randrange(4), rng.random()
         if action < 0.2:
             rows.append((offset, b"%d" % offset, [True]))
             batches.append(bytes(encode_batch([(1000, None, b"%d" % offset, ())])))
             offset += 1
         elif action < 0.7:
-            count = chance.randint(1, 3)
+            count = rng.randint(1, 3)
             first, outcome = open_since.setdefault(producer, (offset, []))
             own = [b"%d" % (offset + i) for i in range(count)]
             rows += [(offset + i, value, outcome) for i, value in enumerate(own)]
@@ -120,7 +120,7 @@ def test_any_history_read_from_any_offset_gives_what_was_committed(seed):
             offset += count
         elif producer in open_since:
             first, outcome = open_since.pop(producer)
-            outcome.append(committed := chance.random() < 0.5)
+            outcome.append(committed := rng.random() < 0.5)
             if not committed:
                 aborted.append((AbortedTransaction(producer, first), offset))
             batches.append(marker(producer, committed=committed))
@@ -129,7 +129,7 @@ def test_any_history_read_from_any_offset_gives_what_was_committed(seed):
     log = laid_out(batches)
     for start in range(stable):
         of_answer = [transaction for transaction, end in aborted if end >= start]
-        chance.shuffle(of_answer)
+        rng.shuffle(of_answer)
         records = decode_fetched(log, "t", 0, start, of_answer).records
         wanted = [(at, value) for at, value, outcome in rows if start <= at < stable and outcome == [True]]
         assert [(r.offset, r.value) for r in records if r.offset < stable] == wanted, f"seed {seed}, from {start}"

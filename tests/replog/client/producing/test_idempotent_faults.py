@@ -17,7 +17,7 @@ def knows_all(producer: Producer) -> bool:
     return not flying and not any(batch.may_be_appended for batch in producer._accumulator.unsettled())
 
 
-async def produce(network: Network, chance: random.Random) -> tuple[dict[bytes, int], dict[bytes, bool]]:
+async def produce(network: Network, rng: random.Random) -> tuple[dict[bytes, int], dict[bytes, bool]]:
     """Offsets of what was acknowledged, in the order sent; what failed, and whether it may be in the log."""
     acknowledged: dict[bytes, int] = {}
     failed: dict[bytes, bool] = {}
@@ -25,20 +25,20 @@ async def produce(network: Network, chance: random.Random) -> tuple[dict[bytes, 
     producer = Producer(
         list(ADDRESSES),
         transport=network,  # type: ignore[arg-type]
-        rng=chance,
-        batch_size=chance.choice([80, 300, 100_000]),
-        linger_ms=chance.choice([0, 5]),
-        max_request_bytes=chance.choice([1500, 1 << 20]),
-        delivery_timeout_ms=chance.choice([800, 3000, 60_000]),
+        rng=rng,
+        batch_size=rng.choice([80, 300, 100_000]),
+        linger_ms=rng.choice([0, 5]),
+        max_request_bytes=rng.choice([1500, 1 << 20]),
+        delivery_timeout_ms=rng.choice([800, 3000, 60_000]),
     )
     network.knows_all = lambda: knows_all(producer)
     deliveries = []
     for number in range(RECORDS):
-        value = b"%d" % number if chance.random() < 0.99 else b"%d is too large" % number
+        value = b"%d" % number if rng.random() < 0.99 else b"%d is too large" % number
         deliveries.append((value, await producer.send("t", value, partition=0)))
-        if chance.random() < 0.3:
-            await asyncio.sleep(chance.uniform(0.0, 0.1))
-        if chance.random() < 0.002 and producer._identity is not None and producer._identity.current is not None:
+        if rng.random() < 0.3:
+            await asyncio.sleep(rng.uniform(0.0, 0.1))
+        if rng.random() < 0.002 and producer._identity is not None and producer._identity.current is not None:
             producer._identity.current = ProducerId(producer._identity.current.producer_id, MAX_EPOCH)
     trouble.cancel()
     network.trouble = False
@@ -53,10 +53,10 @@ async def produce(network: Network, chance: random.Random) -> tuple[dict[bytes, 
 
 @pytest.mark.parametrize("seed", [*range(20), 37])  # 37: NOT_LEADER_OR_FOLLOWER was taken for a definite error
 def test_each_record_once_and_in_order(seed, tmp_path):
-    chance = random.Random(seed)
-    network = Network(tmp_path / "t-0", chance)
+    rng = random.Random(seed)
+    network = Network(tmp_path / "t-0", rng)
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        acknowledged, failed = runner.run(produce(network, chance))
+        acknowledged, failed = runner.run(produce(network, rng))
     network.log.close()
     values = network.values()
     print(f"seed {seed}: {len(acknowledged)} acknowledged, {len(failed)} failed, {network.faults}")

@@ -27,14 +27,13 @@ KEYS = [b"%d" % number for number in range(40)]
 
 
 def _history(directory: Path, seed: int) -> Log:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     log = compacted(directory, segment_bytes=2000, delete_retention_ms=1000)
     for _ in range(60):
         values = [
-            (chance.choice(KEYS), None if chance.random() < 0.2 else chance.randbytes(20))
-            for _ in range(chance.randint(1, 5))
+            (rng.choice(KEYS), None if rng.random() < 0.2 else rng.randbytes(20)) for _ in range(rng.randint(1, 5))
         ]
-        append(log, client_batch(*values, timestamps=[T] * len(values), codec=chance.randrange(5)))
+        append(log, client_batch(*values, timestamps=[T] * len(values), codec=rng.randrange(5)))
     log.roll()
     log.update_high_watermark(log.log_end_offset)
     return log

@@ -32,7 +32,7 @@ class History:
     """What was written, and by whom."""
 
     log: Log
-    chance: random.Random
+    rng: random.Random
     now_ms: int = 10_000
     clean_to: int = 0
     written: dict[int, LogRecord] = field(default_factory=dict)
@@ -43,20 +43,17 @@ class History:
     epoch: int = 0
 
     def append(self) -> None:
-        count = self.chance.randint(1, 6)
+        count = self.rng.randint(1, 6)
         values = [
-            (self.chance.choice(KEYS), None if self.chance.random() < 0.2 else self.chance.randbytes(30))
-            for _ in range(count)
+            (self.rng.choice(KEYS), None if self.rng.random() < 0.2 else self.rng.randbytes(30)) for _ in range(count)
         ]
-        times = [self.now_ms + self.chance.randint(-500, 500) for _ in values]
-        pid = self.chance.choice([-1, -1, 1, 2, 3, 4])  # 3 and 4 are transactional
+        times = [self.now_ms + self.rng.randint(-500, 500) for _ in values]
+        pid = self.rng.choice([-1, -1, 1, 2, 3, 4])  # 3 and 4 are transactional
         fields = {}
         if pid >= 0:
             fields = {"producer_id": pid, "producer_epoch": 0, "base_sequence": self.sequences.get(pid, 0)}
-        batch = client_batch(
-            *values, timestamps=times, codec=self.chance.randrange(5), transactional=pid >= 3, **fields
-        )
-        self.epoch += self.chance.random() < 0.05
+        batch = client_batch(*values, timestamps=times, codec=self.rng.randrange(5), transactional=pid >= 3, **fields)
+        self.epoch += self.rng.random() < 0.05
         info = self.log.append_as_leader(batch, leader_epoch=self.epoch, now_ms=self.now_ms)
         if pid >= 0:
             self.sequences[pid] = self.sequences.get(pid, 0) + count
@@ -68,8 +65,8 @@ class History:
 
     def end_transaction(self) -> None:
         if self.open:
-            pid = self.chance.choice(list(self.open))
-            commit = self.chance.random() < 0.5
+            pid = self.rng.choice(list(self.open))
+            commit = self.rng.random() < 0.5
             data = marker(pid, commit=commit, timestamp=self.now_ms)
             self.log.append_as_leader(
                 data, leader_epoch=self.epoch, now_ms=self.now_ms, origin=AppendOrigin.COORDINATOR
@@ -81,8 +78,8 @@ class History:
     def clean(self) -> None:
         ends = [header.next_offset for header, _ in batches_of(self.log)]
         higher = [end for end in ends if end >= self.log.high_watermark]
-        self.log.update_high_watermark(self.chance.choice(higher or [0]))
-        map_bytes = self.chance.choice([12 * SLOT_BYTES, 1 << 16])
+        self.log.update_high_watermark(self.rng.choice(higher or [0]))
+        map_bytes = self.rng.choice([12 * SLOT_BYTES, 1 << 16])
         cleanable = self.log.cleanable(self.clean_to, self.now_ms)
         if cleanable.cleanable_bytes:
             self.clean_to = clean(self.log, self.now_ms, checkpoint=self.clean_to, map_bytes=map_bytes)
@@ -90,7 +87,7 @@ class History:
 
     def restart(self) -> None:
         high_watermark, epochs = self.log.high_watermark, self.log.epochs.entries
-        if self.chance.random() < 0.5:
+        if self.rng.random() < 0.5:
             self.log.close()
             self.log = open_log(self.log.directory, high_watermark=high_watermark, **SETTINGS)
         else:
@@ -98,7 +95,7 @@ class History:
             self.log = open_log(
                 self.log.directory,
                 clean=False,
-                recovery_point=self.chance.choice([0, self.log.recovery_point]),
+                recovery_point=self.rng.choice([0, self.log.recovery_point]),
                 high_watermark=high_watermark,
                 **SETTINGS,
             )
@@ -158,11 +155,11 @@ def _values(records: dict[int, LogRecord]) -> dict[bytes, bytes]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_compacted_log_is_a_dictionary(tmp_path, seed):
-    chance = random.Random(seed)
-    history = History(open_log(tmp_path, **SETTINGS), chance)
+    rng = random.Random(seed)
+    history = History(open_log(tmp_path, **SETTINGS), rng)
     for _ in range(120):
-        history.now_ms += chance.randint(0, 100)
-        match chance.random():
+        history.now_ms += rng.randint(0, 100)
+        match rng.random():
             case x if x < 0.70:
                 history.append()
             case x if x < 0.85:

@@ -26,12 +26,12 @@ PAIR = client_batch(b"a", b"b")
 CONFIG = config(segment_bytes=300)
 
 
-def take(*disks: Path, chance: int = 1) -> LogManager:
-    return LogManager(disks, cluster_id="c", node_id=3, randbytes=random.Random(chance).randbytes)
+def take(*disks: Path, rng: int = 1) -> LogManager:
+    return LogManager(disks, cluster_id="c", node_id=3, randbytes=random.Random(rng).randbytes)
 
 
-def start(*disks: Path, chance: int = 1) -> LogManager:
-    directories = take(*disks, chance=chance)
+def start(*disks: Path, rng: int = 1) -> LogManager:
+    directories = take(*disks, rng=rng)
     directories.load(lambda tp: CONFIG)
     return directories
 

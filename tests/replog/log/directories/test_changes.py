@@ -12,7 +12,7 @@ import pytest
 from replog.log.directories.changes import LogChange, NewReplica
 from replog.log.directories.log_manager import LogManager
 from replog.log.epochs import LeaderEpochCache
-from replog.log.errors import LogStorageError, Passing
+from replog.log.errors import LogStorageError, RetriableLogError
 from replog.log.files import filesystem
 from replog.log.files.deletion import remove
 from replog.topic import TopicPartition
@@ -214,7 +214,7 @@ def test_without_a_descriptor_a_replica_is_left_out_and_comes_later(manager):
     with no_descriptors_left():
         carried_out(manager, change)
     assert list(change.failures) == [TP]
-    assert isinstance(change.failures[TP], Passing)
+    assert isinstance(change.failures[TP], RetriableLogError)
     assert manager.get(TP) is None
     again = carried_out(manager, planned(manager, new=wanted))
     assert not again.failures
@@ -227,7 +227,7 @@ def test_what_a_failed_disk_does_not_take_is_no_passing_trouble(manager):
     change = planned(manager, new={tp: NewReplica(ID, CONFIG) for tp in MANY})
     carried_out(manager, change)
     assert list(change.failures) == [MANY[1]]
-    assert not isinstance(change.failures[MANY[1]], Passing)
+    assert not isinstance(change.failures[MANY[1]], RetriableLogError)
     assert sorted(manager.logs) == [tp for tp in MANY if tp != MANY[1]], "the others are here"
 
 

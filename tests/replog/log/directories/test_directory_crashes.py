@@ -27,7 +27,7 @@ def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def restarted(directories: LogManager, *disks: Path) -> LogManager:
     directories.abandon()
-    again = start(*disks, chance=2)
+    again = start(*disks, rng=2)
     plain = [disk for disk in disks if (disk / TP.directory_name).exists()]
     assert len(plain) == 1, "never two directories of the plain name, and never none"
     return again
@@ -65,7 +65,7 @@ def every_crash(
         ended_where.add((log.directory.parent == disks[1], again.future(TP) is not None))
         assert told(finish(again, disks[1])) == expected
         again.close(1)
-        last = start(*disks, chance=3)
+        last = start(*disks, rng=3)
         assert told(last.logs[TP]) == expected
         last.abandon()
         if done:

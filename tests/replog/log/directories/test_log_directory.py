@@ -272,21 +272,21 @@ def test_deleted_replicas_are_renamed_then_removed(manager, log):
     """LG-17, FN-1."""
     deleted(manager, TP, 1000)
     assert manager.get(TP) is None
-    (doomed,) = manager.path.glob("a-b-12.*-delete")
-    assert len(doomed.name) == len("a-b-12.") + 32 + len("-delete")
+    (pending,) = manager.path.glob("a-b-12.*-delete")
+    assert len(pending.name) == len("a-b-12.") + 32 + len("-delete")
     with pytest.raises(LogStorageError, match="closed"):
         append(log, PAIR)
     assert remove(manager.take_expired(1000 + 59_999)) == 0
     assert remove(manager.take_expired(1000 + 60_000)) == 1
-    assert not doomed.exists()
+    assert not pending.exists()
     assert append(created(manager, TP, bytes(15) + b"2", config()), PAIR).log_end_offset == 2
 
 
 def test_a_deleted_replica_that_somebody_removed_is_no_failure_of_the_disk(manager, log):
     """LG-17."""
     deleted(manager, TP, 0)
-    [doomed] = manager.path.glob("*-delete")
-    shutil.rmtree(doomed)
+    [pending] = manager.path.glob("*-delete")
+    shutil.rmtree(pending)
     assert remove(manager.take_expired(10**6)) == 1
 
 
@@ -295,8 +295,8 @@ def test_a_long_topic_name_is_cut_in_the_directory_of_its_deletion(manager):
     tp = TopicPartition("x" * 240, 7)
     created(manager, tp, ID, config())
     deleted(manager, tp, 0)
-    (doomed,) = manager.path.glob("*-delete")
-    assert len(doomed.name) == 255  # FN-1
+    (pending,) = manager.path.glob("*-delete")
+    assert len(pending.name) == 255  # FN-1
 
 
 def test_a_log_that_failed_leaves_no_marker_and_the_others_are_closed(manager, log):
@@ -355,7 +355,7 @@ def test_an_empty_replica_is_deleted_rather_than_kept(manager):
     created(manager, TP, ID, config())
     change = manager.change()
     manager.plan_deletion(TP, change, keep=True)
-    assert change.doomed[0].renamed.name.endswith("-delete")
+    assert change.pending[0].renamed.name.endswith("-delete")
 
 
 def test_a_raised_log_start_is_told_once_a_crash_cannot_take_it_back_ft_23(manager, log):

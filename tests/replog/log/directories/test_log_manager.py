@@ -125,11 +125,11 @@ def test_a_creation_that_a_crash_interrupted_is_completed_where_it_began(disks):
 
 
 def test_names_come_from_the_randomness_handed_in(tmp_path):
-    """The same chance, the same names: in meta.properties, in deletions, in moves."""
+    """The same random numbers, the same names: in meta.properties, in deletions, in moves."""
 
     def names(run: str) -> list[str]:
         disks = tmp_path / run / "one", tmp_path / run / "two"
-        directories = start(*disks, chance=9)
+        directories = start(*disks, rng=9)
         created(directories, TP, ID, CONFIG)
         move(directories, TP, str(disks[1]))
         created(directories, OTHER, ID, CONFIG)

@@ -10,7 +10,7 @@ import pytest
 
 from replog.log.errors import OffsetOutOfRange
 from replog.log.files import cold
-from replog.log.files.cold import ANYTHING, LONG_BYTES, NOTHING, ColdRead, Stretch, WaitingFor
+from replog.log.files.cold import ANYTHING, LONG_BYTES, NOTHING, ByteRange, ColdRead, WaitingFor
 from replog.log.files.open_files import OpenFile
 from replog.log.files.opening import bring
 from replog.log.log import Log
@@ -40,31 +40,31 @@ def without_waiting(read: Callable[[], T]) -> T:
 
 def brought(read: Callable[[], T]) -> tuple[T, int]:
     """What it reads once all that it lacks is in memory, and how often something was lacking."""
-    stretch, times = NOTHING, 0
+    byte_range, times = NOTHING, 0
     while True:
         try:
-            with WaitingFor(stretch):
+            with WaitingFor(byte_range):
                 return read(), times
         except ColdRead as lacking:
             bring(lacking)
-            stretch, times = lacking.stretch, times + 1
+            byte_range, times = lacking.byte_range, times + 1
 
 
 def test_what_is_in_memory_is_read_and_what_is_not_is_named(file):
     with pytest.raises(ColdRead) as raised:
         without_waiting(lambda: file.read(256, 4))
     assert raised.value.path == file.path
-    assert raised.value.stretch == (256, 256 + cold.BROUGHT_BYTES)
+    assert raised.value.byte_range == (256, 256 + cold.BROUGHT_BYTES)
     bring(raised.value)
     assert without_waiting(lambda: file.read(256, 4)) == bytes(range(4))
     assert without_waiting(lambda: file.read(500_000, 4)) == bytes(500_000 % 256 + at for at in range(4))
 
 
 def test_what_was_brought_is_waited_for_and_everything_is_where_nobody_said_otherwise(file):
-    with pytest.raises(ColdRead), WaitingFor(Stretch(1000, 2000)):
+    with pytest.raises(ColdRead), WaitingFor(ByteRange(1000, 2000)):
         file.read(1998, 4)
     evict(Path(file.path))
-    with WaitingFor(Stretch(1000, 2000)):
+    with WaitingFor(ByteRange(1000, 2000)):
         assert file.read(1024, 4) == bytes(range(4))
     evict(Path(file.path))
     assert file.read(0, 4) == bytes(range(4))
@@ -125,7 +125,7 @@ def test_bytes_that_were_cut_off_or_deleted_while_they_were_brought_are_not_read
         else:
             cold_log.maybe_increment_log_start_offset(200)
         bring(raised.value)
-        with pytest.raises(OffsetOutOfRange), WaitingFor(raised.value.stretch):
+        with pytest.raises(OffsetOutOfRange), WaitingFor(raised.value.byte_range):
             read(cold_log, offset)()
     assert cold_log.failure is None
 

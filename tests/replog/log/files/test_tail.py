@@ -29,21 +29,21 @@ def file(files, tmp_path) -> OpenFile:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_read_is_what_the_file_has(file, seed):
-    chance, size, from_memory = random.Random(seed), 0, 0
+    rng, size, from_memory = random.Random(seed), 0, 0
     for _ in range(300):
-        match chance.choice("aaaawtr" + "r" * 5):
+        match rng.choice("aaaawtr" + "r" * 5):
             case "a":
-                data = chance.randbytes(chance.randint(1, 50))
-                file.append(chance.choice((data, bytearray(data), memoryview(data))), size)
+                data = rng.randbytes(rng.randint(1, 50))
+                file.append(rng.choice((data, bytearray(data), memoryview(data))), size)
                 size += len(data)
             case "w":  # as a follower writes
-                size += file.write([chance.randbytes(20)], size, promised=True)
-            case "t" if chance.random() < 0.2:
-                size = chance.randint(0, size)
+                size += file.write([rng.randbytes(20)], size, promised=True)
+            case "t" if rng.random() < 0.2:
+                size = rng.randint(0, size)
                 file.truncate(size)
             case _ if size:
-                position = chance.choice((chance.randrange(size), max(0, size - chance.randint(1, 200))))
-                length = chance.randint(1, size - position)
+                position = rng.choice((rng.randrange(size), max(0, size - rng.randint(1, 200))))
+                length = rng.randint(1, size - position)
                 from_memory += file._tail is not None and file._tail.read(position, length) is not None
                 assert file.read(position, length) == Path(file.path).read_bytes()[position : position + length]
     assert from_memory > 10

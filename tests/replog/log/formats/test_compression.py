@@ -93,14 +93,14 @@ def test_a_payload_cut_short_is_invalid(name):
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 def test_no_payload_raises_anything_but_invalid_record(codec):
-    chance = random.Random(codec)
+    rng = random.Random(codec)
     payloads = [payload for number, payload in WHOLE.values() if number == codec]
     refused = 0
     for number in range(300):
         damaged = bytearray(payloads[number % len(payloads)])
         for _ in range(3):
-            damaged[chance.randrange(40 if number % 2 else len(damaged))] = chance.randrange(256)
-        for payload in (bytes(damaged), chance.randbytes(number)):
+            damaged[rng.randrange(40 if number % 2 else len(damaged))] = rng.randrange(256)
+        for payload in (bytes(damaged), rng.randbytes(number)):
             try:
                 decompress(codec, payload)
             except InvalidRecord:

@@ -26,18 +26,18 @@ BASE = 2**40
 COUNTS = [0, 1, 2, 681, 682, 683, 1023, 1024, 1025, 1026, 2100, 5000]  # around one and two warm sections (IX-17)
 
 
-def steps(chance: random.Random, count: int, most: int) -> list[int]:
+def steps(rng: random.Random, count: int, most: int) -> list[int]:
     """Rising numbers."""
     total, numbers = 0, []
     for _ in range(count):
-        total += chance.randint(1, most)
+        total += rng.randint(1, most)
         numbers.append(total)
     return numbers
 
 
-def around(numbers: list[int], chance: random.Random) -> list[int]:
+def around(numbers: list[int], rng: random.Random) -> list[int]:
     """Numbers to look for: those there are, the ones beside them, and beyond both ends."""
-    some = chance.sample(numbers, min(len(numbers), 60)) + numbers[:2] + numbers[-2:]
+    some = rng.sample(numbers, min(len(numbers), 60)) + numbers[:2] + numbers[-2:]
     return [number + step for number in some for step in (-1, 0, 1)] + [-(10**6), -1, 0, 10**9]
 
 
@@ -45,8 +45,8 @@ def around(numbers: list[int], chance: random.Random) -> list[int]:
 @pytest.mark.parametrize("count", COUNTS)
 def test_index_searches_find_what_a_walk_finds(tmp_path, count, reopened):
     """IX-11, IX-12, IX-16, IX-17: offsets, the upper bounds of positions, times and digests."""
-    chance = random.Random(count)
-    relative, positions, times = steps(chance, count, 9), steps(chance, count, 5000), steps(chance, count, 30)
+    rng = random.Random(count)
+    relative, positions, times = steps(rng, count, 9), steps(rng, count, 5000), steps(rng, count, 30)
     kinds = OffsetIndex, TimeIndex, DigestIndex
     offsets, by_time, digests = [kind(tmp_path / kind.__name__, BASE) for kind in kinds]
     for offset, position, time in zip(relative, positions, times, strict=True):
@@ -58,17 +58,17 @@ def test_index_searches_find_what_a_walk_finds(tmp_path, count, reopened):
     if reopened:
         offsets, by_time, digests = [kind(tmp_path / kind.__name__, BASE) for kind in kinds]
     rows = list(zip(relative, positions, times, strict=True))
-    for target in around(relative, chance):
+    for target in around(relative, rng):
         known = [row for row in rows if row[0] <= target]
         assert offsets.lookup(BASE + target) == ((BASE + known[-1][0], known[-1][1]) if known else (BASE, 0))
         digest = digests.lookup(BASE + target)
         assert digest == ((BASE + known[-1][0], known[-1][1] ** 5 % 2**64) if known else (BASE - 1, 0))
         assert by_time.slot_up_to(BASE + target) == len(known) - 1
-    for target in around(times, chance):
+    for target in around(times, rng):
         earlier = [row for row in rows if row[2] <= target]
         assert by_time.lookup(target) == ((earlier[-1][2], BASE + earlier[-1][0]) if earlier else (-1, BASE))
-    for target in around(positions, chance):
-        size = chance.randint(0, 3000)
+    for target in around(positions, rng):
+        size = rng.randint(0, 3000)
         later = [row for row in rows if row[1] >= target + size]
         bound = offsets.fetch_upper_bound(target, size)
         assert bound == ((BASE + later[0][0], later[0][1]) if later else None)

@@ -76,7 +76,7 @@ class InProcessCluster:
         self.controller: ActiveController
         self._server: GrpcServer
         self._channels: dict[str, GrpcChannel] = {}
-        self._chance = random.Random(1)
+        self._rng = random.Random(1)
 
     async def start_controller(self) -> None:
         config = ControllerConfig(
@@ -85,9 +85,9 @@ class InProcessCluster:
             broker_session_timeout_ms=SESSION_MS,
         )
         if not is_formatted(config.metadata_log_dir):
-            format_cluster(config.metadata_log_dir, chance=self._chance)
+            format_cluster(config.metadata_log_dir, rng=self._rng)
         store = StoreInThread(SqliteStore(config.metadata_log_dir))
-        self.controller = ActiveController(config, store, GrpcTransport(), SystemClock(), self._chance)
+        self.controller = ActiveController(config, store, GrpcTransport(), SystemClock(), self._rng)
         await self.controller.start()
         self._server = GrpcServer(config.listeners)
         self._server.add(methods.CONTROLLER, ControllerService(self.controller))
@@ -107,7 +107,7 @@ class InProcessCluster:
 
     def new_broker(self, broker_id: int, **overrides: object) -> Broker:
         config = self.config(broker_id, **overrides)
-        return Broker(config, self.transport, SystemClock(), self._chance, CleaningProcess())
+        return Broker(config, self.transport, SystemClock(), self._rng, CleaningProcess())
 
     async def start_broker(self, broker_id: int, **overrides: object) -> Broker:
         broker = self.new_broker(broker_id, **overrides)

@@ -17,10 +17,10 @@ from replog.server.controller.store import StoreInThread
 from replog.simulator.cluster.cleanings import SimulatedCleaning
 from replog.simulator.network.network import SimulatedNetwork
 from replog.simulator.network.transport import SimulatedTransport
-from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.rng import Rng
 from replog.topic import TopicPartition
 from tests.replog.log.batches import client_batch
 from tests.replog.server.broker.conftest import produce_request
@@ -37,9 +37,9 @@ class VirtualPair:
         self.directory = directory
         self.disks = disks
         self.settings = settings  # of each broker
-        self.chance = Chance(1)
-        self.loop = SimulatedLoop(self.chance)
-        self.network = SimulatedNetwork(self.loop, self.chance)
+        self.rng = Rng(1)
+        self.loop = SimulatedLoop(self.rng)
+        self.network = SimulatedNetwork(self.loop, self.rng)
         self.brokers: dict[int, Broker] = {}
         self.processes: dict[int, SimulatedProcess] = {}
         self.client = SimulatedProcess("client")
@@ -59,13 +59,13 @@ class VirtualPair:
             )
             transport = SimulatedTransport(self.network, process)
             if not is_formatted(config.metadata_log_dir):
-                format_cluster(config.metadata_log_dir, chance=self.chance.stream("cluster id"))
+                format_cluster(config.metadata_log_dir, rng=self.rng.stream("cluster id"))
             server = ControllerServer(
                 config,
                 StoreInThread(SqliteStore(config.metadata_log_dir)),
                 transport,
                 self._clock(),
-                self.chance.stream("controller"),
+                self.rng.stream("controller"),
             )
             self.store = server.controller._store.blocking
             await server.start()
@@ -97,7 +97,7 @@ class VirtualPair:
                 config,
                 SimulatedTransport(self.network, process),
                 self._clock(),
-                self.chance.stream(name),
+                self.rng.stream(name),
                 SimulatedCleaning(),
             )
             await broker.start()
@@ -129,7 +129,7 @@ class VirtualPair:
     def admin(self, name: str = "admin") -> Admin:
         """Those of one name choose the same topic ids."""
         transport = SimulatedTransport(self.network, self.client)
-        return Admin("broker-1:9092", transport=transport, rng=self.chance.stream(name))
+        return Admin("broker-1:9092", transport=transport, rng=self.rng.stream(name))
 
     def produce(self, *sizes: int, acks: int = -1, partition: int = 0) -> list[float]:
         """One batch of about each size to broker 1; how long each took, in virtual seconds."""

@@ -27,8 +27,8 @@ async def until(condition, timeout_s=60.0):
 
 
 def test_a_cluster_id_is_22_characters_and_never_looks_like_an_option():
-    chance = random.Random(1)
-    ids = {new_cluster_id(chance) for _ in range(1000)}
+    rng = random.Random(1)
+    ids = {new_cluster_id(rng) for _ in range(1000)}
     assert {len(i) for i in ids} == {22}
     assert not any(i.startswith("-") for i in ids)
     assert len(ids) == 1000

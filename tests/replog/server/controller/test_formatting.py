@@ -8,7 +8,7 @@ from replog.server.controller.sqlite_store import SqliteStore
 
 
 def test_a_formatted_store_holds_the_cluster_id_and_nothing_else(tmp_path):
-    cluster_id = format_cluster(tmp_path / "metadata", chance=random.Random(1))
+    cluster_id = format_cluster(tmp_path / "metadata", rng=random.Random(1))
     assert is_formatted(tmp_path / "metadata")
     store = SqliteStore(tmp_path / "metadata")
     assert [(r.version, r.cluster.cluster_id) for r in store.load()] == [(1, cluster_id)]

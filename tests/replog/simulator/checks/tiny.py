@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from follower.partition_follower import PartitionFollower
-from leader.follower_state import Asker
+from leader.follower_state import FetchContext
 from leader.partition_leader import PartitionLeader
 from replog.config import BrokerConfig
 from replog.fetch import Reading
@@ -169,9 +169,9 @@ class TinyWorld:
         leader, follower = self.leader(leader_id), self.follower(follower_id)
         request = follower.next_fetch(self.clock.now_ms, ONE_MIB)
         assert request is not None
-        asker = Asker(follower_id, 100 + follower_id if broker_epoch is None else broker_epoch)
-        answer = leader.fetch_as_follower(asker, request, Reading(ONE_MIB, min_one=True))
-        leader.on_fetched(asker, request, answer, self.clock.now_ms)
+        context = FetchContext(follower_id, 100 + follower_id if broker_epoch is None else broker_epoch)
+        answer = leader.fetch_as_follower(context, request, Reading(ONE_MIB, min_one=True))
+        leader.on_fetched(context, request, answer, self.clock.now_ms)
         self.step(leader_id)
         follower.on_answer(request, answer, self.clock.now_ms)
         self.step(follower_id)

@@ -25,12 +25,12 @@ PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 class Replicas:
     """The replicas of one host: what was appended to each, and up to where it was flushed."""
 
-    def __init__(self, host: Host, chance: random.Random) -> None:
+    def __init__(self, host: Host, rng: random.Random) -> None:
         self.host = host
-        self.chance = chance
+        self.rng = rng
         self.batches: dict[TopicPartition, list[bytes]] = {tp: [] for tp in PARTITIONS}
         self.flushed = dict.fromkeys(PARTITIONS, 0)
-        self.settings: TopicConfig = config(segment_bytes=chance.choice((200, 400, 2000)), index_interval_bytes=100)
+        self.settings: TopicConfig = config(segment_bytes=rng.choice((200, 400, 2000)), index_interval_bytes=100)
 
     def open(self) -> None:
         self.manager = LogDirectory(
@@ -56,11 +56,11 @@ class Replicas:
 
     def live(self, steps: int) -> None:
         for _ in range(steps):
-            tp = self.chance.choice(PARTITIONS)
+            tp = self.rng.choice(PARTITIONS)
             log, batches = self.manager.logs[tp], self.batches[tp]
-            deed = self.chance.random()
+            deed = self.rng.random()
             if deed < 0.6:
-                value = self.chance.randbytes(self.chance.randint(1, 60))
+                value = self.rng.randbytes(self.rng.randint(1, 60))
                 batch = leader_batch(len(batches), 1, value)
                 batches.append(batch)
                 log.append_as_follower(batch)
@@ -74,9 +74,9 @@ class Replicas:
             elif deed < 0.9:
                 log.roll()
             else:
-                offset = self.chance.choice((0, *range(max(0, len(batches) - 8), len(batches) + 1)))
+                offset = self.rng.choice((0, *range(max(0, len(batches) - 8), len(batches) + 1)))
                 self.flushed[tp] = min(self.flushed[tp], offset)
-                if offset or self.chance.random() < 0.5:
+                if offset or self.rng.random() < 0.5:
                     log.truncate_to(offset)
                 else:
                     log.truncate_fully_and_start_at(0)
@@ -86,23 +86,23 @@ class Replicas:
 @pytest.mark.parametrize("first", range(0, 70, 10))
 def test_two_hundred_power_losses_take_nothing_that_was_flushed(tmp_path, first):
     for seed in range(first, first + 10):
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         with Host(tmp_path / str(seed), seed) as host:
-            replicas = Replicas(host, chance)
+            replicas = Replicas(host, rng)
             for life in range(3):
-                at_change = chance.random() < 0.7
+                at_change = rng.random() < 0.7
                 if at_change:
-                    host.disk.kill_at(host.process, chance.randint(1, 60))
+                    host.disk.kill_at(host.process, rng.randint(1, 60))
                 try:
                     host.do(replicas.open)
-                    host.do(replicas.live, chance.randint(0, 40))
-                    if chance.random() < 0.1:
+                    host.do(replicas.live, rng.randint(0, 40))
+                    if rng.random() < 0.1:
                         host.do(replicas.manager.close, 0)
                 except Killed:
                     assert at_change
                 host.loop.kill(host.process)
-                if life == 0 or chance.random() < 0.95:
-                    host.disk.power_loss(host.home, chance)
+                if life == 0 or rng.random() < 0.95:
+                    host.disk.power_loss(host.home, rng)
                 host.boot()
             host.do(replicas.open)
         assert host.disk.counts.get("names that could not be lost", 0) == 0

@@ -6,9 +6,9 @@ from typing import Any
 from replog.rpc import methods
 from replog.simulator.network.network import SimulatedNetwork
 from replog.simulator.network.transport import SimulatedTransport
-from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.rng import Rng
 from tests.replog.rpc.handlers import Handlers, ask
 
 ADDRESS = "broker-1:9092"
@@ -18,9 +18,9 @@ class Pair:
     """A client and a server."""
 
     def __init__(self, seed: int = 1) -> None:
-        self.chance = Chance(seed)
-        self.loop = SimulatedLoop(self.chance)
-        self.network = SimulatedNetwork(self.loop, self.chance)
+        self.rng = Rng(seed)
+        self.loop = SimulatedLoop(self.rng)
+        self.network = SimulatedNetwork(self.loop, self.rng)
         self.client = SimulatedProcess("client-1")
         self.handlers = Handlers()
         self.start()

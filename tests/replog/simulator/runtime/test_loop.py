@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from replog.simulator.runtime.chance import Chance
 from replog.simulator.runtime.loop import SimulatedLoop, Stuck
 from replog.simulator.runtime.process import Killed, SimulatedProcess, current_process
+from replog.simulator.runtime.rng import Rng
 
 
 def test_callbacks_of_one_instant_run_in_the_order_they_were_scheduled(loop):
@@ -314,7 +314,7 @@ def test_an_exception_in_no_process_is_one_of_the_simulation_itself(loop):
 
 
 def test_disposing_is_quiet(process, capfd):
-    loop = SimulatedLoop(Chance(1))
+    loop = SimulatedLoop(Rng(1))
     states: list[str] = []
 
     async def stubborn() -> None:

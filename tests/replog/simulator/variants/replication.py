@@ -7,7 +7,7 @@ import leader.isr
 import leader.list_offsets
 import leader.partition_leader
 from leader.delayed_produce import DelayedProduce, PendingProduce
-from leader.follower_state import Asker, FollowerState
+from leader.follower_state import FetchContext, FollowerState
 from leader.isr import AfterRefusal, Pending
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
@@ -66,11 +66,13 @@ def _check_without_minimum(self: DelayedProduce, produce: PendingProduce) -> Err
     return ErrorCode.NONE if error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND else error
 
 
-def _progress_before_append(self: PartitionLeader, asker: Asker, request: Any, answer: Any, now_ms: int) -> bool:
+def _progress_before_append(
+    self: PartitionLeader, context: FetchContext, request: Any, answer: Any, now_ms: int
+) -> bool:
     if answer.records:
         *_, (_, last) = iterate_batches(answer.records)
         request = request._replace(fetch_offset=last.next_offset)
-    return _on_fetched(self, asker, request, answer, now_ms)
+    return _on_fetched(self, context, request, answer, now_ms)
 
 
 def _append_unchecked(self: PartitionLeader, records: Any, *, acks: int, **options: Any) -> Any:
@@ -101,10 +103,10 @@ def _begin_epoch_with_old_offsets(self: PartitionLeader, *arguments: Any) -> Non
             )
 
 
-def _record_and_remember(self: PartitionLeader, asker: Asker, *arguments: Any) -> bool:
-    moved = _on_fetched(self, asker, *arguments)
-    if asker.replica_id in self.replicas:
-        _remembered.setdefault(self.log, {})[asker.replica_id] = self.replicas[asker.replica_id]
+def _record_and_remember(self: PartitionLeader, context: FetchContext, *arguments: Any) -> bool:
+    moved = _on_fetched(self, context, *arguments)
+    if context.replica_id in self.replicas:
+        _remembered.setdefault(self.log, {})[context.replica_id] = self.replicas[context.replica_id]
     return moved
 
 
@@ -161,7 +163,7 @@ _touched = ReplicaManager.touched
 
 def _not_told(self: ReplicaManager, tp: Any, visible: bool) -> None:
     """A waiter on the follower finds out at its deadline."""
-    self.stirred[tp] = None
+    self.dirty[tp] = None
 
 
 def _read_uncommitted(
@@ -180,9 +182,9 @@ def _list_uncommitted(self: PartitionLeader, timestamp: int, isolation: Isolatio
 _list_offset_of_leader = PartitionLeader.list_offset
 
 
-def _is_of_this_life_or_a_later(self: PartitionLeader, asker: Asker) -> bool:
-    broker = self._brokers.broker(asker.replica_id)
-    return broker is None or asker.broker_epoch >= broker.broker_epoch
+def _is_of_this_life_or_a_later(self: PartitionLeader, context: FetchContext) -> bool:
+    broker = self._brokers.broker(context.replica_id)
+    return broker is None or context.broker_epoch >= broker.broker_epoch
 
 
 VARIANTS = [
@@ -226,7 +228,7 @@ VARIANTS = [
     Variant(
         "zombie-fetches-count",
         "stragglers",
-        (PartitionLeader, "_is_registered", lambda self, asker: True),
+        (PartitionLeader, "_is_registered", lambda self, context: True),
         (PartitionLeader, "_is_eligible", lambda self, replica_id, follower: True),
     ),
     Variant("unheard-epochs-count", "failover", (PartitionLeader, "_is_registered", _is_of_this_life_or_a_later)),

@@ -33,8 +33,8 @@ def test_leftovers_and_strays_are_noted(data, flights):
     names = [f"{0:020d}.log.deleted", f"{6:020d}.log.cleaned", f"{0:020d}.log.swap", f"{77:020d}.index", "notes.txt"]
     for name in names:
         (flights / name).write_bytes(b"")
-    doomed = data / f"gone-0.{'0' * 32}-delete"
-    doomed.mkdir()
+    pending = data / f"gone-0.{'0' * 32}-delete"
+    pending.mkdir()
     (data / "lost+found").mkdir()
     (data / "recovery-point-offset-checkpoint.tmp").write_text("")
     assert faults(data) == []
@@ -44,7 +44,7 @@ def test_leftovers_and_strays_are_noted(data, flights):
         ("LEFTOVER", names[1]),
         ("LEFTOVER", "recovery-point-offset-checkpoint.tmp"),
         ("ORPHAN", names[3]),
-        ("SET_ASIDE", doomed.name),
+        ("SET_ASIDE", pending.name),
         ("STRAY", "notes.txt"),
         ("STRAY_DIRECTORY", "lost+found"),
     ]

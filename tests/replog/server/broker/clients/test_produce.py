@@ -18,7 +18,7 @@ from replog.rpc.v1 import log_pb2
 from replog.server.authorizer import everything
 from replog.server.broker.clients.produce import BATCH_BYTES, Produce
 from replog.server.broker.clients.produce_stream import MAX_PRODUCES_UNDER_WAY, ProduceStream
-from replog.server.broker.clients.quotas import PRODUCED, Throttle
+from replog.server.broker.clients.quotas import PRODUCED, QuotaThrottle
 from replog.server.broker.replicas.budget import Held
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB, record
@@ -82,7 +82,7 @@ async def test_acknowledgements_share_a_message_and_go_out_before_waiting_fetche
     )
     consumer.on_request(request)
     assert consumer.ask(request, 0, ONE_MIB) is None
-    throttle = Throttle("client", PRODUCED, {}, leader.manager.clock)
+    throttle = QuotaThrottle("client", PRODUCED, {}, leader.manager.clock)
     produces = asyncio.create_task(ProduceStream(leader.manager, OneClient(happened), everything, throttle).run())
     await eventually(lambda: leader.log(LED).log_end_offset == 7)
     assert happened == []

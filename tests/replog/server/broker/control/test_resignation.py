@@ -29,7 +29,7 @@ def test_its_producers_and_those_of_its_leaders_wait_three_seconds_at_most_ct_22
     async def scenario() -> float:
         transport = SimulatedTransport(three.network, three.client)
         async with Producer(
-            EVERYBODY, transport=transport, rng=three.chance.stream("a producer"), wall_clock_ms=lambda: WALL_START_MS
+            EVERYBODY, transport=transport, rng=three.rng.stream("a producer"), wall_clock_ms=lambda: WALL_START_MS
         ) as producer:
             for partition in (0, 1):
                 await (await producer.send("t", b"before", partition=partition))

@@ -275,7 +275,7 @@ async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(cl
     await cluster.begin(2)
     await cluster.produce(TP, batch(b"one"))
     crashed = cluster.leader(TP)
-    heir = cluster.brokers[3 - crashed]
+    candidate = cluster.brokers[3 - crashed]
     full, real = True, LeaderEpochCache.put_in_place
 
     def save(cache: LeaderEpochCache, *durable: Any) -> None:
@@ -286,12 +286,12 @@ async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(cl
 
     monkeypatch.setattr(LeaderEpochCache, "put_in_place", save)
     await cluster.crash_broker(crashed)
-    await eventually(lambda: cluster.leader(TP) == heir.config.node_id)
-    await eventually(lambda: heir._image.partitions[TP].leader == heir.config.node_id)
-    assert heir.manager.leader(TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await eventually(lambda: cluster.leader(TP) == candidate.config.node_id)
+    await eventually(lambda: candidate._image.partitions[TP].leader == candidate.config.node_id)
+    assert candidate.manager.leader(TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     full = False
     await cluster.led(TP)
-    assert not heir.failed
+    assert not candidate.failed
 
 
 async def test_the_image_moves_with_the_roles_and_a_stop_in_between_leaves_nothing_to_recover(cluster, monkeypatch):

@@ -106,7 +106,7 @@ async def test_nothing_is_kept_for_partitions_that_are_gone(cluster):
     assert broker.logs is not None
     chores = Housekeeping(broker.manager, broker.logs, LogFlusher(broker.manager, broker.logs, broker._fetchers))
     await cluster.produce(TP, batch(b"one"))
-    broker.manager.stirred[TP] = None  # the broker's own chores may have taken it
+    broker.manager.dirty[TP] = None  # the broker's own chores may have taken it
     await chores._flush()
     await chores._delete_expired()
     assert list(chores._restless) == [(TP, cluster.log(1, TP))]
@@ -138,11 +138,11 @@ async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_so
     flusher, log = LogFlusher(broker.manager, broker.logs, broker._fetchers), cluster.log(1, TP)
     chores = Housekeeping(broker.manager, broker.logs, flusher)
     log.recovery_point = 0  # whatever the broker's own chores have done by now
-    broker.manager.stirred = {}
+    broker.manager.dirty = {}
     await chores._flush()
     await chores._delete_expired()
     assert (log.recovery_point, chores._restless) == (0, {})
-    broker.manager.stirred = {TP: None}
+    broker.manager.dirty = {TP: None}
     await chores._flush()
     flushing = asyncio.create_task(flusher.run())
     await eventually(lambda: log.recovery_point == log.segments[-1].base_offset)

@@ -20,7 +20,7 @@ def pair(pair):
 
 def consumer(pair: VirtualPair) -> Consumer:
     transport = SimulatedTransport(pair.network, pair.client)
-    return Consumer(EVERYBODY, auto_offset_reset="earliest", transport=transport, rng=pair.chance.stream("a consumer"))
+    return Consumer(EVERYBODY, auto_offset_reset="earliest", transport=transport, rng=pair.rng.stream("a consumer"))
 
 
 def alone(pair: VirtualPair) -> bool:
@@ -32,7 +32,7 @@ def test_its_readers_find_the_next_leader(pair):
     async def scenario() -> float:
         transport = SimulatedTransport(pair.network, pair.client)
         producer = Producer(
-            EVERYBODY, transport=transport, rng=pair.chance.stream("a producer"), wall_clock_ms=lambda: WALL_START_MS
+            EVERYBODY, transport=transport, rng=pair.rng.stream("a producer"), wall_clock_ms=lambda: WALL_START_MS
         )
         async with consumer(pair) as reader, producer:
             reader.assign([TP])

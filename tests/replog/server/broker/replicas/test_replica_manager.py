@@ -14,9 +14,7 @@ async def test_isr_5_a_follower_that_falls_silent_while_all_is_level_leaves_once
     leader = cluster.brokers[cluster.leader(TP)]
     (follower,) = (broker for broker in cluster.brokers.values() if broker is not leader)
     assert (await cluster.produce(TP, batch(b"x")))[0] is ErrorCode.NONE
-    await eventually(
-        lambda: TP not in leader.manager._not_level, what=lambda: leader.manager.hosted[TP].leader.replicas
-    )
+    await eventually(lambda: TP not in leader.manager._lagging, what=lambda: leader.manager.hosted[TP].leader.replicas)
     follower._fetchers.stop(TP)
     await cluster.produce(TP, batch(b"y"), acks=1)
     await eventually(lambda: cluster.controller.state.image.partitions[TP].isr == (leader.config.node_id,))

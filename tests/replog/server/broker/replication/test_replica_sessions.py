@@ -182,11 +182,11 @@ async def test_who_is_not_registered_so_commits_nothing_and_is_not_heard_st_7(le
     leader.manager.hosted[LED].log.append_as_leader(record(EPOCH, 5), leader_epoch=EPOCH, now_ms=0)
     assert ErrorCode.NONE not in leader.ask(named(LED, 6), replica_id=replica_id, broker_epoch=broker_epoch).values()
     assert leader.log(LED).high_watermark == 5
-    assert leader.manager.hearing._brokers == {}
+    assert leader.manager.failure_detector._brokers == {}
     leader.session = ReplicaStream(leader.manager, leader.answers.put, lambda _: None)
     assert leader.ask(named(LED, 6)) == {LED: ErrorCode.NONE}
     assert leader.log(LED).high_watermark == 6
-    assert list(leader.manager.hearing._brokers) == [2]
+    assert list(leader.manager.failure_detector._brokers) == [2]
 
 
 async def test_a_follower_names_so_many_partitions_in_one_request_and_no_more(leader):

@@ -14,7 +14,7 @@ PART = 32 << 10  # bytes at a time: OpenSSL keeps the largest buffer that it eve
 HELLO = 0x16  # the first byte of TLS
 
 
-class Shield:
+class TlsLayer:
     def __init__(self, context: ssl.SSLContext, server: str | None) -> None:
         """`server` is the host that a client wants, whose name the certificate must have; None: we are the server."""
         self.open = False  # the handshake is done
@@ -101,7 +101,7 @@ class Shield:
 
 
 def explained(error: ssl.SSLError, server: str | None) -> str:
-    """Say what is wrong, and what to do. `server` as in `Shield`."""
+    """Say what is wrong, and what to do. `server` as in `TlsLayer`."""
     said = error.reason or str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         whose = "the client's" if server is None else "its"

@@ -18,8 +18,8 @@ RESTS = 8  # a rest is so many times as long as its slice; with 4, a producer no
 LEAST_REST_S, LONGEST_REST_S = 0.001, 0.1
 
 
-class Pace:
-    """The pace of all such work of a broker. It does not rest while `is_urgent` returns True."""
+class Throttle:
+    """Slows all such work of a broker down. It does not rest while `is_urgent` returns True."""
 
     def __init__(self, clock: Clock) -> None:
         self.is_urgent: Callable[[], bool] = lambda: False

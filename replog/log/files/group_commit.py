@@ -13,7 +13,7 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-class Together(Generic[K]):
+class GroupCommit(Generic[K]):
     """Takes steps for each of many things. A thing for which a step fails is left out of the later ones."""
 
     def __init__(self, things: Iterable[K]) -> None:

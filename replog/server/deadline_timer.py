@@ -6,7 +6,7 @@ from collections.abc import Callable
 from replog.server.clock import Clock
 
 
-class Alarm:
+class DeadlineTimer:
     """Rings once, at the latest when it was asked to. It may ring earlier: then ask again for later moments.
 
     So a moment that is put off costs nothing. To cancel a timer of the event loop and set it again would take ten

@@ -3,7 +3,7 @@
 import random
 
 
-class Chance:
+class Rng:
     """A seed's streams by name: the same seed and name draw the same numbers, in any process."""
 
     def __init__(self, seed: int | str) -> None:
@@ -21,11 +21,11 @@ class Chance:
 class Streams(dict[str, random.Random]):
     """Streams for one purpose, by the name of each who draws; one more draw changes nothing for the others."""
 
-    def __init__(self, chance: Chance, purpose: str) -> None:
+    def __init__(self, rng: Rng, purpose: str) -> None:
         super().__init__()
-        self._chance = chance
+        self._rng = rng
         self._purpose = purpose
 
     def __missing__(self, who: str) -> random.Random:
-        self[who] = stream = self._chance.stream(f"{self._purpose} of {who}")
+        self[who] = stream = self._rng.stream(f"{self._purpose} of {who}")
         return stream

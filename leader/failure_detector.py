@@ -8,7 +8,7 @@ LISTENING_MS = 250  # the pause between two looks: two seconds of silence are no
 LATE_MS = 2 * LISTENING_MS  # a later look means that this broker was slow for five times the time that a step may take
 
 
-class Hearing:
+class FailureDetector:
     """The times when the controller and each other broker were last heard, in monotonic milliseconds."""
 
     def __init__(self, now_ms: int) -> None:

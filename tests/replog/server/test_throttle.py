@@ -8,11 +8,11 @@ import pytest
 from replog.server.broker.control.role_changes import WAVE
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.log_flusher import LogFlusher
-from replog.server.pace import LONGEST_REST_S, RESTS, SERVED_MS, Pace
-from replog.simulator.runtime.chance import Chance
+from replog.server.throttle import LONGEST_REST_S, RESTS, SERVED_MS, Throttle
 from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.rng import Rng
 from replog.topic import TopicPartition
 from tests.replog.server.broker.virtual_pair import VirtualPair
 
@@ -23,14 +23,14 @@ OTHER = TopicPartition("other", 0)
 # -- rests
 
 
-def seconds(begin: Callable[[Pace], object], things: int = 10, each_s: float = 0.004) -> float:
+def seconds(begin: Callable[[Throttle], object], things: int = 10, each_s: float = 0.004) -> float:
     """How long work on so many things takes."""
-    loop = SimulatedLoop(Chance(1))
+    loop = SimulatedLoop(Rng(1))
 
     async def work() -> None:
-        pace = Pace(ProcessClock(loop))
-        begin(pace)
-        async for _ in pace.in_slices(range(things)):
+        throttle = Throttle(ProcessClock(loop))
+        begin(throttle)
+        async for _ in throttle.in_slices(range(things)):
             await asyncio.sleep(each_s)
 
     task = loop.spawn(SimulatedProcess("broker"), work())
@@ -39,9 +39,9 @@ def seconds(begin: Callable[[Pace], object], things: int = 10, each_s: float = 0
     return loop.time()
 
 
-def served_but_urgent(pace: Pace) -> None:
-    pace.served()
-    pace.is_urgent = lambda: True
+def served_but_urgent(throttle: Throttle) -> None:
+    throttle.served()
+    throttle.is_urgent = lambda: True
 
 
 def test_who_serves_nobody_does_not_rest():
@@ -49,7 +49,7 @@ def test_who_serves_nobody_does_not_rest():
 
 
 def test_who_serves_somebody_rests_several_times_as_long_as_it_worked():
-    assert seconds(Pace.served) == pytest.approx(0.04 * (1 + RESTS))
+    assert seconds(Throttle.served) == pytest.approx(0.04 * (1 + RESTS))
 
 
 def test_what_is_urgent_rests_for_nobody():
@@ -57,12 +57,12 @@ def test_what_is_urgent_rests_for_nobody():
 
 
 def test_no_rest_is_long():
-    assert seconds(Pace.served, things=1, each_s=0.5) == pytest.approx(0.5 + LONGEST_REST_S)
+    assert seconds(Throttle.served, things=1, each_s=0.5) == pytest.approx(0.5 + LONGEST_REST_S)
 
 
 def test_who_has_served_nobody_for_a_while_rests_no_more():
     worked_s, things = SERVED_S / (1 + RESTS), 1000
-    assert seconds(Pace.served, things) == pytest.approx(0.004 * things + SERVED_S - worked_s, rel=0.02)
+    assert seconds(Throttle.served, things) == pytest.approx(0.004 * things + SERVED_S - worked_s, rel=0.02)
 
 
 # -- who is served, and what gives way
@@ -77,7 +77,7 @@ def pair(pair):
 
 def gives_way(pair: VirtualPair) -> list[bool]:
     async def ask() -> list[bool]:
-        return [pair.brokers[broker_id].manager.pace.gives_way for broker_id in (1, 2)]
+        return [pair.brokers[broker_id].manager.throttle.gives_way for broker_id in (1, 2)]
 
     answer: list[bool] = pair.run(ask())
     return answer
@@ -120,7 +120,7 @@ def serve(pair: VirtualPair) -> None:
 
     async def serve() -> None:
         while True:
-            pair.brokers[1].manager.pace.served()
+            pair.brokers[1].manager.throttle.served()
             await asyncio.sleep(SERVED_S / 2)
 
     pair.loop.spawn(pair.client, serve())
