@@ -8,7 +8,7 @@ from replog.rpc.limits import Limit
 from replog.rpc.peer import ANONYMOUS, Peer
 
 
-def context(asks: Peer) -> str:
+def peer_key(asks: Peer) -> str:
     """Return the name under which calls are counted: the principal's, or the host's of a peer that proved nothing."""
     return asks.host if asks.principal == ANONYMOUS else asks.principal
 
@@ -20,10 +20,10 @@ class Gate:
         self._path = path
         self._limit = limit
         self._under_way = 0
-        self._of: dict[str, dict[Place, None]] = {}  # the keys are `context`s; oldest first
+        self._of: dict[str, dict[Place, None]] = {}  # the keys are `peer_key`s; oldest first
 
     def place(self, asks: Peer) -> "Place":
-        return Place(self, context(asks))
+        return Place(self, peer_key(asks))
 
     def take(self, place: "Place") -> None:
         """Take a place. When all are taken, the peer that has most gives its newest to one that has at least two less.

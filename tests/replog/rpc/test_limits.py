@@ -138,7 +138,7 @@ async def test_who_has_most_calls_gives_its_newest_to_who_has_two_less():
 
 async def test_a_stream_that_has_to_give_way_ends_with_the_reason(transport, monkeypatch):
     names = iter(["ann"] * 3 + ["bob"])
-    monkeypatch.setattr(gate, "context", lambda asks: next(names))
+    monkeypatch.setattr(gate, "peer_key", lambda asks: next(names))
     watch = methods.Controller["watch_metadata"]
     monkeypatch.setitem(limits.LIMITS, "Controller/WatchMetadata", replace(watch.limit, calls=3))
     async with served(transport) as channel:
