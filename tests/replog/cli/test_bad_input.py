@@ -86,7 +86,7 @@ REFUSED = [
             ("--replicas ''", "'' is no broker id"),
             ("--replicas 1,1", "broker 1 twice"),
             ("--replicas 1,9", "broker 9"),
-            ("--cancel --throttle 9", "--cancel takes the throttle back, too"),
+            ("--cancel --throttle 9", "leave --throttle out"),
             (f"--replicas 1 --throttle {1 << 63}", "--throttle"),
         )
     ),
