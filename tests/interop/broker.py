@@ -32,7 +32,8 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 broker.session.timeout.ms=60000
 log.cleaner.backoff.ms=200
-log.cleaner.dedupe.buffer.size=4000000"""
+log.cleaner.dedupe.buffer.size=4000000
+"""
 
 
 @dataclass(frozen=True)
