@@ -114,7 +114,7 @@ async def _print_records(
             sys.stdout.buffer.flush()
             printed += len(records)
     except ReplogError as error:
-        error.message = error.message.replace("seek ", "use --offset ")
+        error.message = error.message.replace("; seek to", "; use --offset to")
         raise
     finally:
         if not isinstance(sys.exc_info()[1], BrokenPipeError):  # otherwise the count would look like a line of `head`

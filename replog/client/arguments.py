@@ -19,12 +19,14 @@ def _wrong(name: str, value: object, right: str) -> TypeError:
 
 def check_record(topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any) -> None:
     """Raises TypeError if a record is not of the right types, INVALID_REQUEST for numbers that there are not."""
-    check_type(str, "text", topic=topic)
+    if not isinstance(topic, str):
+        raise _wrong("topic", topic, "text")
     for name, data in (("value", value), ("key", key)):
         if data is not None and not isinstance(data, bytes | bytearray | memoryview):
             raise _wrong(name, data, "bytes or None" + ("; encode it" if isinstance(data, str) else ""))
-    whole("partition", 0 if partition is None else partition)
-    whole("timestamp_ms", 0 if timestamp_ms is None else timestamp_ms, MAX_LONG)
+    if partition is not None or timestamp_ms is not None:  # most records have neither, and each pays for this
+        whole("partition", 0 if partition is None else partition)
+        whole("timestamp_ms", 0 if timestamp_ms is None else timestamp_ms, MAX_LONG)
     if headers and (isinstance(headers, str | bytes) or not isinstance(headers, Sequence)):
         raise _wrong("headers", headers, "a list of (name, bytes)")
     for header in headers or ():

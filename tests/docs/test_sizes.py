@@ -23,7 +23,7 @@ LINES = {
     "replog": 1_600,
     "replog/chaos": 1_813,
     "replog/cli": 4_119,
-    "replog/client": 4_965,
+    "replog/client": 4_967,
     "replog/command": 428,
     "replog/console": 1_561,
     "replog/controller": 2_730,

@@ -14,8 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-from tests.damage.rng import batches_of, damaged
-
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
 from spark_jobs.replicas import blocks, index_blocks
@@ -29,6 +27,7 @@ from spark_jobs.replicas.parts import parts_of
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import NotSound
 from tests.audit.replica_files import name_records
+from tests.damage.rng import batches_of, damaged
 from tests.damage.vocabulary import seal
 from tests.replog.log.batches import append, client_batch, open_log
 from tests.replog.log.compaction.compacting import clean
