@@ -19,9 +19,9 @@ from pathlib import Path
 from benchmarks.beside import Figures, answer_orders
 from benchmarks.peers.peer import CONTROLLER, broker_name
 from benchmarks.unfinished import UnfinishedMessage
-from replog.addresses import parse_address
 from replog.client import Admin, Producer
 from replog.client.records import encode_batch
+from replog.common.addresses import parse_address
 from replog.errors import DENIALS, ReplogError
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcChannel

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.storage import MIB
 from replog.client.records import BatchBuilder
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.files.names import LOG_SUFFIX
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
 from replog.log.log import Log

@@ -34,7 +34,7 @@ from benchmarks.peers.peer import Send
 from benchmarks.peers.replog import producer
 from benchmarks.report import benchmark_parser, publish, table
 from replog.client import Admin
-from replog.config import BrokerConfig, ControllerConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.rpc.http2.outgoing import Outgoing
 from replog.rpc.transports import transport_named
 from replog.server.broker.broker import Broker

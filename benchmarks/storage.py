@@ -23,7 +23,8 @@ from rich.console import Console
 
 from benchmarks.report import benchmark_parser, publish, table
 from replog.client.records import BatchBuilder
-from replog.config import BrokerConfig, TopicConfig
+from replog.config.processes import BrokerConfig
+from replog.config.topic import TopicConfig
 from replog.log.compaction.cleaning import Cleaning, CleanTask
 from replog.log.formats.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
 from replog.log.indexes.offset_index import OffsetIndex

@@ -6,6 +6,6 @@
 | `places.py` | the page of each file of the repository |
 | `sources.py` | pages that show files of the repository, because a document links to them |
 | `api.py` | the reference of the Python API, from the docstrings of `replog.client` |
-| `settings.py` | docs/settings.md: names, values and defaults from `replog/config.py` |
+| `settings.py` | docs/settings.md: names, values and defaults from `replog/config` |
 | `wire.py` | the reference of the wire, from proto/ |
 """

@@ -1,4 +1,4 @@
-"""Keeps docs/settings.md true: `python -m docsite.settings` writes names, defaults and values from `replog/config.py`.
+"""Keeps docs/settings.md true: `python -m docsite.settings` writes names, defaults and values from `replog/config`.
 The meaning of a setting, in the last column, is written by hand, and stays.
 """
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from replog.config import (
+from replog.config.processes import (
     AlterableBrokerConfig,
     AuthorizerConfig,
     BrokerConfig,
@@ -18,10 +18,10 @@ from replog.config import (
     LogConfig,
     MetricsConfig,
     ServerSecurity,
-    TopicConfig,
 )
-from replog.properties import MAX_INT, MAX_LONG
-from replog.settings import Settings
+from replog.config.properties import MAX_INT, MAX_LONG
+from replog.config.settings import Settings
+from replog.config.topic import TopicConfig
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 _SHARED = (LogConfig, MetricsConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig)

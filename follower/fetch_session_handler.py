@@ -10,11 +10,11 @@ from itertools import islice
 from typing import Protocol
 
 from follower.partition_follower import FollowerProgress, PartitionFollower
-from replog.config import BrokerConfig
+from replog.common.fetch_size import FetchSize
+from replog.common.quota import ReplicationQuota, Throttles
+from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
-from replog.fetch_size import FetchSize
-from replog.quota import ReplicationQuota, Throttles
+from replog.log.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.topic import TopicPartition
 
 MAX_NAMED = 50  # partitions in one request; if there are more, it does not wait, and the next request names them

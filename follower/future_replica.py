@@ -2,7 +2,7 @@
 
 from follower.partition_follower import NO_PROGRESS, FollowerProgress, PartitionFollower
 from replog.errors import ErrorCode
-from replog.fetch import Reading, read_log
+from replog.log.fetch import Reading, read_log
 from replog.log.files.cold import ANYTHING, ByteRange
 from replog.log.log import Log
 from replog.log.offsets import Isolation

@@ -14,8 +14,8 @@ from typing import ClassVar, NamedTuple
 
 from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import ANY_TOPIC, FetchAnswer, FetchPartition, Reading, check_leader_epoch, read_log
 from replog.log.errors import RetriableLogError, UnexpectedAppendOffset
+from replog.log.fetch import ANY_TOPIC, FetchAnswer, FetchPartition, Reading, check_leader_epoch, read_log
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Buffer, EpochEndOffset, Isolation

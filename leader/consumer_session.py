@@ -7,7 +7,7 @@ from leader.delayed_fetch import Reader
 from leader.fetch_session import FetchSession, Host
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest
+from replog.log.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, check_leader_epoch, parting
 from replog.log.errors import LogStorageError
+from replog.log.fetch import FetchAnswer, FetchPartition, check_leader_epoch, parting
 from replog.log.log import Log
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition

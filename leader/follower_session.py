@@ -10,8 +10,9 @@ from typing import Protocol
 from leader.fetch_session import CachedPartition, FetchSession, Host
 from leader.follower_state import FetchContext
 from leader.partition_leader import PartitionLeader
+from replog.common.quota import ReplicationQuota
 from replog.errors import ErrorCode
-from replog.fetch import (
+from replog.log.fetch import (
     FetchAnswer,
     FetchPartition,
     Reading,
@@ -21,7 +22,6 @@ from replog.fetch import (
     Shared,
     answer_of,
 )
-from replog.quota import ReplicationQuota
 from replog.topic import TopicPartition
 
 MAX_FOLLOWER_LOOKS = 50  # each look takes 10 to 80 us, and may be an append on the follower

@@ -25,7 +25,7 @@ from leader.isr import AfterRefusal, Committed, IsrProposal, IsrState, Pending, 
 from leader.list_offsets import ALONE, Telling, list_offset
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, Reading, Shared, answer_of, check_leader_epoch, read_log
+from replog.log.fetch import FetchAnswer, FetchPartition, Reading, Shared, answer_of, check_leader_epoch, read_log
 from replog.log.formats.batch import is_transactional
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, NO_OFFSET, AppendInfo, Buffer, EpochEndOffset, Isolation, TimestampAndOffset

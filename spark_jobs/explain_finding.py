@@ -10,7 +10,7 @@ import typer
 
 from replog.command.ending import BadUse
 from replog.command.output import Format
-from replog.properties import MAX_LONG
+from replog.config.properties import MAX_LONG
 from spark_jobs.audit.evidence import evidence_of
 from spark_jobs.audit.findings import MEANINGS
 from spark_jobs.audit.since import BadSaved, read_json

@@ -15,7 +15,7 @@ import typer
 from replog.command.ending import BadUse
 from replog.command.output import Format, note
 from replog.command.packages import SPARK, require
-from replog.properties import MAX_INT
+from replog.config.properties import MAX_INT
 from spark_jobs.audit.since import BadSaved
 from spark_jobs.audit.text import blamed, many, name_of, printable
 from spark_jobs.command_line import (

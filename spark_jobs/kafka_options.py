@@ -46,7 +46,7 @@ def refused(message: str) -> ReplogError:
 
 def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Raise INVALID_CONFIG for an unknown option, and suggest a known one."""
-    from replog.settings import alike
+    from replog.config.settings import alike
 
     lower = {name.lower(): name for name in known}
     typos: list[str] = []

@@ -25,7 +25,7 @@ from benchmarks.peers.peer import (
     close_in_time,
 )
 from replog.client import Admin, Producer
-from replog.config import BrokerConfig, ControllerConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import (

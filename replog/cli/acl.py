@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from replog.acl import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.cli.asking import ask
 from replog.cli.options import BootstrapServer, OutputFormat
 from replog.command.app import App
 from replog.command.output import Format, note, print_rows
+from replog.common.acl import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.errors import ErrorCode
 
 app = App(help="Say who may do what: add, list and remove ACLs.")

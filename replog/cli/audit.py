@@ -21,7 +21,7 @@ def run(context: typer.Context) -> None:
     """Audit replicas with Spark, in directories or of a running cluster; see `replog audit run --help`.
 
     Exit status: 0 consistent, 1 diverged, 3 inconclusive, 2 bad use."""
-    from replog.audit_process import MODULE
+    from replog.command.audit_process import MODULE
 
     _become_spark(MODULE, context.args)
 

@@ -21,8 +21,8 @@ from replog.cli.options import (
 )
 from replog.command.app import App
 from replog.command.output import note
+from replog.config.properties import MAX_INT, MAX_LONG
 from replog.errors import ErrorCode
-from replog.properties import MAX_INT, MAX_LONG
 
 app = App(no_args_is_help=False)
 BrokerId = Annotated[int, typer.Argument(metavar="ID", min=0, max=MAX_INT, help="The broker's id.")]
@@ -41,7 +41,7 @@ def broker(context: typer.Context, config: ConfigFile = None, override: Override
         if config or override:
             raise ErrorCode.INVALID_CONFIG.error(f"{context.invoked_subcommand} takes neither of its settings")
         return
-    from replog.config import BrokerConfig
+    from replog.config.processes import BrokerConfig
     from replog.server import logging
     from replog.server.broker.process import main
 

@@ -11,7 +11,7 @@ from replog.cli.options import ClusterDirectory, OutputFormat, seconds
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND, end_in_order
 from replog.command.output import Format, note, print_rows
-from replog.properties import MAX_INT
+from replog.config.properties import MAX_INT
 
 if TYPE_CHECKING:
     from replog.local_cluster.local_cluster import LocalCluster

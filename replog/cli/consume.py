@@ -9,8 +9,8 @@ from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server, number
 from replog.cli.record_lines import parse_printed, printed, to_json
 from replog.command.output import note
+from replog.config.properties import MAX_INT, MAX_LONG
 from replog.errors import ReplogError
-from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import validate_topic_name
 
 if TYPE_CHECKING:

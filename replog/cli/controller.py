@@ -9,18 +9,18 @@ import typer
 from replog.cli.options import ConfigFile, Overrides, settings
 from replog.command.app import App
 from replog.command.output import note
+from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT
 
 if TYPE_CHECKING:
-    from replog.config import ControllerConfig
+    from replog.config.processes import ControllerConfig
     from replog.rpc.v1.metadata_pb2 import MetadataRecord
 
 app = App(no_args_is_help=False)
 
 
 def _parsed(config: ConfigFile, override: Overrides) -> "ControllerConfig":
-    from replog.config import ControllerConfig
+    from replog.config.processes import ControllerConfig
 
     return ControllerConfig.parse(settings(config, override), str(config or "--override"))
 

@@ -12,7 +12,7 @@ from replog.command.output import Format, harmless, note, print_rows, text_or_ba
 from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError
 from replog.log.formats.records import LogRecord
-from replog.log.tools.dump import BatchRow, CheckpointRow, DumpedRow, Unreadable, dump_file, files_of
+from replog.log_tools.dump import BatchRow, CheckpointRow, DumpedRow, Unreadable, dump_file, files_of
 
 ROWS_OF_A_TABLE = 500
 

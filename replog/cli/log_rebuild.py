@@ -9,8 +9,8 @@ from typing import Any
 from replog.command.output import Format, note, print_rows
 from replog.command.progress import progress
 from replog.log.files.names import LOG_SUFFIX
-from replog.log.tools.rebuild import RebuiltIndex, RefusedSegment, rebuild
-from replog.log.tools.verify.paths import log_bytes, path_kind
+from replog.log_tools.rebuild import RebuiltIndex, RefusedSegment, rebuild
+from replog.log_tools.verify.paths import log_bytes, path_kind
 
 _COLUMNS = {"file": "FILE", "before": "BEFORE", "after": "AFTER", "result": "RESULT"}
 

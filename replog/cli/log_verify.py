@@ -9,10 +9,10 @@ from typing import Any
 
 from replog.command.output import Format, note, print_rows
 from replog.command.progress import progress
-from replog.log.tools.judge.findings import Finding, Severity
-from replog.log.tools.verify.partition import Options
-from replog.log.tools.verify.paths import log_bytes, verify
-from replog.log.tools.verify.segment import VerifiedTotals
+from replog.log_tools.checker.findings import Finding, Severity
+from replog.log_tools.verify.partition import Options
+from replog.log_tools.verify.paths import log_bytes, verify
+from replog.log_tools.verify.segment import VerifiedTotals
 
 SHOWN_NOTES = 3
 

@@ -11,8 +11,8 @@ from replog.cli.options import BootstrapServer, OutputFormat, number
 from replog.cli.reassignment_plan import is_number
 from replog.command.app import App
 from replog.command.output import Format, print_rows
+from replog.config.properties import MAX_LONG
 from replog.errors import ErrorCode
-from replog.properties import MAX_LONG
 from replog.topic import TopicPartition
 
 offsets_app = App(help="Look up offsets.")

@@ -11,8 +11,8 @@ import typer
 
 from replog.command.home import user_directory
 from replog.command.output import Format, note
+from replog.config.properties import MAX_INT, load_settings, put_setting
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT, load_settings, put_setting
 
 
 def default_directory() -> Path:

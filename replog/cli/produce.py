@@ -17,8 +17,8 @@ from replog.cli.options import BootstrapServer, bootstrap_server, number
 from replog.cli.record_lines import Fields, from_json
 from replog.command.ending import PROBLEM_FOUND, given_up_soon
 from replog.command.output import note
+from replog.config.properties import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_BATCH_BYTES
 from replog.topic import validate_topic_name
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from replog.cli.options import BootstrapServer, number, seconds
 from replog.cli.reassignment_plan import Assignment, Planner, assignment_of, from_json, to_json
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
+from replog.config.properties import MAX_INT, MAX_LONG
 from replog.errors import ErrorCode
-from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition
 
 if TYPE_CHECKING:

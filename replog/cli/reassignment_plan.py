@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode
-from replog.properties import MAX_INT
 from replog.topic import TopicPartition
 
 if TYPE_CHECKING:

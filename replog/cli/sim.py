@@ -17,7 +17,7 @@ from replog.cli.options import OutputFormat
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
-from replog.properties import MAX_LONG
+from replog.config.properties import MAX_LONG
 from replog.simulator.profiles import PROFILES, profile_named
 
 if TYPE_CHECKING:

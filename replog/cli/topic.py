@@ -23,7 +23,7 @@ from replog.cli.vacancies import how_far, log_ends_of
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
-from replog.properties import MAX_INT
+from replog.config.properties import MAX_INT
 from replog.topic import TopicPartition
 
 if TYPE_CHECKING:

@@ -1,6 +1,5 @@
 """Clients of the log: producer, consumer and admin, async first."""
 
-from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.client.admin import Admin
 from replog.client.consuming.consumer import Consumer, LogTruncated, TopicRecreated
 from replog.client.descriptions import (
@@ -13,6 +12,7 @@ from replog.client.descriptions import (
 from replog.client.producing.producer import Delivery, DeliveryFailed, Producer, RecordMetadata
 from replog.client.records import Record
 from replog.client.sync import SyncAdmin, SyncConsumer, SyncProducer
+from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.errors import DeniedError, ErrorCode, InvalidError, PositionError, ReplogError, RetriableError
 from replog.topic import TopicPartition
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, TypeVar
 
+from replog.config.properties import MAX_INT, MAX_LONG
 from replog.errors import ErrorCode
-from replog.properties import MAX_INT, MAX_LONG
 from replog.topic import TopicPartition
 
 Partition = TopicPartition | tuple[str, int]

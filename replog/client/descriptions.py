@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from replog.config import topic_config
+from replog.config.topic import topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.values import PartitionState, out_of_sync
 from replog.topic import TopicPartition

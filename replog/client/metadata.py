@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from replog.addresses import check_address
-from replog.backoff import Backoff
 from replog.client.arguments import check_timeout, listed
 from replog.client.lifetime import Lifetime
 from replog.client.waiting import told_if_long
-from replog.config import topic_config
+from replog.common.addresses import check_address
+from replog.common.backoff import Backoff
+from replog.config.topic import topic_config
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Log, Method

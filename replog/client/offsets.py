@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from replog.backoff import Backoff
 from replog.client.arguments import by_partition, check_timeout, partitions_of, whole
 from replog.client.metadata import Leader, Metadata
+from replog.common.backoff import Backoff
+from replog.config.properties import MAX_LONG
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_LONG
 from replog.rpc.methods import Log, Method
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition

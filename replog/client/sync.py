@@ -1,7 +1,6 @@
 """The clients for scripts without an event loop. Made by `make proto` from the async ones: do not edit."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from replog.acl import Acl, AclFilter
 from replog.client.admin import Admin
 from replog.client.arguments import Partition
 from replog.client.blocking import Blocking, BlockingDelivery, outcomes
@@ -12,6 +11,7 @@ from replog.client.offsets import OffsetAndTimestamp
 from replog.client.producing.accumulator import RecordMetadata
 from replog.client.producing.producer import Partitioner, Producer
 from replog.client.records import Headers, Record
+from replog.common.acl import Acl, AclFilter
 from replog.errors import ReplogError
 from replog.metadata.standing_audit import StandingAudit
 from replog.rpc.transport import Transport

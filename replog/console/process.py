@@ -8,8 +8,8 @@ from pathlib import Path
 
 import uvicorn
 
-from replog.addresses import is_loopback, parse_address
 from replog.client.admin import Admin
+from replog.common.addresses import is_loopback, parse_address
 from replog.console.app import console_app
 from replog.console.board import Board
 from replog.console.certificates import Certificates

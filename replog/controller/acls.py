@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from replog.acl import Acl, AclFilter, as_connected, checked
+from replog.common.acl import Acl, AclFilter, as_connected, checked
 from replog.controller.decision import Decision
 from replog.controller.placement import Rng
 from replog.errors import ErrorCode

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from replog.config import topic_config
+from replog.config.topic import topic_config
 from replog.controller.elections import Leaves, Situation, Strategy, elect, remove_from_isr
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage

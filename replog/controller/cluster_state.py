@@ -7,8 +7,8 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 
-from replog.acl import Acl, AclFilter
-from replog.config import ControllerConfig
+from replog.common.acl import Acl, AclFilter
+from replog.config.processes import ControllerConfig
 from replog.controller import (
     acls,
     audits,

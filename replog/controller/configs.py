@@ -7,15 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from replog.acl import check_principal
-from replog.config import (
-    DEFAULT_USER,
-    MAX_REPLICA_LIST_LENGTH,
-    AlterableBrokerConfig,
-    ClientQuota,
-    TopicConfig,
-    topic_config,
-)
+from replog.common.acl import check_principal
+from replog.config.processes import DEFAULT_USER, AlterableBrokerConfig, ClientQuota
+from replog.config.properties import MAX_BATCH_BYTES
+from replog.config.settings import Settings
+from replog.config.topic import MAX_REPLICA_LIST_LENGTH, TopicConfig, topic_config
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, Rules, active_brokers, situation_under
 from replog.controller.decision import Decision
 from replog.controller.elections import elect
@@ -23,8 +19,6 @@ from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import Topic
-from replog.properties import MAX_BATCH_BYTES
-from replog.settings import Settings
 from replog.topic import TopicPartition, validate_topic_name
 
 MAX_QUOTAS = 1000  # users with a quota of their own

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from replog.addresses import check_address
+from replog.common.addresses import check_address
+from replog.config.listeners import MAX_ADDRESS_LENGTH, MAX_LISTENERS, NAME
+from replog.config.properties import MAX_INT
 from replog.controller.broker_events import Rules, restart
 from replog.controller.decision import Decision
 from replog.controller.membership import never_joined
 from replog.errors import ErrorCode, ReplogError
-from replog.listeners import MAX_ADDRESS_LENGTH, MAX_LISTENERS, NAME
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.incarnation import INCARNATION_ID_SIZE, is_same
 from replog.metadata.values import BrokerRegistration
-from replog.properties import MAX_INT
 from replog.release import MAX_VERSION_LENGTH, Release
 from replog.topic import TopicPartition
 

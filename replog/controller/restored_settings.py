@@ -5,9 +5,9 @@ records by them within minutes, and nobody can alter a setting before brokers ru
 
 from collections.abc import Iterable, Mapping
 
-from replog.config import topic_config
+from replog.config.properties import MAX_LONG
+from replog.config.topic import topic_config
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
-from replog.properties import MAX_LONG
 
 CLEANUP_POLICY = "cleanup.policy"
 UNKNOWN = {MIN_INSYNC_REPLICAS: "2"}  # stored, as a new topic's: brokers and controllers must go by the same number

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from replog.config import ControllerConfig, TopicConfig
+from replog.config.processes import ControllerConfig
+from replog.config.topic import TopicConfig
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, active_brokers
 from replog.controller.configs import check_room, checked_configs
 from replog.controller.decision import Decision

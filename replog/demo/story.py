@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.table import Table
 
-from replog.audit_process import AuditRun, run_audit
 from replog.client import Admin
+from replog.command.audit_process import AuditRun, run_audit
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.packages import SPARK, require
 from replog.demo import dataset

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from replog.config import ControllerConfig
+from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster import probe
 from replog.local_cluster.cluster_file import EtcdMember

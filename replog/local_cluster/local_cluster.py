@@ -14,6 +14,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any, Self
 
+from replog.config.properties import load_properties
 from replog.controller.cluster_state import new_cluster_id
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster import etcds, probe
@@ -33,7 +34,6 @@ from replog.local_cluster.settings import LocalSettings
 from replog.local_cluster.status import MemberStatus, incomplete, member_status
 from replog.local_cluster.waiting import PATIENCE_S, Progress, wait_for
 from replog.log.files.replacing import write_atomically
-from replog.properties import load_properties
 from replog.rpc.health import READY
 from replog.rpc.tls import Tls
 from replog.rpc.transports import client_tls

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from replog.config.properties import load_properties
 from replog.local_cluster.cluster_file import (
     BROKER,
     CA_CERTIFICATE,
@@ -15,7 +16,6 @@ from replog.local_cluster.cluster_file import (
 )
 from replog.local_cluster.ports import HOST, free_port, is_free
 from replog.log.files.replacing import write_atomically
-from replog.properties import load_properties
 from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles
 

@@ -13,6 +13,6 @@
 | one cleaning of one log | `compaction/` |
 | open files, their tails in memory, cold reads, fsync, replacement | `files/` |
 | the directories of a broker: lock, identity, checkpoints, clean-shutdown marker, moves | `directories/` |
-| offline: verify, dump, rebuild | `tools/` |
+| a fetch of one partition, as both roles see it | `fetch.py` |
 
 Everything here is synchronous and takes the time as an argument; the only thing it touches is the file system."""

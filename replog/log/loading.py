@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.epochs import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptIndex, CorruptRecord
 from replog.log.files.names import DELETED_SUFFIX, LOG_SUFFIX

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.compaction.cleanable import Cleanable, find_cleanable
 from replog.log.compaction.cleaning import CleanTask
 from replog.log.errors import (
@@ -31,8 +31,8 @@ from replog.log.files.cold import NOTHING, WaitingFor
 from replog.log.flushing import FlushTask
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker, end_transaction_marker, marker_or_none
-from replog.log.formats.required_keys import check_keys
 from replog.log.formats.validation import (
+    check_keys,
     check_leader_batch,
     check_replicated_batches,
     check_times,

@@ -11,7 +11,7 @@ from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.epochs import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord, IndexOffsetOverflow
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader, validate_crc

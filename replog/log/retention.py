@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.segment import Segment
 
 AT_ONCE = 16  # so many segments take a millisecond or two: five or six files of each are renamed

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.errors import NO_ROOM, CorruptIndex, CorruptRecord, IndexOffsetOverflow, TooManyOpenFiles
 from replog.log.files.names import (
     DIGEST_SUFFIX,
@@ -203,7 +203,7 @@ class Segment:
 
     def write_indexes_in_time(self) -> None:
         """Write the index entries once there are enough. The first three indexes are written together: a reader of a
-        running broker's files takes an entry in one as a sign that the others have it (`judge`)."""
+        running broker's files takes an entry in one as a sign that the others have it (`log_tools.checker`)."""
         if len(self.index.pending) >= UNWRITTEN_ENTRIES * OffsetIndex.layout.size or self.transaction_index.pending:
             self.write_indexes()
 

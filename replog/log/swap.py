@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.files.deletion import DeletedFiles
 from replog.log.files.names import DELETED_SUFFIX, LOG_SUFFIX, NEW_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.files.opening import files_by_offset, open_regular

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from replog.acl import ANYBODY, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType
+from replog.common.acl import ANYBODY, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType
 
 Pattern = tuple[ResourceType, PatternType, str]
 

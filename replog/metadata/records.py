@@ -6,8 +6,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType, as_connected
-from replog.config import AlterableBrokerConfig, ClientQuota, TopicConfig
+from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType, as_connected
+from replog.config.processes import AlterableBrokerConfig, ClientQuota
+from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import KINDS, Change, parse_key

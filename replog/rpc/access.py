@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from replog.acl import CLUSTER_NAME, Operation
+from replog.common.acl import CLUSTER_NAME, Operation
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Peer, Role
 

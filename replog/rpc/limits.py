@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from replog.config.properties import MAX_BATCH_BYTES
 from replog.errors import ErrorCode
 from replog.log.formats.segment_file import MAX_HEADERS
-from replog.properties import MAX_BATCH_BYTES
 from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 
 M = TypeVar("M", bound=Message)

@@ -11,8 +11,8 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
-from replog.addresses import parse_address
-from replog.listeners import Listener
+from replog.common.addresses import parse_address
+from replog.config.listeners import Listener
 from replog.rpc.daemons import Daemons
 
 logger = logging.getLogger(__name__)

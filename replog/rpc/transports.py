@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from replog.addresses import is_loopback, parse_address
-from replog.config import ClientSecurity, ConnectionConfig, ServerSecurity
+from replog.common.addresses import is_loopback, parse_address
+from replog.config.listeners import Listener
+from replog.config.processes import ClientSecurity, ConnectionConfig, ServerSecurity
+from replog.config.properties import load_settings
 from replog.errors import ErrorCode
-from replog.listeners import Listener
-from replog.properties import load_settings
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.limits import ConnectionLimits

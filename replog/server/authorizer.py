@@ -9,8 +9,8 @@ from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-from replog.acl import CLUSTER_NAME, Operation, ResourceType
-from replog.config import AuthorizerConfig
+from replog.common.acl import CLUSTER_NAME, Operation, ResourceType
+from replog.config.processes import AuthorizerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
 from replog.rpc.access import Access, On

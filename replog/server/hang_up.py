@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import structlog
 
-from replog.config import LogConfig
+from replog.config.processes import LogConfig
 from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
 from replog.server import logging

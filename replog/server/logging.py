@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from replog.command.output import harmless
-from replog.config import LogConfig
+from replog.config.processes import LogConfig
 from replog.server.log_file import LogFile
 from replog.server.log_lines import LogLines
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from replog.config import BrokerConfig
+from replog.config.processes import BrokerConfig
 from replog.log.files.open_files import OPEN_FILES
 from replog.log.files.tail import ALL_BYTES
 from replog.rpc import limits

@@ -23,7 +23,7 @@ from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
 from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.formats.walk import Break, LogFile
 from replog.log.indexes.entries import LAYOUTS
-from replog.log.tools.dump import BatchRow
+from replog.log_tools.dump import BatchRow
 from replog.topic import TopicPartition
 from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaStore, open_log
 from spark_jobs.replicas.index_files import last_indexed

@@ -31,7 +31,7 @@ from replog.log.formats.batch import (
 from replog.log.formats.digest import MODULUS_MASK
 from replog.log.formats.segment_file import SegmentFile
 from replog.log.formats.walk import LogFile
-from replog.log.tools.judge.segment import missing_from
+from replog.log_tools.checker.segment import missing_from
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
 from spark_jobs.replicas.segment_check import Batch, check_segment

@@ -14,8 +14,8 @@ from typing import Any
 
 import grpc
 
-from replog.backoff import Backoff
 from replog.client.metadata import parse_bootstrap
+from replog.common.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.partition_metadata import format_topic_id
 from replog.log.errors import CorruptRecord

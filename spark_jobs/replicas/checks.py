@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
+from replog.config.properties import MAX_LONG
 from replog.log.files.names import LOG_SUFFIX
-from replog.properties import MAX_LONG
 from spark_jobs.replicas.blocks import Block, Cells, Producing, block_span, check_blocks
 from spark_jobs.replicas.cleaned import CleanedRecord, cleaned_records
 from spark_jobs.replicas.counting import CountingStore

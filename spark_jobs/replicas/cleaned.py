@@ -15,8 +15,8 @@ from replog.log.formats.compression import decompress
 from replog.log.formats.control_batch import marker_or_none
 from replog.log.formats.record_slices import RecordSlice, slice_records
 from replog.log.formats.walk import Break
-from replog.log.tools.judge.findings import Fault, Kind
-from replog.log.tools.judge.indexes import read_index
+from replog.log_tools.checker.findings import Fault, Kind
+from replog.log_tools.checker.indexes import read_index
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from replog.config.properties import MAX_LONG
 from replog.log.formats.walk import Break
-from replog.properties import MAX_LONG
 from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE
 from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaSegment, open_log

@@ -13,9 +13,9 @@ from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.formats.segment_file import SegmentFile, Vanished
 from replog.log.formats.walk import Break
 from replog.log.indexes.entries import LAYOUTS
-from replog.log.tools.judge.findings import Fault
-from replog.log.tools.judge.indexes import read_index
-from replog.log.tools.judge.segment import gap_behind
+from replog.log_tools.checker.findings import Fault
+from replog.log_tools.checker.indexes import read_index
+from replog.log_tools.checker.segment import gap_behind
 from spark_jobs.replicas.faults import NO_DIGESTS, FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point

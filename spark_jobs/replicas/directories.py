@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
+from replog.config.properties import MAX_LONG
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.directories.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
 from replog.log.errors import LogStorageError
@@ -24,7 +25,6 @@ from replog.log.formats.checkpoint import (
 )
 from replog.log.formats.digest import sealed_digest
 from replog.log.formats.segment_file import LocalFile, Vanished, open_file
-from replog.properties import MAX_LONG
 from replog.topic import SET_ASIDE, TopicPartition, parse_directory_name
 from spark_jobs.replicas.faults import UNREADABLE
 from spark_jobs.replicas.files import (

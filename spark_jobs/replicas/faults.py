@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
 
-from replog.log.tools.judge.findings import Fault, Kind
-from replog.log.tools.judge.indexes import MAX_FAULTS
+from replog.log_tools.checker.findings import Fault, Kind
+from replog.log_tools.checker.indexes import MAX_FAULTS
 
 BIT_ROT = "BIT_ROT"
 GAP = "GAP"
@@ -15,7 +15,7 @@ UNREADABLE = "UNREADABLE"
 VANISHED = "VANISHED"  # no damage: retention, truncation or a cleaning took it away while it was read
 NO_DIGESTS = "NO_DIGESTS"  # no damage: nobody wrote a digest index
 
-CLASSES = {  # the judge's other kinds are not reported, such as the torn end of a log, which a start cuts off
+CLASSES = {  # the checker's other kinds are not reported, such as the torn end of a log, which a start cuts off
     Kind.BATCH_HEADER: BIT_ROT,
     Kind.BATCH_CRC: BIT_ROT,
     Kind.BASE_OFFSET: BIT_ROT,

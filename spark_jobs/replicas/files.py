@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from replog.config.properties import MAX_LONG
 from replog.log.epochs import checked_epochs
 from replog.log.files.names import LOG_SUFFIX
 from replog.log.formats.batch import MAX_BASE_OFFSET
@@ -16,7 +17,6 @@ from replog.log.formats.checkpoint import DamagedCheckpoint, parse_entries
 from replog.log.formats.digest import add_digests
 from replog.log.formats.segment_file import SegmentFile, Vanished
 from replog.log.formats.walk import WINDOW, LogFile
-from replog.properties import MAX_LONG
 from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE
 

@@ -16,7 +16,7 @@ from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME
 from replog.log.formats.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
 from replog.log.formats.segment_file import MAX_HEADERS, SegmentFile
 from replog.log.formats.walk import Break, LogFile
-from replog.log.tools.judge.findings import Fault
+from replog.log_tools.checker.findings import Fault
 from spark_jobs.replicas.blocks import Block, Cells
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+from replog.config.properties import MAX_LONG
 from replog.log.errors import CorruptRecord
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader
@@ -16,14 +17,12 @@ from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.formats.segment_file import MAX_HEADERS
 from replog.log.formats.walk import Break, LogFile
 from replog.log.indexes.entries import Rows
-from replog.log.indexes.rules import ends_batch, times_batch
-from replog.log.tools.judge.findings import Fault, Kind
-from replog.log.tools.judge.indexes import lie, read_indexes
-from replog.log.tools.judge.segment import epoch_faults, gap_behind, missing_from, surplus
-from replog.properties import MAX_LONG
+from replog.log_tools.checker.findings import Fault, Kind
+from replog.log_tools.checker.indexes import ends_batch, lie, read_indexes, times_batch
+from replog.log_tools.checker.segment import epoch_faults, gap_behind, missing_from, surplus
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
-from spark_jobs.replicas.segment_check import epoch_judge
+from spark_jobs.replicas.segment_check import epoch_checker
 
 BYTES = "bytes"
 DIGEST = "digest"
@@ -157,7 +156,7 @@ class _IndexCheck(SegmentEnds):
         # A live broker writes the log first: read after it, an index might name batches that were not read.
         self._indexes = read_indexes(segment)
         super().__init__(segment, has_entries=bool(self._indexes.offsets.rows))
-        self._epochs = epoch_judge(EpochCheckpoint(), log_start)
+        self._epochs = epoch_checker(EpochCheckpoint(), log_start)
         self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
         self._sound = Rows()  # true entries of the offset index
         self._reached = 0  # the position of a batch to which the chain from the last sound entry led
@@ -167,7 +166,7 @@ class _IndexCheck(SegmentEnds):
         # A window larger than one header would read most of the log: entries are an index interval apart.
         with open_log(self._segment, HEADER_SIZE) as log:
             # A live broker writes an epoch before its first batch (EP-9): read before the log's size, it might miss.
-            self._epochs = epoch_judge(self._segment.epochs(), self._log_start)
+            self._epochs = epoch_checker(self._segment.epochs(), self._log_start)
             yield from self.first(log)
             yield from self._offsets(log)
             yield from self._times(log)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
+from replog.config.properties import MAX_LONG
 from replog.log.errors import CorruptRecord
 from replog.log.files.names import INDEX_SUFFIX
 from replog.log.formats.walk import LogFile
 from replog.log.indexes.entries import LAYOUTS, used_slots
-from replog.log.tools.judge.indexes import open_index
-from replog.properties import MAX_LONG
+from replog.log_tools.checker.indexes import open_index
 from spark_jobs.replicas.files import ReplicaSegment
 
 FIRST_ENTRIES = 4096  # bytes of the first read; each further one is twice as long

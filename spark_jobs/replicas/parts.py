@@ -10,12 +10,12 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import NamedTuple
 
+from replog.config.properties import MAX_INT
 from replog.log.errors import CorruptRecord
 from replog.log.formats.walk import LogFile
-from replog.log.tools.judge.findings import Fault
-from replog.log.tools.judge.indexes import Indexes
-from replog.log.tools.judge.segment import SegmentJudge
-from replog.properties import MAX_INT
+from replog.log_tools.checker.findings import Fault
+from replog.log_tools.checker.indexes import Indexes
+from replog.log_tools.checker.segment import SegmentChecker
 from spark_jobs.replicas.files import ReplicaSegment
 
 PART_BYTES = 256 << 20  # every part reads all indexes, some 2 % of 1 GiB
@@ -46,27 +46,27 @@ def parts_of(segment: ReplicaSegment, size: int = PART_BYTES) -> list[Part]:
 
 
 class Border(NamedTuple):
-    """The beginning of a part, and a judge that has come there."""
+    """The beginning of a part, and a checker that has come there."""
 
     position: int
     following: list[int]  # this part's first entry of each index
-    judge: SegmentJudge
+    checker: SegmentChecker
 
 
 class Borders:
     def __init__(
-        self, segment: ReplicaSegment, indexes: Indexes, log: LogFile, new_judge: Callable[[], SegmentJudge]
+        self, segment: ReplicaSegment, indexes: Indexes, log: LogFile, new_checker: Callable[[], SegmentChecker]
     ) -> None:
         self._segment = segment
         self._indexes = indexes
         self._entries = indexes.offsets.rows
         self._log = log
-        self._new_judge = new_judge
+        self._new_checker = new_checker
 
     def find(self, part: Part) -> Border | None:
         """Return the part's border, or None. It depends only on the files, so all tasks find the same one."""
         if part.number == 0:
-            return Border(0, [0, 0, 0], self._new_judge())
+            return Border(0, [0, 0, 0], self._new_checker())
         first = part.number * part.size
         end = first + part.size if part.number + 1 < part.of else self._segment.size
         slot = bisect_left(self._entries, first, key=_position)
@@ -87,16 +87,16 @@ class Borders:
         at = self._entries[start][2] if start >= 0 else 0
         if position - at > MAX_WARM_UP:
             return None
-        judge = self._new_judge()
+        checker = self._new_checker()
         if start >= 0:
             if not self._log.is_landmark(self._entries[start]):
                 return None
-            judge.begin(start, self._log.header(at).base_offset)
+            checker.begin(start, self._log.header(at).base_offset)
         try:
-            sound = not any(isinstance(item, Fault) for item in judge.run(self._log, at, position))
+            sound = not any(isinstance(item, Fault) for item in checker.run(self._log, at, position))
         except CorruptRecord:
             return None
-        return Border(position, following, judge) if sound and judge.has_come_to(offset) else None
+        return Border(position, following, checker) if sound and checker.has_come_to(offset) else None
 
     def _start(self, following: list[int]) -> int:
         """Return the offset entry at which the walk to `following` must begin; -1: at the segment's beginning.

@@ -7,16 +7,16 @@ producers before the segment is not known.
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from replog.config.properties import MAX_LONG
 from replog.log.errors import CorruptSnapshot
 from replog.log.files.names import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.formats.batch import CONTROL, HEADER_SIZE
 from replog.log.formats.control_batch import marker_or_none
 from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, Break
 from replog.log.producers.snapshot import MAX_SNAPSHOT_BYTES, ProducerSnapshotEntry, parse_snapshot
-from replog.log.tools.judge.findings import Fault, Kind
-from replog.log.tools.judge.segment import Batch
-from replog.log.tools.verify.transactions import Producers, TransactionIndexCheck
-from replog.properties import MAX_LONG
+from replog.log_tools.checker.findings import Fault, Kind
+from replog.log_tools.checker.segment import Batch
+from replog.log_tools.verify.transactions import Producers, TransactionIndexCheck
 from spark_jobs.replicas.blocks import Producing
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log

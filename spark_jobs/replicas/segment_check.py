@@ -1,14 +1,14 @@
-"""Runs the judge of segments (`replog.log.tools.judge`) for audits: batches become rows, and faults have classes."""
+"""Runs the checker of segments (`log_tools.checker`) for audits: batches become rows, and faults have classes."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from replog.log.formats.batch import HEADER_SIZE
 from replog.log.formats.walk import WINDOW
-from replog.log.tools.judge.epochs import EpochJudge
-from replog.log.tools.judge.findings import Fault
-from replog.log.tools.judge.indexes import read_indexes
-from replog.log.tools.judge.segment import SegmentJudge
+from replog.log_tools.checker.epochs import EpochChecker
+from replog.log_tools.checker.findings import Fault
+from replog.log_tools.checker.indexes import read_indexes
+from replog.log_tools.checker.segment import SegmentChecker
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
 from spark_jobs.replicas.parts import WHOLE, Borders, Part
@@ -41,10 +41,10 @@ def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> It
         # A live broker writes an epoch before its first batch (EP-9): read before the log's size, it might miss.
         checkpoint = segment.epochs()
 
-        def new_judge() -> SegmentJudge:
-            return SegmentJudge(segment, indexes, epoch_judge(checkpoint, log_start), crc=crc)
+        def new_checker() -> SegmentChecker:
+            return SegmentChecker(segment, indexes, epoch_checker(checkpoint, log_start), crc=crc)
 
-        borders = Borders(segment, indexes, log, new_judge)
+        borders = Borders(segment, indexes, log, new_checker)
         begin = borders.find(part)
         if begin is None:
             return  # the part before reads on to the next border
@@ -53,16 +53,16 @@ def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> It
         if part.number == 0:
             yield from indexes.shape_faults()
         else:
-            begin.judge.own(begin.following)
-        for item in begin.judge.run(log, begin.position, None if end is None else end.position):
+            begin.checker.own(begin.following)
+        for item in begin.checker.run(log, begin.position, None if end is None else end.position):
             if isinstance(item, Fault):
                 yield item
                 continue
             position, header = item
             yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
-        yield from begin.judge.finish(log) if end is None else begin.judge.leave(end.following)
+        yield from begin.checker.finish(log) if end is None else begin.checker.leave(end.following)
 
 
-def epoch_judge(checkpoint: EpochCheckpoint, log_start: int) -> EpochJudge:
+def epoch_checker(checkpoint: EpochCheckpoint, log_start: int) -> EpochChecker:
     entries = checkpoint.entries if checkpoint.fault is None else ()
-    return EpochJudge(entries, log_start, unclean=checkpoint.unclean, flushed=checkpoint.flushed)
+    return EpochChecker(entries, log_start, unclean=checkpoint.unclean, flushed=checkpoint.flushed)

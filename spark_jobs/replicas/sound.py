@@ -10,7 +10,7 @@ import numpy as np
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.formats.batch import HEADER, BatchHeader
 from replog.log.indexes.entries import IndexFile
-from replog.log.tools.judge.indexes import open_index
+from replog.log_tools.checker.indexes import open_index
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.tools.judge.findings import Kind, Severity
-from replog.log.tools.judge.indexes import SUFFIXES
+from replog.log_tools.checker.findings import Kind, Severity
+from replog.log_tools.checker.indexes import SUFFIXES
 from spark_jobs.replicas.blocks import Cells, Producing, check_blocks
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import CLASSES, FileFault
@@ -17,7 +17,7 @@ from spark_jobs.replicas.producers import producer_faults
 from spark_jobs.replicas.segment_check import check_segment
 from tests.damage.rows import ROWS, Row
 from tests.replog.log.batches import files_of, open_log
-from tests.replog.log.tools.verify.directories import FLIGHTS, SETTINGS, findings_in, write_log_directory
+from tests.replog.log_tools.verify.directories import FLIGHTS, SETTINGS, findings_in, write_log_directory
 from tests.spark_jobs.replicas.ways import differences
 
 PRODUCERS = (".txnindex", ".snapshot")  # which level deep alone looks at

@@ -10,8 +10,8 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from replog.config import BrokerConfig, ControllerConfig
-from replog.properties import load_properties
+from replog.config.processes import BrokerConfig, ControllerConfig
+from replog.config.properties import load_properties
 from replog.rpc.health import READY
 from replog.rpc.health import SERVICE as HEALTH
 from tests.deploy.commands import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from replog.config import BrokerConfig, ControllerConfig
-from replog.properties import load_properties
+from replog.config.processes import BrokerConfig, ControllerConfig
+from replog.config.properties import load_properties
 from tests.deploy.commands import (
     DEPLOY,
     Command,

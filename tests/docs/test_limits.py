@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.config import MAX_BATCH_BYTES
+from replog.config.properties import MAX_BATCH_BYTES
 from replog.rpc.limits import LIMITS, MIB
 from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 from tests.docs.tree import ROOT, text_files
@@ -15,7 +15,8 @@ from tests.replog.processes.test_descriptors import DESCRIPTORS, PARTITIONS
 LIMITS_MD = (ROOT / "docs/limits.md").read_text()
 DIVERGENCES_MD = (ROOT / "docs/divergences.md").read_text()
 SERVERS = (
-    *("replog/*.py", "replog/log/**/*.py", "replog/metadata/*.py", "replog/rpc/**/*.py", "replog/purgatory/*.py"),
+    *("replog/*.py", "replog/common/*.py", "replog/config/*.py", "replog/log/**/*.py", "replog/log_tools/**/*.py"),
+    *("replog/metadata/*.py", "replog/rpc/**/*.py", "replog/purgatory/*.py"),
     *("leader/*.py", "follower/*.py", "replog/controller/*.py", "replog/server/**/*.py"),
 )
 CONSTANTS = [

@@ -52,7 +52,7 @@ def _is_ours(name: str) -> bool:
 
 
 def package_of(path: str) -> str:
-    """`replog/log` for `replog/log/files/plain.py`, and `leader` for `leader/roles.py`."""
+    """`replog/log` for `replog/log/files/cold.py`, and `leader` for `leader/roles.py`."""
     top, *rest = path.split("/")[:-1]
     return f"{top}/{rest[0]}" if top in ("replog", "spark_jobs") and rest else top
 

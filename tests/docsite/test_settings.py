@@ -1,7 +1,8 @@
 """docs/settings.md has every setting, as the code has it, and says what each means."""
 
 from docsite.settings import DOCUMENT, meanings, updated
-from replog.config import BrokerConfig, ControllerConfig, TopicConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
+from replog.config.topic import TopicConfig
 
 
 def test_names_defaults_and_values_are_those_of_the_code():

@@ -7,7 +7,7 @@ import pytest
 from follower.partition_follower import PartitionFollower
 from leader.delayed_fetch import Reader, available_bytes
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, Reading
+from replog.log.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import Isolation
 from tests.leader.replicas import NOW_MS, ONE_MIB, TP, leader_of, log_of, outcome, state

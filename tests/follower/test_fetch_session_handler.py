@@ -9,11 +9,11 @@ import pytest
 import follower.fetch_session_handler
 from follower.fetch_session_handler import FetchSessionHandler
 from follower.partition_follower import FetchState, FollowerProgress, PartitionFollower
-from replog.config import BrokerConfig
+from replog.common.quota import ReplicationQuota, Throttles
+from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.log.log import Log
-from replog.quota import ReplicationQuota, Throttles
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, bytes_of, log_of, state
 

@@ -6,8 +6,8 @@ import pytest
 
 from follower.partition_follower import NO_PROGRESS, FetchState, PartitionFollower
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.errors import LogStorageError
+from replog.log.fetch import FetchAnswer, FetchPartition
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset
 from tests.leader.replicas import NOW_MS, ONE_MIB, TP, bytes_of, log_of, pair_of, record, state

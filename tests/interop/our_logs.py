@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from replog.client.records import encode_batch
 from replog.log.log import Log
-from replog.log.tools.rebuild import rebuild
+from replog.log_tools.rebuild import rebuild
 from tests.replog.log.batches import append, client_batch, open_log
 from tests.replog.log.compaction.compacting import clean, records_of
 from tests.replog.log.producers.writes import end, transact

@@ -16,7 +16,7 @@ from replog.log.formats.records import LogRecord
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.log.producers.snapshot import parse_snapshot
-from replog.log.tools.dump import BatchRow, dump_file
+from replog.log_tools.dump import BatchRow, dump_file
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.producers import producer_faults
 from tests.damage.vocabulary import Damage, flipped, longer, missing, overwritten, producers, written

@@ -6,7 +6,7 @@ from typing import Any
 from leader.fetch_session import FetchSession
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchPartition, Shared
+from replog.log.fetch import FetchPartition, Shared
 from replog.log.files.cold import ColdRead
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, leader_of, log_of, state

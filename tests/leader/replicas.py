@@ -13,7 +13,7 @@ from leader.follower_state import FetchContext
 from leader.isr import IsrProposal
 from leader.partition_leader import LeaderAppend, PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, Reading
+from replog.log.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import Isolation

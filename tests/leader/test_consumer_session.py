@@ -8,7 +8,7 @@ from leader.consumer_session import ConsumerSession
 from leader.fetch_session import MAX_LOOKS
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse
+from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse
 from replog.log.files.opening import bring
 from replog.log.log import Log
 from replog.log.offsets import Isolation

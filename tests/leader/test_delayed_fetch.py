@@ -9,8 +9,8 @@ import pytest
 from leader.delayed_fetch import AwaitedBytes, available_bytes, is_enough
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.errors import LogStorageError
+from replog.log.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.offsets import EpochEndOffset, Isolation, OffsetMetadata
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB, TP, append_record, fetch, leader_of, log_of, state

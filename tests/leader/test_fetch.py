@@ -8,7 +8,7 @@ from leader.follower_state import FetchContext
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchPartition, Reading
+from replog.log.fetch import FetchPartition, Reading
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import Isolation
 from tests.leader.replicas import NOW_MS, ONE_MIB, Brokers, fetch, leader_of, log_of, outcome, state

@@ -10,9 +10,9 @@ import pytest
 from leader.follower_session import MAX_FOLLOWER_LOOKS, PUSH_EVERY_MS, FollowerSession
 from leader.isr import Pending
 from leader.partition_leader import PartitionLeader
+from replog.common.quota import ReplicationQuota
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchPartition, SessionRequest, SessionResponse
-from replog.quota import ReplicationQuota
+from replog.log.fetch import FetchPartition, SessionRequest, SessionResponse
 from replog.topic import TopicPartition
 from tests.leader.hosts import EPOCH, SessionHost, leaders_of, named
 from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, leader_of, proposed, record, state

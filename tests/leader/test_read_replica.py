@@ -9,7 +9,7 @@ from leader.follower_state import FollowerState
 from leader.partition_leader import PartitionLeader
 from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition, Reading
+from replog.log.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.offsets import Isolation
 from tests.leader.replicas import (
     LAG_MS,

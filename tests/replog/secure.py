@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from replog.config.properties import load_properties
 from replog.local_cluster import authority
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.properties import load_properties
 from replog.rpc.peer import Role
 from replog.rpc.transports import CLIENT_CONFIG
 

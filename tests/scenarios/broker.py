@@ -11,8 +11,8 @@ from leader.fetch_session import FetchSession
 from leader.follower_session import FollowerSession
 from leader.isr import IsrProposal
 from leader.partition_leader import PartitionLeader
-from replog.config import BrokerConfig
-from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse
+from replog.config.processes import BrokerConfig
+from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse
 from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.epochs import EpochEntry
+from replog.log.fetch import FetchAnswer, FetchPartition
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import Buffer

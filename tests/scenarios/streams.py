@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from follower.fetch_session_handler import FetchedReplica, FetchSessionHandler
 from follower.partition_follower import FollowerProgress
-from replog.fetch import SessionRequest, SessionResponse
+from replog.log.fetch import SessionRequest, SessionResponse
 from replog.topic import TopicPartition
 from tests.scenarios.broker import Broker
 from tests.scenarios.notation import named, show_answer, show_fetch

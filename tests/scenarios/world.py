@@ -7,14 +7,15 @@ from typing import Any
 
 from follower.partition_follower import FetchState, FollowerProgress
 from leader.isr import IsrProposal, Pending
-from replog.config import BrokerConfig, ControllerConfig, TopicConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
+from replog.config.topic import TopicConfig
 from replog.controller import broker_events
 from replog.controller.alter_partition import Proposal
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import numbered
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer, FetchPartition
 from replog.log.epochs import LeaderEpochCache
+from replog.log.fetch import FetchAnswer, FetchPartition
 from replog.log.log import Log
 from replog.metadata.batch import Batch
 from replog.metadata.changes import Change

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql.types import StringType, StructType
 
 from replog.client import Admin
+from replog.config.properties import load_properties
 from replog.errors import ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.properties import load_properties
 from spark_jobs.kafka_options import in_full, refuse_unknown, security_of
 from spark_jobs.records.batch_reader import BatchQueryReader
 from spark_jobs.records.options import sink_options, source_options

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from replog.acl import Acl, AclFilter
 from replog.client.admin.calls import Calls
 from replog.client.arguments import changes, check_type, each
+from replog.common.acl import Acl, AclFilter
 from replog.metadata.records import acl_filter_to_message, acl_of_binding, acl_to_binding
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller

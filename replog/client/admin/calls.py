@@ -5,11 +5,11 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
-from replog.backoff import Backoff
 from replog.client.arguments import Partition, check_settings, check_type, listed, partitions_of, whole, wholes
 from replog.client.metadata import Metadata
+from replog.common.backoff import Backoff
+from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT
 from replog.rpc.methods import Method
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Transport

@@ -14,9 +14,9 @@ from replog.client.descriptions import (
     ReplicaLogEnd,
 )
 from replog.client.offsets import OffsetAndTimestamp, ask_leaders, list_offsets
+from replog.config.properties import MAX_LONG
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import partition_from_record
-from replog.properties import MAX_LONG
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Log
 from replog.rpc.v1 import controller_pb2, log_pb2

@@ -5,7 +5,6 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Self, TypeVar
 
-from replog.backoff import Backoff
 from replog.client.arguments import (
     Partition,
     by_partition,
@@ -23,8 +22,9 @@ from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
 from replog.client.records import Record
+from replog.common.backoff import Backoff
+from replog.config.properties import MAX_INT, MAX_LONG
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT, MAX_LONG
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike, client_transport
 from replog.topic import TopicPartition, validate_topic_name

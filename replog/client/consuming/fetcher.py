@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Set
 from typing import Protocol, TypeVar, cast
 
-from replog.backoff import Backoff
 from replog.client.consuming.fetch_stream import AssignedPartition, Chunk, Fetch, FetchSettings, FetchStream
 from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import EARLIEST, list_offsets_once
 from replog.client.records import Record, Undecodable, decode_fetched
+from replog.common.backoff import Backoff
+from replog.common.fetch_size import FetchSize
 from replog.errors import ErrorCode, PositionError, ReplogError
-from replog.fetch_size import FetchSize
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import AbortedTransaction, Buffer
 from replog.rpc.v1 import log_pb2

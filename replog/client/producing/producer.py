@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Literal, Self
 
-from replog.backoff import Backoff
 from replog.client.arguments import check_record, check_settings, check_timeout, listed, whole
 from replog.client.counts import Counts
 from replog.client.metadata import Metadata
@@ -17,8 +16,9 @@ from replog.client.producing.partitioner import StickyPartitioner, partition_for
 from replog.client.producing.sender import Sender
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
 from replog.client.waiting import told_if_long
+from replog.common.backoff import Backoff
+from replog.config.properties import MAX_BATCH_BYTES, MAX_INT, MAX_LONG
 from replog.errors import ErrorCode
-from replog.properties import MAX_BATCH_BYTES, MAX_INT, MAX_LONG
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike, client_transport
 

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from replog.backoff import Backoff
 from replog.client.metadata import Leader, Metadata
 from replog.client.producing.accumulator import Accumulator, DeliveryFailed, PartitionQueue, ProducerBatch
 from replog.client.producing.idempotence import Identity, ProducerId
 from replog.client.producing.produce_stream import Flight, ProduceStream
+from replog.common.backoff import Backoff
 from replog.errors import DENIALS, ErrorCode, ReplogError, codes
 from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2

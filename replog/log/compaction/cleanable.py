@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.segment import Segment
 
 

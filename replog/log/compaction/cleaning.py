@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.compaction.cleanable import Cleanable
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
 from replog.log.compaction.fates import GONE, LATEST, LATEST_TOMBSTONE, Fates

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.errors import ReplogError
 from replog.log.directories.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.log.epochs import save_all

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, NewReplica, PendingDeletion, is_begun, keep_begun
 from replog.log.directories.checkpoints import Checkpoints, Report

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
 from replog.log.directories.checkpoints import Report

@@ -4,11 +4,11 @@ import base64
 from pathlib import Path
 from uuid import UUID
 
+from replog.config.properties import MAX_PROPERTIES_BYTES, parse_properties
 from replog.errors import ErrorCode
 from replog.log.errors import storage_errors
 from replog.log.files.opening import read_regular
 from replog.log.files.replacing import write_atomically
-from replog.properties import MAX_PROPERTIES_BYTES, parse_properties
 
 META_PROPERTIES = "meta.properties"
 

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from replog.config.properties import MAX_PROPERTIES_BYTES, parse_properties
 from replog.errors import ErrorCode
 from replog.log.errors import storage_errors
 from replog.log.files.opening import read_regular
 from replog.log.files.replacing import write_atomically
-from replog.properties import MAX_PROPERTIES_BYTES, parse_properties
 
 METADATA_POSITION = "metadata-position"
 _HISTORY_ID = re.compile(r"([0-9a-f]{2}){0,64}")

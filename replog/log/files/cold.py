@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from replog.buffers import unwritten
+from replog.common.buffers import unwritten
+from replog.config.properties import MAX_LONG
 from replog.log.files.transfer import read_exactly
-from replog.properties import MAX_LONG
 
 LONG_BYTES = 256 << 10  # so long reads count as cold where the file system does not say
 BROUGHT_BYTES = 1 << 20  # the least to bring: the next bytes are wanted next

@@ -1,12 +1,12 @@
-"""One wait for everything that was written to a file system, where the system offers it: Linux, `syncfs`.
-
-For a thousand small files it takes a tenth of a second; their fsyncs take half a second and five times the CPU. It also
-waits for other programs' writes, so it is for many files."""
+"""Calls of the system: opening what may be no file, and one wait for all that was written."""
 
 import ctypes
+import errno
 import os
 import re
+import stat
 from collections.abc import Callable
+from pathlib import Path
 
 SINCE = (5, 8)  # older versions of Linux do not report what could not be written
 
@@ -23,5 +23,25 @@ _syncfs = _find()
 
 def sync_filesystem(fd: int) -> bool:
     """Make everything durable that was written to the file system of this file since it was opened. False if the system
-    cannot do that, or if anything was lost: then each fsync must report it."""
+    cannot do that, or if anything was lost: then each fsync must report it.
+
+    For a thousand small files `syncfs` takes a tenth of a second; their fsyncs take half a second and five times the
+    CPU. It also waits for other programs' writes, so it is for many files."""
     return _syncfs is not None and _syncfs(fd) == 0
+
+
+def open_plain(path: Path | str, flags: int) -> int:
+    """Open a regular file or a directory. OSError, which names it, for anything else.
+
+    Anybody may have taken the name: a FIFO would be waited for, a device may do anything."""
+    strange = OSError(errno.EINVAL, "Not a regular file", str(path))
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno == errno.ENXIO and stat.S_IFMT(os.stat(path).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK):
+            raise strange from None  # otherwise it looks like a disk that is gone
+        raise
+    if stat.S_IFMT(os.fstat(fd).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+        os.close(fd)
+        raise strange
+    return fd

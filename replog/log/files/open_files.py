@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from replog.log.errors import NO_ROOM, OUT_OF_DESCRIPTORS, LogStorageError, storage_error, storage_errors
 from replog.log.files import cold
-from replog.log.files.plain import open_plain
+from replog.log.files.filesystem import open_plain
 from replog.log.files.tail import Tail, Tails
 from replog.log.files.transfer import write_exactly
 from replog.log.offsets import Buffer

@@ -5,7 +5,7 @@ import struct
 
 import cramjam
 
-from replog.buffers import unwritten
+from replog.common.buffers import unwritten
 from replog.log.errors import InvalidRecord
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from replog.config.properties import MAX_LONG
 from replog.log.errors import CorruptRecord
 from replog.log.formats.batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
 from replog.log.formats.segment_file import MAX_HEADERS, SegmentFile, Vanished
-from replog.properties import MAX_LONG
 
 WINDOW = 1 << 20
 MAX_BATCH_IN_MEMORY = 64 << 20  # only the CRC of a larger batch is checked

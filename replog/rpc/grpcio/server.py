@@ -11,9 +11,9 @@ import grpc
 import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
 
-from replog.addresses import parse_address
+from replog.common.addresses import parse_address
+from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
-from replog.properties import MAX_INT
 from replog.rpc.gate import Gate
 from replog.rpc.grpcio.credentials import server_credentials
 from replog.rpc.grpcio.options import SERVER_OPTIONS

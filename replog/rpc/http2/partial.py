@@ -3,7 +3,7 @@
 Once an eighth of a large message has arrived, there is memory for all of it. The rest is read from the socket into its
 place, and copied nowhere. With less, a peer could take memory for messages of which it sends hardly anything."""
 
-from replog.buffers import unwritten
+from replog.common.buffers import unwritten
 from replog.log.offsets import Buffer
 from replog.rpc.http2.frames import HEADER_BYTES
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-from replog.addresses import parse_address
+from replog.common.addresses import parse_address
 from replog.rpc.gate import Gate
 from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health

@@ -16,9 +16,10 @@ import structlog
 from google.protobuf.descriptor import ServiceDescriptor
 from prometheus_client.core import Metric
 
-from replog.acl import Operation
-from replog.backoff import Backoff
-from replog.config import BrokerConfig, TopicConfig, topic_config
+from replog.common.acl import Operation
+from replog.common.backoff import Backoff
+from replog.config.processes import BrokerConfig
+from replog.config.topic import TopicConfig, topic_config
 from replog.errors import ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_manager import LogManager

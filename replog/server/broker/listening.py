@@ -6,8 +6,8 @@ from collections.abc import Callable
 from google.protobuf.descriptor import ServiceDescriptor
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from replog.config import BrokerConfig
-from replog.listeners import Listener
+from replog.config.listeners import Listener
+from replog.config.processes import BrokerConfig
 from replog.rpc import methods
 from replog.rpc.health import READY
 from replog.rpc.transport import Server, Transport

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from replog.config import BrokerConfig
+from replog.config.processes import BrokerConfig
 from replog.rpc.allocator import tune_allocator
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import structlog
 
-from replog.config import ControllerConfig
+from replog.config.processes import ControllerConfig
 from replog.controller.alter_partition import Proposal
 from replog.controller.broker_lifecycle import Heartbeat, HeartbeatAnswer
 from replog.controller.cluster_state import ClusterState

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from random import Random, SystemRandom
 
-from replog.config import ControllerConfig
+from replog.config.processes import ControllerConfig
 from replog.controller.cluster_state import new_cluster_id
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import structlog
 
-from replog.addresses import is_every_interface
-from replog.config import ControllerConfig
+from replog.common.addresses import is_every_interface
+from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together

@@ -13,8 +13,8 @@ from random import Random
 from replog.controller.decision import numbered
 from replog.controller.restoration import Held, brokers_named, restored
 from replog.errors import ErrorCode, ReplogError
-from replog.log.tools.survey import Survey, survey
-from replog.log.tools.survey_file import read_survey_file
+from replog.log_tools.survey import Survey, survey
+from replog.log_tools.survey_file import read_survey_file
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.lineage import HISTORY_ID_SIZE, History

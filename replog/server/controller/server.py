@@ -8,8 +8,8 @@ from typing import Any
 import structlog
 from prometheus_client.core import Metric
 
-from replog.acl import Operation
-from replog.config import ControllerConfig
+from replog.common.acl import Operation
+from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode
 from replog.rpc import methods
 from replog.rpc.peer import Peer

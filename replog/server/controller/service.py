@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
-from replog.acl import Operation
+from replog.common.acl import Operation
 from replog.controller.alter_partition import Proposal, Verdict
 from replog.controller.broker_events import OfflineReplica
 from replog.controller.broker_lifecycle import Heartbeat

@@ -15,7 +15,7 @@ from typing import Any, cast
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from replog.addresses import is_loopback, parse_address
+from replog.common.addresses import is_loopback, parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Peer, anonymous, unproved
 from replog.rpc.tls import Tls

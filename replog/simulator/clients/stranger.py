@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.client.records import encode_batch
+from replog.common.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.metadata.records import acl_to_binding
 from replog.rpc.codec import WithRecords

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from replog.config import BrokerConfig, ControllerConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2, metadata_pb2

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from replog.config import BrokerConfig, ControllerConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState
 from replog.server.broker.broker import Broker

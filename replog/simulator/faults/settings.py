@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.client.admin import Admin
-from replog.config import DEFAULT_USER
+from replog.common.acl import Acl, Operation, PatternType, Permission, ResourceType
+from replog.config.processes import DEFAULT_USER
 from replog.controller.decision import Decision
 from replog.metadata.changes import Change
 from replog.metadata.records import change_of, record_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.cli import acl as command
+from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.errors import ErrorCode, ReplogError
 
 TOPIC = ResourceType.TOPIC, "t", PatternType.LITERAL

@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from replog.cli.main import app
-from replog.properties import MAX_LONG
+from replog.config.properties import MAX_LONG
 
 
 def _commands(command: Any, name: str = "") -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 from replog.cli.log_dump import dump_paths
 from replog.log.directories.partition_metadata import read_topic_id
 from tests.damage.vocabulary import flip
-from tests.replog.log.tools.verify.directories import broker, file, write_log_directory
+from tests.replog.log_tools.verify.directories import broker, file, write_log_directory
 
 
 @pytest.fixture

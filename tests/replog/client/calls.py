@@ -4,9 +4,9 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.client import Admin, Consumer, ElectionType, Producer
 from replog.client.records import decode_fetched
+from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.metadata.standing_audit import StandingAudit
 from replog.topic import TopicPartition
 

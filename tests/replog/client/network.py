@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
 from replog.rpc.codec import WithRecords

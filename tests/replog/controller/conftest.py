@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from replog.config import ControllerConfig
+from replog.config.processes import ControllerConfig
 from replog.controller.alter_partition import Proposal
 from replog.controller.broker_lifecycle import Heartbeat
 from replog.controller.cluster_state import ClusterState

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.controller import acls
 from replog.controller.acls import MAX_ACLS, MAX_WIDE_FILTERS
 from replog.errors import ErrorCode

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from replog.config import TopicConfig
+from replog.config.properties import MAX_BATCH_BYTES
+from replog.config.topic import TopicConfig
 from replog.controller import configs
 from replog.controller.broker_events import recovery_strategy
 from replog.controller.configs import ConfigChange
@@ -12,7 +13,6 @@ from replog.controller.decision import Decision
 from replog.controller.elections import Strategy
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
-from replog.properties import MAX_BATCH_BYTES
 
 
 def alter(cluster, topic="t", delete=(), validate_only=False, **settings):

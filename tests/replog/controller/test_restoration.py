@@ -2,7 +2,8 @@
 
 import pytest
 
-from replog.config import ControllerConfig, TopicConfig
+from replog.config.processes import ControllerConfig
+from replog.config.topic import TopicConfig
 from replog.controller.broker_events import Rules, unfence
 from replog.controller.configs import ConfigChange, alter_topic_configs
 from replog.controller.decision import numbered

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.errors import ReplogError
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.formats.batch import iterate_batches
@@ -18,10 +18,10 @@ from replog.log.formats.records import iterate_records
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin, Isolation
 from replog.log.timestamps import offset_for_timestamp
-from replog.log.tools.dump import dump_file
-from replog.log.tools.verify.partition import Options
-from replog.log.tools.verify.paths import verify
-from replog.log.tools.verify.segment import VerifiedTotals
+from replog.log_tools.dump import dump_file
+from replog.log_tools.verify.partition import Options
+from replog.log_tools.verify.paths import verify
+from replog.log_tools.verify.segment import VerifiedTotals
 from replog.topic import TopicPartition
 from tests.replog.fuzz.mutations import mutated
 from tests.replog.fuzz.targets import scratch

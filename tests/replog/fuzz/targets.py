@@ -16,9 +16,11 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 from hpack import Encoder
 
-from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.client.records import decode_fetched
-from replog.config import DEFAULT_USER, BrokerConfig, TopicConfig, topic_config
+from replog.common.acl import Acl, Operation, PatternType, Permission, ResourceType
+from replog.config.processes import DEFAULT_USER, BrokerConfig
+from replog.config.properties import load_properties
+from replog.config.topic import TopicConfig, topic_config
 from replog.controller.broker_events import Rules, situation
 from replog.controller.elections import Strategy
 from replog.controller.membership import placeable
@@ -47,13 +49,12 @@ from replog.log.indexes.time_index import TimeIndex
 from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
 from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, parse_snapshot, read_snapshot
-from replog.log.tools.dump import dump_file
+from replog.log_tools.dump import dump_file
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import change_of, record_of
 from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
-from replog.properties import load_properties
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.http2.bounds import Bounds
 from replog.rpc.http2.connection import Connection

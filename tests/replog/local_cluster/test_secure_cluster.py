@@ -87,7 +87,7 @@ def _no_secret_is_shown(cluster: LocalCluster) -> None:
 
 
 def _broker_with_another_certificate(cluster: LocalCluster) -> None:
-    from replog.config import BrokerConfig
+    from replog.config.processes import BrokerConfig
     from replog.rpc.peer import Role
     from replog.rpc.transports import server_tls
 

@@ -8,7 +8,7 @@ from typing import Any
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from crc32c import crc32c
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.log import Log
 
 NO_LIMIT = 2**31 - 1

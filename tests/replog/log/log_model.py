@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.formats.batch import BatchHeader, parse_header
 from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.offsets import EpochEndOffset, TimestampAndOffset

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replog.acl import ANYBODY, OPERATIONS, Acl, Operation, PatternType, Permission, ResourceType, applies
+from replog.common.acl import ANYBODY, OPERATIONS, Acl, Operation, PatternType, Permission, ResourceType, applies
 from replog.metadata.acl_table import AclTable
 
 NAMES = ["a", "ab", "abc", "b", "abd", "*"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from replog.acl import Acl, Operation, PatternType, Permission, ResourceType
+from replog.common.acl import Acl, Operation, PatternType, Permission, ResourceType
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change, parse_key

@@ -7,7 +7,7 @@ import random
 from functools import cache
 from typing import Any, NamedTuple
 
-from replog.config import ControllerConfig
+from replog.config.processes import ControllerConfig
 from replog.controller.alter_partition import Proposal
 from replog.controller.broker_lifecycle import Heartbeat
 from replog.controller.cluster_state import ClusterState

@@ -17,10 +17,11 @@ from leader.alter_partition_queue import AlterPartitionQueue
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from leader.follower_state import FetchContext, FollowerState
 from leader.isr import IsrProposal
-from replog.config import BrokerConfig, topic_config
+from replog.config.processes import BrokerConfig
+from replog.config.topic import topic_config
 from replog.controller.evidence import LogEnd, Report
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, Reading
+from replog.log.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import Isolation

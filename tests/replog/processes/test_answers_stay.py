@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.client import Admin, Consumer, ElectionType, Producer
+from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import send_signal, wait_until_stopped
 from replog.metadata.standing_audit import StandingAudit

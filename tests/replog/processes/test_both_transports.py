@@ -5,9 +5,9 @@ import pytest
 from replog.chaos.client import ASSIGNED
 from replog.chaos.verdict import require_same_records
 from replog.client import SyncAdmin, SyncConsumer, SyncProducer
+from replog.config.properties import load_properties
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.log.files.replacing import write_atomically
-from replog.properties import load_properties
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.transports import VARIABLE

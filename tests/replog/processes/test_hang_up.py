@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
+from replog.config.properties import load_properties
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.log.files.replacing import write_atomically
-from replog.properties import load_properties
 from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from replog.client import Admin, Consumer, Producer
+from replog.config.properties import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.properties import MAX_BATCH_BYTES
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.limits import MAX_STREAMS

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from replog.config.properties import load_properties
 from replog.local_cluster import authority
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.properties import load_properties
 from replog.rpc.peer import Role
 from tests.replog.waiting import until
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.acl import Operation
+from replog.common.acl import Operation
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.access import ACCESS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.config import BrokerConfig, ControllerConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.transport import H2Transport

@@ -2,8 +2,8 @@
 
 import pytest
 
-from replog.addresses import is_loopback
-from replog.config import BrokerConfig
+from replog.common.addresses import is_loopback
+from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Role
 from replog.rpc.transports import CLIENT_CONFIG, client_tls, client_transport, server_tls

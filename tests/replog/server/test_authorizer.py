@@ -7,8 +7,8 @@ from contextvars import copy_context
 import pytest
 from google.protobuf.message_factory import GetMessageClass
 
-from replog.acl import CLUSTER_NAME, OPERATIONS, Acl, Operation, PatternType, Permission, ResourceType, checked
-from replog.config import AuthorizerConfig
+from replog.common.acl import CLUSTER_NAME, OPERATIONS, Acl, Operation, PatternType, Permission, ResourceType, checked
+from replog.config.processes import AuthorizerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
 from replog.rpc import health, methods, reflection

@@ -8,7 +8,7 @@ from replog.server.log_file import OLDER
 SCRIPT = """
 import logging, sys
 from pathlib import Path
-from replog.config import LogConfig
+from replog.config.processes import LogConfig
 from replog.server import log_file
 from replog.server.logging import configure_process
 log_file.FILE_BYTES = 1000

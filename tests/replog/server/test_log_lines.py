@@ -9,7 +9,7 @@ from replog.server.log_lines import ENDING_S, ROOM_BYTES
 
 SCRIPT = """
 import logging, sys, time
-from replog.config import LogConfig
+from replog.config.processes import LogConfig
 from replog.server.log_lines import LogLines
 from replog.server.logging import configure_process
 configure_process(LogConfig(log_format="json"))

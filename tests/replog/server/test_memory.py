@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from replog.config import BrokerConfig
+from replog.config.processes import BrokerConfig
 from replog.log.files.open_files import OPEN_FILES, OpenFiles
 from replog.rpc import limits
 from replog.server.memory import BASE_BYTES, fitted, memory_limit

@@ -2,7 +2,7 @@
 
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from replog.errors import ReplogError
-from replog.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest
+from replog.log.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.topic import TopicPartition

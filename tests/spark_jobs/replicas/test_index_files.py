@@ -5,7 +5,7 @@ from pathlib import Path
 
 from replog.log.files.names import INDEX_SUFFIX
 from replog.log.indexes.offset_index import OffsetIndex
-from replog.log.tools.judge.indexes import read_index
+from replog.log_tools.checker.indexes import read_index
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import ReplicaSegment

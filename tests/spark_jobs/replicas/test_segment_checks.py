@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from replog.log.formats.batch import iterate_batches
-from replog.log.tools.judge.findings import Fault, Kind
+from replog.log_tools.checker.findings import Fault, Kind
 from spark_jobs.replicas.faults import MAX_FAULTS, FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_check import BYTES, Point, index_points

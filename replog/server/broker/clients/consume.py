@@ -4,7 +4,7 @@ import asyncio
 
 from leader.consumer_session import ConsumerSession
 from replog.errors import ErrorCode
-from replog.fetch import SessionRequest, SessionResponse
+from replog.log.fetch import SessionRequest, SessionResponse
 from replog.server.authorizer import Permits
 from replog.server.broker.replicas.budget import Share
 from replog.server.broker.replicas.replica_manager import ReplicaManager

@@ -7,9 +7,9 @@ from typing import Any
 
 from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
 from leader.partition_leader import PartitionLeader
-from replog.config import BrokerConfig
+from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods

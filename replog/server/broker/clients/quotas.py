@@ -7,7 +7,7 @@ import asyncio
 import math
 from collections.abc import Mapping
 
-from replog.config import DEFAULT_USER, ClientQuota
+from replog.config.processes import DEFAULT_USER, ClientQuota
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Peer
 from replog.server.clock import Clock

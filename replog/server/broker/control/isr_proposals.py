@@ -7,7 +7,7 @@ import structlog
 
 from leader.alter_partition_queue import AlterPartitionQueue
 from leader.isr import AfterRefusal, IsrProposal, after_refusal
-from replog.backoff import Backoff
+from replog.common.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import partition_from_record, position_from_message
 from replog.metadata.values import PartitionState

@@ -7,8 +7,8 @@ from itertools import islice
 
 import structlog
 
-from replog.backoff import Backoff
-from replog.config import BrokerConfig
+from replog.common.backoff import Backoff
+from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.metadata.records import endpoint_messages

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import structlog
 
-from replog.backoff import Backoff
+from replog.common.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import key_of

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from replog.backoff import Backoff
+from replog.common.backoff import Backoff
 from replog.errors import ReplogError
 from replog.log.directories.metadata_position import Position, read_position, write_position
 from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk

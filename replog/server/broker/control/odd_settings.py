@@ -5,13 +5,14 @@ from functools import lru_cache
 
 import structlog
 
-from replog.config import AlterableBrokerConfig, ClientQuota, TopicConfig
+from replog.config.processes import AlterableBrokerConfig, ClientQuota
+from replog.config.settings import Settings
+from replog.config.topic import TopicConfig
 from replog.metadata.changes import KINDS, Change, Kind
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import change_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.logging import tell_each
-from replog.settings import Settings
 
 log = structlog.get_logger()
 

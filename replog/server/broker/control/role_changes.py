@@ -31,8 +31,8 @@ import structlog
 
 from follower.partition_follower import PartitionFollower
 from leader.partition_leader import PartitionLeader
-from replog.backoff import Backoff
-from replog.config import topic_config
+from replog.common.backoff import Backoff
+from replog.config.topic import topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import LogChange, NewReplica
 from replog.log.directories.log_directory import PlacedHere

@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 
 from leader.failure_detector import LISTENING_MS
+from replog.config.properties import MAX_LONG
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
@@ -19,7 +20,6 @@ from replog.log.files.deletion import remove
 from replog.log.files.open_files import OPEN_FILES, sync_all
 from replog.log.log import Log
 from replog.log.retention import Deletion
-from replog.properties import MAX_LONG
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.logging import tell_each

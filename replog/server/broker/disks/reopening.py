@@ -4,7 +4,7 @@ import asyncio
 
 import structlog
 
-from replog.backoff import Backoff
+from replog.common.backoff import Backoff
 from replog.errors import ReplogError
 from replog.log.directories.log_directory import PlacedHere
 from replog.log.directories.log_manager import LogManager

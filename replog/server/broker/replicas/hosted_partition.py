@@ -6,10 +6,10 @@ from typing import ClassVar
 from follower.fetch_session_handler import FetchSessionHandler
 from follower.partition_follower import PartitionFollower
 from leader.partition_leader import PartitionLeader
-from replog.config import TopicConfig
+from replog.common.quota import ReplicationQuota, Throttles, is_listed
+from replog.config.topic import TopicConfig
 from replog.log.log import Log
 from replog.metadata.values import PartitionState
-from replog.quota import ReplicationQuota, Throttles, is_listed
 from replog.topic import TopicPartition
 
 

@@ -18,14 +18,14 @@ from leader.fetch_session import FetchSession
 from leader.isr import IsrProposal
 from leader.partition_leader import PartitionLeader
 from leader.resignation import should_resign, silence_ms
-from replog.config import BrokerConfig
+from replog.common.quota import ReplicationQuota, Throttles
+from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import ANY_TOPIC, FetchPartition, Shared
 from replog.log.errors import is_of_the_disk
+from replog.log.fetch import ANY_TOPIC, FetchPartition, Shared
 from replog.log.files.cold import ColdRead
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_CANDIDATES, PartitionState
-from replog.quota import ReplicationQuota, Throttles
 from replog.server.audit_log import AuditLog
 from replog.server.authorizer import Authorizer
 from replog.server.broker.replicas.budget import Budget, Held

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leader.partition_leader import PartitionLeader
+from replog.config.properties import MAX_LONG
 from replog.metadata.values import PartitionState, out_of_sync
-from replog.properties import MAX_LONG
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.metrics.families import labelled
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replog.errors import ErrorCode
-from replog.fetch import SessionRow
+from replog.log.fetch import SessionRow
 from replog.metadata.image import MetadataImage
 from replog.server.clock import Clock
 from replog.server.metrics.times import Times

@@ -9,12 +9,12 @@ import structlog
 
 from follower.fetch_session_handler import FetchedReplica, FetchSessionHandler
 from follower.partition_follower import FollowerProgress
-from replog.backoff import Backoff
-from replog.config import BrokerConfig
+from replog.common.backoff import Backoff
+from replog.common.quota import Throttles
+from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.log.offsets import NO_OFFSET, EpochEndOffset
-from replog.quota import Throttles
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.transport import Channel, Stream

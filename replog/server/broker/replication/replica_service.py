@@ -6,7 +6,7 @@ import structlog
 
 from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode
-from replog.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.status import wire_code

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from replog.addresses import is_loopback, parse_address
-from replog.config import ControllerConfig
+from replog.common.addresses import is_loopback, parse_address
+from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
 from replog.rpc.tls import Tls, TlsFiles

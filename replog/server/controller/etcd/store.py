@@ -16,7 +16,7 @@ from random import Random
 from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
-from replog.backoff import Backoff
+from replog.common.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2

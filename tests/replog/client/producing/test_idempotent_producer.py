@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from leader.partition_leader import LeaderAppend, PartitionLeader
-from replog.backoff import Backoff
 from replog.client import DeliveryFailed, Producer
 from replog.client.producing.idempotence import MAX_EPOCH, ProducerId
 from replog.client.records import BatchBuilder
+from replog.common.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import BatchHeader, iterate_batches
 from replog.log.offsets import Buffer, Isolation

@@ -5,11 +5,11 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from replog.backoff import Backoff
 from replog.client.metadata import Metadata
 from replog.client.producing.accumulator import Accumulator, Delivery, PartitionQueue
 from replog.client.producing.produce_stream import ENOUGH_BYTES, GATHER_S, ProduceStream
 from replog.client.producing.sender import Sender
+from replog.common.backoff import Backoff
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_BATCHES_PER_REQUEST
 from replog.rpc.v1 import log_pb2

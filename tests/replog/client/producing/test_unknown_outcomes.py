@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from replog.backoff import Backoff
 from replog.client import DeliveryFailed, Producer
+from replog.common.backoff import Backoff
 from replog.errors import ErrorCode
 from tests.replog.client.network import Network, VirtualLoop
 

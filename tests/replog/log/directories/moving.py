@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from follower.future_replica import FutureReplica
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
 from replog.log.directories.log_directory import LogDirectory, Report
 from replog.log.directories.log_manager import LogManager

@@ -14,12 +14,12 @@ from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.log.directories.metadata_position import METADATA_POSITION, Position, read_position, write_position
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.errors import is_of_the_disk
-from replog.log.files.plain import open_plain
-from replog.log.tools.judge.findings import Severity
-from replog.log.tools.survey import survey
-from replog.log.tools.verify.partition import Options
-from replog.log.tools.verify.paths import verify
-from replog.log.tools.verify.segment import VerifiedTotals
+from replog.log.files.filesystem import open_plain
+from replog.log_tools.checker.findings import Severity
+from replog.log_tools.survey import survey
+from replog.log_tools.verify.partition import Options
+from replog.log_tools.verify.paths import verify
+from replog.log_tools.verify.segment import VerifiedTotals
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append
 from tests.replog.log.directories.moving import CONFIG, ID, PAIR, created, open_directory

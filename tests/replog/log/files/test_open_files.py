@@ -284,7 +284,7 @@ MANY_LOGS = """
 import resource, sys
 from pathlib import Path
 from replog.server.descriptors import raise_limit
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.offsets import Isolation
 from replog.topic import TopicPartition

@@ -10,7 +10,7 @@ import pytest
 
 from replog.client import Admin
 from replog.client.records import encode_batch
-from replog.config import BrokerConfig, ControllerConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode
 from replog.log.log import Log
 from replog.rpc import methods

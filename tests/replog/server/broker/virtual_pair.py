@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from replog.client import Admin
-from replog.config import BrokerConfig, ControllerConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.log.log import Log
 from replog.rpc import methods
 from replog.server.broker.broker import Broker

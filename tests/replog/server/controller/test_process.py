@@ -23,7 +23,7 @@ SCRIPT = """
 import asyncio, sys
 from pathlib import Path
 from replog.server.controller.process import run_controller
-from replog.config import ControllerConfig
+from replog.config.processes import ControllerConfig
 from replog.errors import ReplogError
 from replog.server.slow_steps import SlowSteps
 config = ControllerConfig.parse({"metadata.log.dir": sys.argv[1], "listeners": sys.argv[2]}, "test")

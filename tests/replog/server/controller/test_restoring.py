@@ -9,7 +9,7 @@ import pytest
 
 from replog.cli import controller as commands
 from replog.cli.log import survey as print_survey
-from replog.config import ControllerConfig
+from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode
 from replog.log.directories.clean_shutdown import write_marker
 from replog.log.directories.meta_properties import verify_or_create

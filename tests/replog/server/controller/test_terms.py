@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from grpc_health.v1 import health_pb2
 
-from replog.config import ControllerConfig
+from replog.config.processes import ControllerConfig
 from replog.controller.configs import ConfigChange
 from replog.controller.decision import Decision
 from replog.errors import ErrorCode, ReplogError

@@ -1,7 +1,7 @@
 """Fetch sessions that forget or sleep on what their reader lacks: INV-19, broken by hand, and nearly broken."""
 
 from leader.consumer_session import ConsumerSession
-from replog.fetch import CONSUMER, FetchPartition, SessionRequest
+from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.simulator.checks.broker_check import PURGATORY_STEPS

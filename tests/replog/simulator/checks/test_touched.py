@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.log import Log
 from replog.simulator.checks import broker_check
 from replog.simulator.checks.touched import DIRECTORIES, Touched

@@ -11,8 +11,8 @@ import pytest
 from follower.partition_follower import PartitionFollower
 from leader.follower_state import FetchContext
 from leader.partition_leader import PartitionLeader
-from replog.config import BrokerConfig
-from replog.fetch import Reading
+from replog.config.processes import BrokerConfig
+from replog.log.fetch import Reading
 from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic

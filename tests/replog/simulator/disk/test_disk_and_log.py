@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.errors import LogStorageError, NoRoom
 from replog.log.files.replacing import fsync_directory

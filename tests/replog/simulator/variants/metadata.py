@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Set
 
+from replog.config.settings import Settings
 from replog.controller.cluster_state import ClusterState
 from replog.controller.restoration import Held, Restored, restored
 from replog.log.directories.metadata_position import Position
 from replog.metadata.image import MetadataImage
 from replog.server.controller import restoring
-from replog.settings import Settings
 from tests.replog.simulator.variants.variant import Variant
 
 _leave = MetadataImage._leave

@@ -11,7 +11,7 @@ from leader.follower_state import FetchContext, FollowerState
 from leader.isr import AfterRefusal, Pending
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.fetch import FetchAnswer
+from replog.log.fetch import FetchAnswer
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Isolation, TimestampAndOffset

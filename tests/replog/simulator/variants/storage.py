@@ -7,10 +7,10 @@ import replog.log.directories.clean_shutdown
 import replog.log.directories.log_directory
 import replog.log.recovery
 from follower.partition_follower import PartitionFollower
-from replog.fetch import FetchPartition
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.epochs import LeaderEpochCache
+from replog.log.fetch import FetchPartition
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.log.log import Log
 from replog.log.producers.recovery import LoadingProducers

@@ -12,7 +12,8 @@ from follower.fetch_session_handler import FetchSessionHandler
 from follower.partition_follower import FetchState, FollowerProgress, PartitionFollower
 from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import (
+from replog.log.epochs import LeaderEpochCache
+from replog.log.fetch import (
     FetchAnswer,
     FetchPartition,
     SessionResponse,
@@ -21,7 +22,6 @@ from replog.fetch import (
     diverges,
     read_log,
 )
-from replog.log.epochs import LeaderEpochCache
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from replog.errors import ReplogError
-from replog.fetch import CONSUMER, FetchPartition, SessionRequest
+from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc.codec import WithRecords

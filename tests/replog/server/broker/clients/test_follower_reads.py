@@ -9,7 +9,7 @@ import pytest
 from replog.client import Consumer, Record
 from replog.client.consuming import fetcher
 from replog.errors import ErrorCode
-from replog.fetch import SessionRequest, SessionResponse
+from replog.log.fetch import SessionRequest, SessionResponse
 from replog.rpc import methods
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.replicas.budget import Share

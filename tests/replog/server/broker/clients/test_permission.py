@@ -6,8 +6,8 @@ import random
 import pytest
 from structlog.testing import capture_logs
 
-from replog.acl import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.client import Consumer, Producer
+from replog.common.acl import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.controller import acls
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods

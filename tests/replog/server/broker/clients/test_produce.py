@@ -9,7 +9,7 @@ import pytest
 
 from leader.consumer_session import ConsumerSession
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import CONSUMER, FetchPartition, SessionRequest
+from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods

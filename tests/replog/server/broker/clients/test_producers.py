@@ -1,6 +1,6 @@
 """Idempotent producers and transactions over real gRPC: duplicates, committed reads, fail-over, expiry."""
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode
 from replog.log.log import Log
 from replog.rpc import methods

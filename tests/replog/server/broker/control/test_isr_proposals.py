@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from leader.isr import IsrProposal
-from replog.backoff import Backoff
+from replog.common.backoff import Backoff
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
 from replog.rpc.methods import Method

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from replog.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from replog.backoff import Backoff
+from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from replog.common.backoff import Backoff
 from replog.controller import acls
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import change_of

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from structlog.testing import capture_logs
 
-from replog.backoff import Backoff
+from replog.common.backoff import Backoff
 from replog.log.directories.metadata_position import Position, read_position, write_position
 from replog.log.errors import LogStorageError, NoRoom
 from replog.server.broker.control import newest_metadata

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import structlog
 
-from replog.config import DEFAULT_USER, TopicConfig
+from replog.config.processes import DEFAULT_USER
+from replog.config.topic import TopicConfig
 from replog.controller.decision import Decision
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import FetchPartition
+from replog.log.fetch import FetchPartition
 from replog.log.files.names import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.log import Log
 from replog.rpc import methods

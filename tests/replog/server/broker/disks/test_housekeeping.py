@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.config import TopicConfig
+from replog.config.topic import TopicConfig
 from replog.log.errors import TooManyOpenFiles
 from replog.log.files import replacing
 from replog.log.indexes.offset_index import OffsetIndex

@@ -21,7 +21,7 @@ from replog.server.broker.disks import moves
 from replog.topic import TopicPartition
 from tests.replog.log.batches import files_of
 from tests.replog.log.compaction.compacting import latest_of, records_of
-from tests.replog.log.tools.verify.directories import faults
+from tests.replog.log_tools.verify.directories import faults
 from tests.replog.server.broker.conftest import CALL_S, batch, eventually
 from tests.replog.server.broker.disks.moving import (
     SMALL,

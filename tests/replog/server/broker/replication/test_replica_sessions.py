@@ -8,9 +8,9 @@ import pytest
 
 from follower.partition_follower import PartitionFollower
 from leader.consumer_session import ConsumerSession
-from replog.config import BrokerConfig
+from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.fetch import ANY_TOPIC, CONSUMER, FetchPartition, SessionRequest
+from replog.log.fetch import ANY_TOPIC, CONSUMER, FetchPartition, SessionRequest
 from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState

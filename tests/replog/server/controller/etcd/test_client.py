@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from replog.config import ControllerConfig
+from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster import authority
 from replog.rpc import methods

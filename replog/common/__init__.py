@@ -1,0 +1,1 @@
+"""Small things that many packages share: each file says what it promises."""

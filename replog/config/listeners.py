@@ -1,0 +1,78 @@
+"""The listeners of a broker, each with a name, an address and a protocol, as in Kafka (KIP-2, KIP-103).
+
+One of them is for brokers among themselves. A broker answers clients with the addresses of the listener that they
+use."""
+
+import re
+from dataclasses import dataclass
+
+from replog.common.addresses import check_address, is_every_interface
+
+MAX_LISTENERS = 16
+MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
+PROTOCOLS = ("PLAINTEXT", "SSL")
+NAME = re.compile(r"[A-Z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    name: str
+    bind: str  # host:port
+    advertised: str  # others connect to it; empty: the bound address
+    protocol: str  # one of PROTOCOLS
+
+
+def named_addresses(value: str) -> dict[str, str]:
+    """Parse `NAME://host:port,…`, or one `host:port`, whose name is empty. Raises ValueError."""
+    named: dict[str, str] = {}
+    parts = [part.strip() for part in value.split(",")]
+    if len(parts) > MAX_LISTENERS:
+        raise ValueError(f"{len(parts)} listeners; at most {MAX_LISTENERS}")
+    for part in parts:
+        before, separator, address = part.rpartition("://")
+        name = before.upper()
+        if separator and not NAME.fullmatch(name):
+            raise ValueError(f"{before!r} is no name of a listener: letters, digits, '_' and '-', at most 64")
+        if not separator and len(parts) > 1:
+            raise ValueError(f"{part!r} has no name; with several, each is NAME://host:port")
+        if name in named:
+            raise ValueError(f"{name} is there twice")
+        check_address(address)
+        named[name] = address
+    return named
+
+
+def protocol_map(value: str) -> dict[str, str]:
+    """Parse `NAME:PROTOCOL,…`, or nothing. Raises ValueError."""
+    protocols: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in value.split(","))):
+        name, _, protocol = (word.upper() for word in part.partition(":"))
+        if not NAME.fullmatch(name) or protocol not in PROTOCOLS:
+            raise ValueError(f"{part!r} is not NAME:PROTOCOL, with PLAINTEXT or SSL")
+        protocols[name] = protocol
+    return protocols
+
+
+def listeners_of(listeners: str, advertised: str, protocols: str, default: str) -> tuple[Listener, ...]:
+    """Return the listeners in the order of `listeners`. `default` is the protocol of names that say none.
+
+    Raises ValueError for names that do not fit together, and for an address that nobody can connect to."""
+    bound, known = named_addresses(listeners), protocol_map(protocols)
+    public = named_addresses(advertised) if advertised else {}
+    if bound.keys() == {""}:
+        bound = {default: bound[""]}
+    if public.keys() == {""} and len(bound) == 1:
+        public = {next(iter(bound)): public[""]}
+    for name in public:
+        if name not in bound:
+            raise ValueError(f"advertised.listeners names {name or 'none'!r}, which listeners={listeners} does not")
+    return tuple(_listener(name, bind, public.get(name, ""), known, default) for name, bind in bound.items())
+
+
+def _listener(name: str, bind: str, public: str, known: dict[str, str], default: str) -> Listener:
+    if not public and is_every_interface(bind):
+        raise ValueError(f"listeners={bind} is no address that others can connect to; set advertised.listeners too")
+    if public and is_every_interface(public):
+        raise ValueError(f"advertised.listeners={public} is each host's own address; name this host as others know it")
+    own = name if name in PROTOCOLS else default
+    return Listener(name, bind, public, known.get(name, own))

@@ -1,0 +1,150 @@
+"""Finds out if a path is a log directory, a partition directory or a single file, and verifies it."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from replog.errors import ErrorCode
+from replog.log.directories.meta_properties import META_PROPERTIES
+from replog.log.directories.partition_metadata import PARTITION_METADATA
+from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, OFFSET_CHECKPOINTS
+from replog.log_tools.checker.findings import Finding, Kind, capped
+from replog.log_tools.verify.epochs import read_epochs
+from replog.log_tools.verify.log_directory import (
+    check_meta_properties,
+    read_checkpoints,
+    readable,
+    verify_log_directory,
+)
+from replog.log_tools.verify.names import (
+    LOG_DIRECTORY_FILES,
+    PARTITION_FILES,
+    SEGMENT_FILE,
+    is_partition_name,
+    segment_bases,
+)
+from replog.log_tools.verify.partition import (
+    Options,
+    Surroundings,
+    check_snapshot_file,
+    check_topic_id,
+    epochs_verified,
+    verify_partition,
+)
+from replog.log_tools.verify.segment import PartitionProgress, VerifiedTotals, check_segment
+from replog.log_tools.verify.transactions import Producers
+from replog.topic import parse_directory_name
+
+
+def verify(paths: Sequence[Path], options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
+    """Yield everything found in `paths`: log directories, partition directories and single files, ours or Kafka's.
+
+    Nothing is written. An unreadable file is a finding. Raises INVALID_REQUEST, before anything is read, for a path
+    that is none of these."""
+    for path in paths:
+        path_kind(path)
+    for path in paths:
+        yield from capped(readable(path, _verify(path, options, totals)))
+
+
+def log_bytes(path: Path) -> int:
+    """Return the bytes of `.log` files that `verify` will read: a measure of its progress."""
+    files = [path] if path.is_file() else [*path.glob(f"*{LOG_SUFFIX}"), *path.glob(f"*/*{LOG_SUFFIX}")]
+    try:
+        return sum(file.stat().st_size for file in files if file.suffix == LOG_SUFFIX)
+    except OSError:
+        return 0
+
+
+def is_partition_directory(path: Path) -> bool:
+    """Return True if it has the files of a partition, or nothing but the name of one."""
+    names = {file.name for file in path.iterdir()}
+    return _are_of_a_partition(names) or (is_partition_name(path.resolve().name) and not names & LOG_DIRECTORY_FILES)
+
+
+def _are_of_a_partition(names: set[str]) -> bool:
+    return bool(names & PARTITION_FILES) or any(SEGMENT_FILE.fullmatch(name) for name in names)
+
+
+def is_log_directory(path: Path) -> bool:
+    """Return True if it has the files of a log directory, or partitions that have files."""
+    files = list(path.iterdir())
+    partitions = (file for file in files if is_partition_name(file.name) and file.is_dir())
+    return any(file.name in LOG_DIRECTORY_FILES for file in files) or any(
+        _are_of_a_partition({inner.name for inner in partition.iterdir()}) for partition in partitions
+    )
+
+
+def path_kind(path: Path) -> str:
+    """Return `log directory`, `partition` or `file`. Raises INVALID_REQUEST for a path that is none of them."""
+    known = {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, META_PROPERTIES, *OFFSET_CHECKPOINTS}
+    try:
+        if path.is_dir():
+            if is_partition_directory(path):
+                return "partition"
+            if is_log_directory(path):
+                return "log directory"
+        elif path.is_file() and (SEGMENT_FILE.fullmatch(path.name) or path.name in known):
+            return "file"
+    except OSError as error:
+        raise ErrorCode.INVALID_REQUEST.error(f"cannot read {path}: {error}") from None
+    if not path.exists():
+        raise ErrorCode.INVALID_REQUEST.error(f"no such file or directory: {path}")
+    raise ErrorCode.INVALID_REQUEST.error(
+        f"{path} is neither a log directory, nor a partition's directory, nor a file of one"
+    )
+
+
+def _verify(path: Path, options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
+    kind = path_kind(path)
+    if kind == "log directory":
+        yield from verify_log_directory(path, options, totals)
+    elif kind == "partition":
+        surroundings, findings = surroundings_of(path)
+        yield from (finding for finding in findings if finding.kind is Kind.IN_USE)
+        yield from verify_partition(path, surroundings, options, totals)
+    else:
+        yield from _verify_file(path, options, totals)
+
+
+def surroundings_of(partition: Path) -> tuple[Surroundings, list[Finding]]:
+    """Return the knowledge of the log directory around a partition directory, and the faults of its files."""
+    directory = partition.resolve()
+    checkpoints, findings = read_checkpoints(directory.parent)
+    known = parse_directory_name(directory.name) if is_partition_name(directory.name) else None
+    return checkpoints.surroundings(known), findings
+
+
+def _verify_file(path: Path, options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
+    """Check one file by itself; a segment's `.log` or index stands for the segment, without those before it."""
+    segment = SEGMENT_FILE.fullmatch(path.name)
+    if segment is not None and segment["suffix"] == SNAPSHOT_SUFFIX:
+        yield from check_snapshot_file(path)
+    elif segment is not None:
+        yield from _verify_segment(path.parent, int(segment["base"]), options, totals)
+    elif path.name == PARTITION_METADATA:
+        yield from check_topic_id(path.parent)
+    elif path.name == META_PROPERTIES:
+        yield from check_meta_properties(path.parent)
+    elif path.name == LEADER_EPOCH_CHECKPOINT:
+        yield from read_epochs(path)[1]
+    else:
+        yield from (finding for finding in read_checkpoints(path.parent)[1] if finding.file == path)
+
+
+def _verify_segment(directory: Path, base: int, options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
+    surroundings, _ = surroundings_of(directory)
+    bases = segment_bases(directory)
+    if base not in bases:
+        yield Kind.ORPHAN.at(directory / f"{base:020d}{LOG_SUFFIX}", "there is no such file")
+        return
+    compacted = surroundings.compacted or options.compacted
+    log_start, epochs, _ = epochs_verified(directory, bases, surroundings)
+    producers = Producers(max(base, log_start), compacted=compacted)
+    progress = PartitionProgress(
+        producers, epochs, totals, options.on_bytes, options.deep, surroundings.unclean, compacted
+    )
+    next_base = next((following for following in bases if following > base), None)
+    yield from check_segment(directory, base, next_base, progress)
+    yield from epochs.settle()
+    totals.segments += 1
