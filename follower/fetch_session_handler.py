@@ -129,7 +129,6 @@ class FetchSessionHandler:
         forgotten, self._forgotten = tuple(self._forgotten), {}
         self._pressing = False
         if not self._named and not forgotten:
-            self._throttled_until_ms = now_ms + self._config.replica_fetch_backoff_ms
             return None
         self.outstanding += 1
         self._asked_ms = now_ms
@@ -148,6 +147,8 @@ class FetchSessionHandler:
         """The time when there may be more to ask without an event; None while a request waits for its answer."""
         if self.outstanding:
             return None
+        if self._unsettled:
+            return 0  # none of those that were looked at can be fetched; the others may
         times = [self._delayed[0][0]] if self._delayed else []
         times += [self._throttled_until_ms] if self._throttled else []
         return min(times, default=None)
@@ -168,11 +169,9 @@ class FetchSessionHandler:
         except Exception as error:  # noqa: BLE001
             self._failed(replica, follower, error)
             return None
-        if fetch is not None:
-            return fetch
-        if follower.next_retry_ms is not None:
+        if fetch is None and follower.next_retry_ms is not None:
             heapq.heappush(self._delayed, (follower.next_retry_ms, replica.topic_partition))
-        return None
+        return fetch
 
     def _forget(self, tp: TopicPartition) -> None:
         if self._named.pop(tp, None) is not None:

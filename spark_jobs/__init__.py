@@ -9,5 +9,4 @@
 | options of all sources, sinks and tables: servers, TLS | `kafka_options.py` |
 | errors of ours that come first in Spark's output | `told.py` |
 | a Spark session that is quiet and quick to start | `session.py` |
-| finding the Java that Spark runs on | `java.py` |
-"""
+| finding the Java that Spark runs on | `java.py` |"""

@@ -1,7 +1,6 @@
 """`replog audit run`: do the replicas agree? If not: where first, who is wrong, what to do.
 
-It also runs as `python -m spark_jobs.audit_replicas`, and is the program for `spark-submit`.
-"""
+It also runs as `python -m spark_jobs.audit_replicas`, and is the program for `spark-submit`."""
 
 import contextlib
 import json
@@ -120,8 +119,7 @@ def audit(
 
     * `replog audit run --replica 1=/data/1 --replica 2=/data/2 --replica 3=/data/3`
     * `replog audit run --replica 1=/mnt/a --replica 2=/mnt/b --topic orders --level deep --report-dir /tmp/audit`
-    * `replog audit run --bootstrap-server localhost:9092 --level digest --format json`
-    """
+    * `replog audit run --bootstrap-server localhost:9092 --level digest --format json`"""
     arguments = SimpleNamespace(**locals())
     raise typer.Exit(ending(lambda: _run(arguments)))
 

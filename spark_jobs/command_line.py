@@ -1,8 +1,7 @@
 """The shared part of the audit's commands: help, the replicas to read, and how they end.
 
 A command ends with the status that it promises. An expected failure is one line on stderr that names the thing, the
-value and the remedy, never a traceback.
-"""
+value and the remedy, never a traceback."""
 
 import itertools
 import os
@@ -19,6 +18,8 @@ import typer
 from replog.command.app import App
 from replog.command.ending import BadUse, Failed, run
 from replog.command.output import note
+from replog.common.addresses import number_in
+from replog.config.properties import MAX_INT
 from replog.errors import ReplogError
 from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
 from replog.topic import parse_directory_name, validate_topic_name
@@ -118,17 +119,16 @@ def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
     seen: dict[tuple[int, int], Path] = {}
     for argument in arguments:
         name, equals, listed = argument.partition("=")
-        if not equals or not (name.isascii() and name.isdigit()) or "" in listed.split(","):
-            raise BadUse(f"--replica {argument}: not ID=DIR, such as 1=/var/lib/replog/1")
-        if len(name) > 10 or int(name) > 2**31 - 1:
-            raise BadUse(f"--replica {argument}: a broker's id is at most {2**31 - 1}")
+        number = number_in(name, MAX_INT)
+        if not equals or number is None or "" in listed.split(","):
+            raise BadUse(f"--replica {argument[:200]}: not ID=DIR, such as 1=/data/1; an id is at most {MAX_INT}")
         if any("\udc80" <= character <= "\udcff" for character in listed):
             raise BadUse(
                 f"--replica {argument!a}: not UTF-8, which Spark needs; give the directory a link of another name"
             )
-        if int(name) in directories:
+        if number in directories:
             raise BadUse(
-                f"--replica {argument}: replica {int(name)} is given twice; give each broker's directories once, "
+                f"--replica {argument}: replica {number} is given twice; give each broker's directories once, "
                 "separated by commas"
             )
         paths = tuple(Path(directory).expanduser().absolute() for directory in listed.split(","))
@@ -147,7 +147,7 @@ def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
                     f"--replica {argument}: this directory is given twice, as {before} too; a replica always agrees "
                     "with itself"
                 )
-        directories[int(name)] = paths
+        directories[number] = paths
     if len(directories) < 2:
         raise BadUse("one --replica has nothing to be compared with; give two or more")
     return directories
@@ -229,8 +229,7 @@ def with_spark(work: Callable[[Lock], int]) -> int:
     and abandons the thread.
 
     In the main thread Spark would handle Ctrl-C, and a call to Java that is cut off spoils later ones. Python handles
-    signals only in the main thread, which therefore wakes up every `LOOK_S`.
-    """
+    signals only in the main thread, which therefore wakes up every `LOOK_S`."""
     outcome: Future[int] = Future()
     writing = Lock()
 

@@ -42,8 +42,7 @@ def show(
 
     * `replog audit run --report-dir /tmp/audit --replica 1=/data/1 --replica 2=/data/2`
     * `replog audit explain --report-dir /tmp/audit`
-    * `replog audit explain --report-dir /tmp/audit 1`
-    """
+    * `replog audit explain --report-dir /tmp/audit 1`"""
     raise typer.Exit(ending(lambda: _run(report_dir, number, output)))
 
 

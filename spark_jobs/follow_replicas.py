@@ -94,8 +94,7 @@ def follow(
 
     * `replog audit follow --bootstrap-server localhost:9092 --checkpoint-dir /var/lib/audit`
     * `replog audit follow --replica 1=/mnt/a --replica 2=/mnt/b --level deep --checkpoint-dir /var/lib/audit
-      --until-diverged --format json`
-    """
+      --until-diverged --format json`"""
     arguments = SimpleNamespace(**locals())
     raise typer.Exit(ending(lambda: _run(arguments)))
 

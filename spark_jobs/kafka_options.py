@@ -1,8 +1,7 @@
 """The options of every source, sink and table of ours: the servers and TLS.
 
 Those of Kafka's clients have the prefix `kafka.`, as in Spark's own source; it may be left out. Large modules are
-imported where they are used, since every worker imports this one.
-"""
+imported where they are used, since every worker imports this one."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -41,7 +40,7 @@ def in_full(options: Mapping[str, str], kafkas: Iterable[str]) -> dict[str, str]
 
 
 def refused(message: str) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_CONFIG, message)
+    return ErrorCode.INVALID_CONFIG.error(message)
 
 
 def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None:

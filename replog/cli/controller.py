@@ -9,6 +9,7 @@ import typer
 from replog.cli.options import ConfigFile, Overrides, settings
 from replog.command.app import App
 from replog.command.output import note
+from replog.common.addresses import number_in
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
 
@@ -218,9 +219,9 @@ def _restored(
     paths: dict[int, list[Path]] = {}
     for each in replicas:
         broker_id, equals, path = each.partition("=")
-        if not equals or not path or not broker_id.isdecimal():
-            raise ErrorCode.INVALID_REQUEST.error(f"--replica {each!r} is not ID=PATH")
-        paths.setdefault(int(broker_id), []).append(Path(path))
+        if not equals or not path or (number := number_in(broker_id, MAX_INT)) is None:
+            raise ErrorCode.INVALID_REQUEST.error(f"--replica {each[:100]!r} is not ID=PATH")
+        paths.setdefault(number, []).append(Path(path))
     if config.unclean_leader_election_enable:
         raise ErrorCode.INVALID_CONFIG.error(
             "unclean.leader.election.enable=true would let the first broker that starts lead, whatever it lacks; set "

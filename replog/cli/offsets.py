@@ -11,6 +11,7 @@ from replog.cli.options import BootstrapServer, OutputFormat, number
 from replog.cli.reassignment_plan import is_number
 from replog.command.app import App
 from replog.command.output import Format, print_rows
+from replog.common.addresses import number_in
 from replog.config.properties import MAX_LONG
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
@@ -42,7 +43,7 @@ def get(
     * `replog offsets get --topic flights`
     * `replog offsets get --topic flights --time 1700000000000`"""
     when = TIMES.get(time)
-    if when is None and not _is_offset(time):
+    if when is None and number_in(time) is None:
         raise ErrorCode.INVALID_REQUEST.error(f"--time {time[:60]!r} is no time; use latest, earliest or 1700000000000")
 
     async def looked_up(admin: Any) -> dict[TopicPartition, Any]:
@@ -85,7 +86,7 @@ def delete(
     if (file is None) == (topic is None or before is None):
         raise ErrorCode.INVALID_REQUEST.error("use --topic with --before, or --offset-json-file")
     end = END if before == "end" else None
-    if before is not None and end is None and not _is_offset(before):
+    if before is not None and end is None and number_in(before) is None:
         raise ErrorCode.INVALID_REQUEST.error(
             f"--before {before[:60]!r} is no offset; use a number from 0 to {MAX_LONG}, or end for all there is"
         )
@@ -101,11 +102,6 @@ def delete(
 
     rows = [{**tp._asdict(), "log_start": start} for tp, start in sorted(ask(bootstrap, deleted).items())]
     print_rows(rows, ("topic", "partition", "log_start"), output)
-
-
-def _is_offset(text: str) -> bool:
-    """Return True for a number from 0 to MAX_LONG. A script that computes -1 by mistake must delete nothing."""
-    return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MAX_LONG
 
 
 def offsets_of(text: str, source: str) -> dict[TopicPartition, int]:

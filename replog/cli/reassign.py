@@ -10,6 +10,7 @@ from replog.cli.options import BootstrapServer, number, seconds
 from replog.cli.reassignment_plan import Assignment, Planner, assignment_of, from_json, to_json
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
+from replog.common.addresses import number_in
 from replog.config.properties import MAX_INT, MAX_LONG
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
@@ -184,7 +185,7 @@ def _brokers(text: str) -> list[int]:
     """Parse `2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
-        if not (part.isascii() and part.isdigit() and len(part) <= len(str(MAX_INT)) and int(part) <= MAX_INT):
+        if number_in(part, MAX_INT) is None:
             raise ErrorCode.INVALID_REPLICA_ASSIGNMENT.error(
                 f"--replicas {text[:100]!r}: {part[:20]!r} is no broker id"
             )

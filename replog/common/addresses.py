@@ -1,4 +1,4 @@
-"""Reads addresses of settings and messages: `host:port`."""
+"""Reads numbers and addresses (`host:port`) of settings and messages."""
 
 import re
 from ipaddress import IPv6Address, ip_address
@@ -6,14 +6,20 @@ from ipaddress import IPv6Address, ip_address
 _NAME = re.compile(r"(?=.{1,254}:)([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?:")  # or IPv4
 
 
+def number_in(text: str, most: int = 2**63 - 1) -> int | None:
+    """Return the number from 0 to `most` that `text` is in ASCII digits; else None. `int` raises for 5,000 digits."""
+    is_short = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    return number if is_short and (number := int(text)) <= most else None
+
+
 def parse_address(value: str) -> tuple[str, int]:
     """Split `host:port`, port 0 to 65535. Raises ValueError saying what is wrong."""
     host, colon, port = value.rpartition(":")
     if not colon or not host:
         raise ValueError(f"{value!r} is not host:port")
-    if not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{value!r}: port {port!r} is not a number from 0 to 65535")
-    return host, int(port)
+    if (number := number_in(port, 65535)) is None:
+        raise ValueError(f"{value[:100]!r}: port {port[:10]!r} is not a number from 0 to 65535")
+    return host, number
 
 
 def check_address(value: str) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from replog.common.addresses import number_in
 from replog.console.events import Events
 from replog.console.guard import Guard
 from replog.console.watcher import Watcher
@@ -58,10 +59,10 @@ def _asset(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Res
 
 def _detail_of(watcher: Watcher) -> Callable[[Request], Awaitable[Response]]:
     async def detail(request: Request) -> Response:
-        partition = request.query_params.get("partition", "")
-        if not (partition.isascii() and partition.isdigit() and len(partition) < 10):
+        partition = number_in(request.query_params.get("partition", ""))
+        if partition is None:
             return PlainTextResponse("partition is a number\n", 400)
-        told = watcher.board.detail(TopicPartition(request.query_params.get("topic", ""), int(partition)))
+        told = watcher.board.detail(TopicPartition(request.query_params.get("topic", ""), partition))
         return JSONResponse(told) if told is not None else PlainTextResponse("there is no such partition\n", 404)
 
     return detail

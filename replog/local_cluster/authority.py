@@ -1,8 +1,7 @@
 """A cluster's own authority for certificates, in a directory: all trust `ca.pem`, and `ca.key` signs certificates.
 
 A certificate names its owner in a URI: `replog://<cluster-id>/<role>/<name>`. One file has its private key and itself,
-as in Kafka's PEM keystores. Files are readable only by their owner, and are written atomically.
-"""
+as in Kafka's PEM keystores. Files are readable only by their owner, and are written atomically."""
 
 import ipaddress
 import os
@@ -18,6 +17,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from replog.common.addresses import number_in
+from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.cluster_file import CA_CERTIFICATE
 from replog.log.files.replacing import fsync_directory, put_in_place
@@ -67,7 +68,7 @@ def issue(
     """Make the keystore of one process or user, `<role>-<name>.pem`; `hosts` are names and addresses besides `LOCAL`.
 
     Raises INVALID_REQUEST without an authority, for an impossible name, or, unless `replace`, if the file exists."""
-    if role is Role.BROKER and not (name.isascii() and name.isdigit() and str(int(name)) == name):
+    if role is Role.BROKER and (number_in(name, MAX_INT) is None or str(int(name)) != name):
         raise _bad(f"broker {name!r}: a broker's certificate is for its node.id, a number")
     if not _NAME.fullmatch(name):
         raise _bad(f"name {name[:100]!r}: choose up to 64 of the characters A-Z a-z 0-9 _ . -")

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from replog.common.addresses import number_in
+from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode
 from replog.local_cluster.processes import ProcessId, ProcessState, state_of
 from replog.log.files.replacing import write_atomically
@@ -96,8 +98,8 @@ class ClusterFile(BaseModel):
 
     def member(self, name: str) -> LocalMember:
         """Return a member by its name, or a broker by its id. Raises INVALID_REQUEST, which names those that exist."""
-        if name.isdecimal():
-            return self.broker(int(name))
+        if (broker_id := number_in(name, MAX_INT)) is not None:
+            return self.broker(broker_id)
         for member in self.members:
             if member.name == name:
                 return member

@@ -19,7 +19,7 @@ from replog.controller.cluster_state import new_cluster_id
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster import etcds, probe
 from replog.local_cluster.cluster_file import BROKER, CONTROLLER, ETCD, ClusterFile, EtcdMember, LocalMember
-from replog.local_cluster.log_files import last_words, loading, log_tail
+from replog.local_cluster.log_files import loading, why_ended
 from replog.local_cluster.ports import free_port, is_free
 from replog.local_cluster.processes import (
     ProcessId,
@@ -431,8 +431,7 @@ class LocalCluster:
         def missing() -> str:
             for member in list(waiting):
                 if partly and member.state is ProcessState.STOPPED and len(self.ended) + 1 < len(members):
-                    log_file = self.log_file(member)
-                    self.ended[member.name] = f"{last_words(log_file) or log_tail(log_file)} (log: {log_file})"
+                    self.ended[member.name] = why_ended(self.log_file(member))
                     waiting.remove(member)
                     continue
                 self._check_alive(member)
@@ -468,9 +467,7 @@ class LocalCluster:
 
     def _check_alive(self, member: LocalMember) -> None:
         if member.state is ProcessState.STOPPED:
-            raise ErrorCode.BROKER_NOT_AVAILABLE.error(
-                f"{member.name} ended; the last lines of {self.log_file(member)}:\n{log_tail(self.log_file(member))}"
-            )
+            raise ErrorCode.BROKER_NOT_AVAILABLE.error(f"{member.name} ended: {why_ended(self.log_file(member))}")
 
 
 def _refused(message: str) -> ReplogError:

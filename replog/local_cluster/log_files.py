@@ -27,6 +27,11 @@ def loading(path: Path) -> str:
 
 
 def last_words(path: Path) -> str:
-    """Return the reason why a process ended by itself; empty if its last line has none."""
+    """Return the reason why a process ended by itself: its last line, if that is none of its log."""
     last = log_tail(path).splitlines()[-1].strip()
-    return last.removeprefix(_ENDED) if last.startswith(_ENDED) else ""
+    return "" if last.startswith("{") else last.removeprefix(_ENDED)
+
+
+def why_ended(path: Path) -> str:
+    """Return why a process ended, as far as it said so, and where its log is."""
+    return f"{last_words(path) or 'without a word, as if it was killed'} (log: {path})"

@@ -46,8 +46,10 @@ class Ending:
         self._kernel.trace.add("at rest", when=when)
 
     async def drain(self) -> None:
+        """A fresh consumer reads everything, and so do those that were there during the faults."""
         try:
             await self._workload.drain()
+            await self._workload.stop_readers()
         except ReplogError as error:
             raise Violation("INV-21", f"at rest, and yet a consumer cannot read everything: {error}") from error
 

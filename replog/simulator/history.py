@@ -2,8 +2,7 @@
 
 A simulation keeps one `History`, which `checks.anomalies.find_anomalies` checks. Times are seconds of one clock. Each
 value is sent once, so it identifies its record. The name of a deleted topic is not used again. Transactions only
-write, so aborted and early reads can occur, but no cycles.
-"""
+write, so aborted and early reads can occur, but no cycles."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -96,8 +95,7 @@ class Latest:
 class Deletion:
     """A DeleteRecords; unless it FAILED, records below `offset` may be gone from `invoked_s` on.
 
-    Offset -1 means the high watermark of each leader that executes it, maybe more than once (`committed_deleted`).
-    """
+    Offset -1 means the high watermark of each leader that executes it, maybe more than once (`committed_deleted`)."""
 
     client: str
     partition: TopicPartition

@@ -6,7 +6,7 @@ from replog.server.controller.etcd.keys import Keys
 from replog.simulator.checks.violation import Violation
 from replog.simulator.cluster.members import ControllerMember, EtcdMember
 from replog.simulator.etcd.formatting import PREFIX
-from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.process import CONTROLLER, SimulatedProcess
 
 
 class ControllersCheck:
@@ -23,7 +23,7 @@ class ControllersCheck:
         if process is self._etcd.process and self._etcd.state.revision != self._revision:
             self._revision = self._etcd.state.revision
             self._check_commit()
-        elif process.name.startswith("controller"):
+        elif process.name.startswith(CONTROLLER):
             self._check_beliefs()
 
     def _check_commit(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 SESSION_MS = 1000
 STEP_LIMIT_S = 0.05
@@ -95,7 +95,7 @@ def _from(first: FaultKind, *, to: FaultKind) -> tuple[FaultKind, ...]:
 
 NETWORK = _from(FaultKind.CUT_LINK, to=FaultKind.SLOW_METADATA)
 CRASHES = _from(FaultKind.KILL, to=FaultKind.DELETE_RECORDS_WHILE_DOWN)
-CONTROLLER = _from(FaultKind.KILL_CONTROLLER, to=FaultKind.STORE_FAILS)
+CONTROLLERS = _from(FaultKind.KILL_CONTROLLER, to=FaultKind.STORE_FAILS)
 LEADERSHIP = _kinds("ELECT_PREFERRED REASSIGN HAND_ROUND KILL_LEADERS ROLLING_RESTART")
 DISKS = _kinds("DISK_FULL DISK_ERROR SLOW_DISK STALL_DISK WIPE_DISK FLIP_BIT POWER_LOSS")
 FAILOVER = _kinds("SLOW_LINK CUT_ONE_WAY BREAK_CONNECTIONS FALSE_ALARM DUEL KILL_LEADERS PAUSE")
@@ -165,7 +165,7 @@ PROFILES: dict[str, Profile] = {
         Profile("calm", "nothing fails; the network is fast and in order", rough_network=False, trouble_s=(8.0, 15.0)),
         Profile("network", "partitions, slow links, broken connections", _at(3.0, *NETWORK)),
         Profile("crashes", "kills, power losses, pauses, restarts", _at(2.0, *CRASHES)),
-        Profile("controller", "the controller and its store fail", _at(3.0, *CONTROLLER) | _at(2.0, FaultKind.KILL)),
+        Profile("controller", "the controller and its store fail", _at(3.0, *CONTROLLERS) | _at(2.0, FaultKind.KILL)),
         Profile(
             "controllers",
             "three controllers over an etcd, which fail, are cut off from it, and lose their leases",
@@ -196,7 +196,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "isr",
             "followers around the lag limit, and answers about the ISR that come late",
-            _at(8.0, FaultKind.SLOW_FOLLOWER, FaultKind.SLOW_METADATA) | _at(3.0, *ISR) | _at(2.0, *CONTROLLER),
+            _at(8.0, FaultKind.SLOW_FOLLOWER, FaultKind.SLOW_METADATA) | _at(3.0, *ISR) | _at(2.0, *CONTROLLERS),
         ),
         Profile(
             "unclean",
@@ -295,7 +295,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "permission",
             "clients may do what they need and a stranger nothing, while brokers and controller fail",
-            _at(1.0, *NETWORK) | _at(2.0, *CRASHES) | _at(2.0, *CONTROLLER),
+            _at(1.0, *NETWORK) | _at(2.0, *CRASHES) | _at(2.0, *CONTROLLERS),
             permission=True,
         ),
         Profile(
@@ -336,6 +336,6 @@ def profile_named(name: str) -> Profile:
     try:
         return PROFILES[name]
     except KeyError:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG, f"profile {name!r} is not known; choose one of {', '.join(PROFILES)}"
+        raise ErrorCode.INVALID_CONFIG.error(
+            f"profile {name!r} is not known; choose one of {', '.join(PROFILES)}"
         ) from None

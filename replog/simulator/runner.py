@@ -36,8 +36,7 @@ def run_seeds(
 ) -> Iterator[SeedOutcome]:
     """Yield outcomes as they come. Each failed seed leaves its disks and trace in `<profile>-<seed>` below `keep`.
 
-    A seed fails if it takes more than 120 s of CPU or five minutes.
-    """
+    A seed fails if it takes more than 120 s of CPU or five minutes."""
     with work_directory() as directory:
         yield from _Pool(profile, directory, keep).run(iter(seeds), jobs)
 

@@ -8,8 +8,7 @@ A group of replicas could serve a partition while
   (ISR-20), unless that leader has a slow disk, or has just come (CT-22).
 
 If a group could serve for `BOUND_S` without a break, each producer that reaches all of it must get, within that time,
-an acknowledgement with acks=all, or a leader's answer that its record is too large.
-"""
+an acknowledgement with acks=all, or a leader's answer that its record is too large."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -20,10 +19,10 @@ from replog.metadata.values import LEAST_CANDIDATES, PartitionState
 from replog.simulator.checks.violation import Violation
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import Kernel
-from replog.simulator.cluster.members import CONTROLLER, ETCD
+from replog.simulator.cluster.members import ETCD
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.history import History
-from replog.simulator.runtime.process import RUNNING
+from replog.simulator.runtime.process import CONTROLLER, RUNNING
 from replog.topic import TopicPartition
 
 BOUND_S = 20.0  # the session, lag and request timeouts are one or two seconds; a silent connection lives 5 to 20 s

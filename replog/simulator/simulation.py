@@ -177,7 +177,6 @@ class Simulation:
         await workload.stop_producers()
         await ending.quiescence("after the trouble")
         await ending.drain()
-        await workload.stop_readers()
         await ending.quiescence("in the end")  # leaders may have been given back to preferred replicas meanwhile
         self.checker.at_the_end()
         ending.check_truncations()
@@ -233,8 +232,7 @@ def simulate(
 ) -> SeedOutcome:
     """Run one seed in `directory`, which is emptied first, and left as the simulated disks are in the end.
 
-    The same seed gives the same outcome and trace.
-    """
+    The same seed gives the same outcome and trace."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     simulation = Simulation(seed, profile, directory, messages=messages)

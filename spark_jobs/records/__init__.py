@@ -15,8 +15,7 @@
 | the event loop of the clients | `loop.py` |
 | fetched batches as Arrow batches | `decoding.py`, `columns.py` |
 | lost records; records that cannot be shown | `data_loss.py`, `bad_records.py` |
-| the sink | `writer.py` |
-"""
+| the sink | `writer.py` |"""
 
 from spark_jobs.records.progress import offsets_behind_latest
 from spark_jobs.records.source import ReplogSource, register

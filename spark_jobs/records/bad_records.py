@@ -1,7 +1,6 @@
 """Handles records that were written so that they cannot be shown: the query fails, or warns and goes on.
 
-Any producer can write such, since brokers do not look at records. A flipped bit is another matter: the CRC shows it.
-"""
+Any producer can write such, since brokers do not look at records. A flipped bit is another matter: the CRC shows it."""
 
 import logging
 

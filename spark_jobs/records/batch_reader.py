@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 from spark_jobs.records import cluster
 from spark_jobs.records.data_loss import report_data_loss
@@ -53,8 +53,8 @@ class BatchQueryReader(DataSourceReader):
         self, partition: TopicPartition, start: int, end: int, there: cluster.PartitionRange
     ) -> tuple[int, int]:
         if start > end and there.start <= end < there.end:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG, f"{partition}: the query starts at offset {start}, after its end {end}"
+            raise ErrorCode.INVALID_CONFIG.error(
+                f"{partition}: the query starts at offset {start}, after its end {end}"
             )
         if min(start, end) < there.start or max(start, end) > there.end:
             report_data_loss(

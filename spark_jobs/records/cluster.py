@@ -81,15 +81,14 @@ async def assigned(client: Admin, options: SourceOptions, *, all_of_it: bool = F
     missing = sorted(set(wanted.partitions) - set(known.partitions))
     if missing and all_of_it:
         names = ", ".join(map(str, missing))
-        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"option assign: {names} not known; see the topics")
+        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"option assign: {names} not known; see the topics")
     return known
 
 
 async def is_gone(client: Admin, topic: str, topic_id: str, transport: Transport | None = None) -> bool:
     """Return True if brokers answer, and none of them knows the topic under this id; "": under any id.
 
-    One broker's answer is not enough: it may be cut off from the controller, and not have heard of the topic yet.
-    """
+    One broker's answer is not enough: it may be cut off from the controller, and not have heard of the topic yet."""
     answered = False
     for broker in (await client.describe_cluster()).brokers:
         try:
@@ -109,8 +108,7 @@ async def offsets(
 ) -> dict[TopicPartition, int | None]:
     """Return offsets for timestamps, LATEST (by the isolation level, FE-22) or EARLIEST; None: no record is so young.
 
-    Raises UNKNOWN_TOPIC_OR_PARTITION soon for a topic that is deleted meanwhile, and has no leaders to wait for.
-    """
+    Raises UNKNOWN_TOPIC_OR_PARTITION soon for a topic that is deleted meanwhile, and has no leaders to wait for."""
     if not wanted:
         return {}
     asking = may_fail_unheard(client.list_offsets(wanted, options.read_committed))
@@ -164,10 +162,9 @@ async def resolve(
     resolved: dict[TopicPartition, int] = {}
     for partition, offset in by_partition.items():
         if offset is None and starting and not options.latest_if_too_young:
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG,
+            raise ErrorCode.INVALID_CONFIG.error(
                 f"option {bound.option}: {partition} has no record at or after {asked[partition]} ms; to start at its "
-                "end, set startingOffsetsByTimestampStrategy to latest",
+                "end, set startingOffsetsByTimestampStrategy to latest"
             )
         resolved[partition] = there[partition].end if offset is None else min(offset, there[partition].end)
     return resolved

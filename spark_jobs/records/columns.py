@@ -169,8 +169,7 @@ def _ends(data: bytes, octets: Octets, position: int, count: int) -> list[Longs]
     """Return the ends of `count` records, of which the first is at `position`, and the last must end with `octets`.
 
     Only a record's size tells where the next one starts, so this walks, except where many in a row have the same size.
-    Raises InvalidRecord.
-    """
+    Raises InvalidRecord."""
     start, left = position, count
     ends: list[Longs] = []
     try:
@@ -334,8 +333,7 @@ def _headers(data: bytes, records: _Cursor, counts: Longs) -> pa.ListArray:
 def _walk_headers(data: bytes, position: int, end: int, count: int) -> Longs:
     """Return the start and end of key and value of each of `count` headers of one record; a null ends before it starts.
 
-    Raises InvalidRecord.
-    """
+    Raises InvalidRecord."""
     edges = array("q")
     for number in range(2 * count):
         size, position = _varint(data, position, end)

@@ -2,7 +2,7 @@
 
 import logging
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 def report_data_loss(fail: bool, message: str) -> None:
     """Raise OFFSET_OUT_OF_RANGE if `fail`, the option failOnDataLoss; otherwise log a warning."""
     if fail:
-        raise ReplogError(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"{message}; to go on all the same, set the option failOnDataLoss to false"
+        raise ErrorCode.OFFSET_OUT_OF_RANGE.error(
+            f"{message}; to go on all the same, set the option failOnDataLoss to false"
         )
     logger.warning("%s; failOnDataLoss is false: going on", message)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replog.client.aborted import AbortedBatches
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.log.errors import CorruptRecord, InvalidRecord
 from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, iterate_batches, validate_crc
 from replog.log.formats.compression import decompress
@@ -35,8 +35,7 @@ def checked_batches(
 ) -> Batches:
     """Return the whole batches of a fetch's answer, without control batches and those of `aborted` transactions (LG-9).
 
-    Raises CORRUPT_MESSAGE, with partition and offset.
-    """
+    Raises CORRUPT_MESSAGE, with partition and offset."""
     view = memoryview(buffer)
     batches: list[tuple[BatchHeader, memoryview]] = []
     next_offset = base = fetch_offset
@@ -53,15 +52,14 @@ def checked_batches(
                     batches.append((header, view[position + HEADER_SIZE : position + header.size]))
     except CorruptRecord as error:
         what = f"{topic}-{partition}: batches from offset {base} on do not decode: {error.message}"
-        raise ReplogError(ErrorCode.CORRUPT_MESSAGE, what) from None
+        raise ErrorCode.CORRUPT_MESSAGE.error(what) from None
     return Batches(topic, partition, fetch_offset, batches, next_offset)
 
 
 def arrow_batches(fetched: Batches, end_offset: int, bad: BadRecords, *, headers: bool) -> Iterator[pa.RecordBatch]:
     """Yield the records below `end_offset`, in order; `bad` handles those that do not decode, or whose time is wrong.
 
-    It holds one uncompressed record batch, and a small multiple of `GROUP_BYTES`, or of one record, at a time.
-    """
+    It holds one uncompressed record batch, and a small multiple of `GROUP_BYTES`, or of one record, at a time."""
     group: list[Section] = []
     size = 0
     for header, stored in fetched.batches:

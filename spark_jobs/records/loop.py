@@ -1,8 +1,7 @@
 """The event loop of the clients: one for the life of the process, in its own thread.
 
 Spark calls from threads without a loop. With a loop for each call, gRPC might call back into one that is closed. And
-with this one, the next batches arrive while the last ones are decoded.
-"""
+with this one, the next batches arrive while the last ones are decoded."""
 
 import asyncio
 import threading

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from replog.common.addresses import number_in
+from replog.config.properties import MAX_INT, MAX_LONG
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition, validate_topic_name
 
@@ -32,10 +34,9 @@ class Bound:
         wanted = set(partitions)
         if wanted != self.each.keys():
             named, there = (" ".join(map(str, sorted(group))) or "none" for group in (self.each, wanted))
-            raise ReplogError(
-                ErrorCode.INVALID_CONFIG,
+            raise ErrorCode.INVALID_CONFIG.error(
                 f"option {self.option} must name every partition (-1 latest, -2 earliest, for offsets): it names "
-                f"{named}; there are {there}",
+                f"{named}; there are {there}"
             )
         return dict(self.each)
 
@@ -45,10 +46,9 @@ def parse_partitions(option: str, text: str, least: int) -> dict[TopicPartition,
     try:
         return _partitions(json.loads(text), least)
     except (ValueError, TypeError, AttributeError):
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG,
+        raise ErrorCode.INVALID_CONFIG.error(
             f'option {option}={text}: give JSON such as {{"flights":{{"0":23,"1":{least}}}}}, with numbers from '
-            f"{least} on",
+            f"{least} on"
         ) from None
 
 
@@ -60,9 +60,10 @@ def _partitions(document: Any, least: int) -> dict[TopicPartition, int]:
             continue
         validate_topic_name(topic)
         for number, value in partitions.items():
-            if not (number.isdecimal() and int(number) < 2**31 and type(value) is int and least <= value < 2**63):
+            partition = number_in(number, MAX_INT)
+            if partition is None or type(value) is not int or not least <= value <= MAX_LONG:
                 raise ValueError
-            offsets[TopicPartition(topic, int(number))] = value
+            offsets[TopicPartition(topic, partition)] = value
     return offsets
 
 
@@ -82,7 +83,7 @@ class StreamOffset(NamedTuple):
             offsets = _partitions(document, 0)
             ids = {str(topic): bytes.fromhex(id_).hex() for topic, id_ in document.get(TOPIC_IDS, {}).items()}
         except (ValueError, TypeError, AttributeError, ReplogError):
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"the checkpoint's offset is not ours: {document}") from None
+            raise ErrorCode.INVALID_REQUEST.error(f"the checkpoint's offset is not ours: {document}") from None
         return cls(offsets, ids)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """Options of source and sink, with the names of Spark's Kafka source and sink. Pure.
 
 Case does not matter in names. An unknown option is refused, otherwise a misspelt one would go unnoticed; one of Kafka's
-clients that changes neither reads nor what is stored is accepted with a warning.
-"""
+clients that changes neither reads nor what is stored is accepted with a warning."""
 
 import json
 import logging
@@ -15,6 +14,8 @@ from typing import Any
 from replog.client.metadata import parse_bootstrap
 from replog.client.offsets import EARLIEST, LATEST
 from replog.client.records import codec_id
+from replog.common.addresses import number_in
+from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.transport import Transport
 from replog.topic import TopicPartition, validate_topic_name
@@ -195,7 +196,7 @@ class _Given:
 
     def bootstrap(self) -> str:
         if SERVERS not in self:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"option {SERVERS} is missing; name at least one host:port")
+            raise ErrorCode.INVALID_CONFIG.error(f"option {SERVERS} is missing; name at least one host:port")
         return ",".join(parse_bootstrap(self[SERVERS]))
 
     def security(self) -> Security:
@@ -214,19 +215,18 @@ class _Given:
     def positive(self, name: str) -> int | None:
         if name not in self:
             return None
-        text = self[name]
-        if not text.isdecimal() or not 0 < int(text) < 2**63:
-            raise _refused(name, text, "give a whole number greater than 0")
-        return int(text)
+        if not (number := number_in(self[name])):
+            raise _refused(name, self[name], "give a whole number greater than 0")
+        return number
 
     def seconds(self, name: str, default: str) -> float:
         """Return a time in seconds that is written as in Spark: `15m`, `30s`, or a number of milliseconds."""
         text = self.get(name, default).lower()
         number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
         unit = text[len(number) :] or "ms"
-        if not number.isdecimal() or int(number) >= 2**63 or unit not in _UNITS_MS:
+        if (count := number_in(number)) is None or unit not in _UNITS_MS:
             raise _refused(name, text, f"give a whole number and one of {', '.join(_UNITS_MS)}")
-        return int(number) * _UNITS_MS[unit] / 1000
+        return count * _UNITS_MS[unit] / 1000
 
     def client(self, known: Mapping[str, type]) -> dict[str, Any]:
         """Return a client's arguments, from its `kafka.` options."""
@@ -235,7 +235,7 @@ class _Given:
             name = f"kafka.{option}"
             if name in self:
                 text = self[name]
-                if kind is int and not (text.isdecimal() and int(text) < 2**31):
+                if kind is int and number_in(text, MAX_INT) is None:
                     raise _refused(name, text, "give a whole number below 2^31")
                 arguments[_ARGUMENTS.get(option, option.replace(".", "_"))] = kind(text)
         return arguments
@@ -248,7 +248,7 @@ def _warn(message: str) -> None:
 
 
 def _refused(name: str, value: object, remedy: str) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_CONFIG, f"option {name}={value}: {remedy}")
+    return ErrorCode.INVALID_CONFIG.error(f"option {name}={str(value)[:100]}: {remedy}")
 
 
 def _boolean(given: _Given, name: str, default: bool) -> bool:
@@ -261,8 +261,8 @@ def _boolean(given: _Given, name: str, default: bool) -> bool:
 def _subscription(given: _Given) -> Subscription:
     ways = [name for name in _SUBSCRIPTIONS if name in given]
     if len(ways) != 1:
-        raise ReplogError(
-            ErrorCode.INVALID_CONFIG, f"give one of {', '.join(_SUBSCRIPTIONS)}, not {' and '.join(ways) or 'none'}"
+        raise ErrorCode.INVALID_CONFIG.error(
+            f"give one of {', '.join(_SUBSCRIPTIONS)}, not {' and '.join(ways) or 'none'}"
         )
     text = given[ways[0]]
     if ways[0] == "subscribe":
@@ -297,10 +297,9 @@ def _bound(given: _Given, names: tuple[str, ...], default: int) -> Bound:
     """Parse a bound from the first option that is given: a timestamp, partitions' timestamps, or offsets."""
     timestamp, timestamps, offsets = names
     if timestamp in given:
-        text = given[timestamp]
-        if not text.isdecimal() or int(text) >= 2**63:
-            raise _refused(timestamp, text, "give milliseconds since 1970")
-        return Bound(timestamp, everywhere=int(text), by_time=True)
+        if (since_ms := number_in(given[timestamp])) is None:
+            raise _refused(timestamp, given[timestamp], "give milliseconds since 1970")
+        return Bound(timestamp, everywhere=since_ms, by_time=True)
     if timestamps in given:
         return Bound(timestamps, each=parse_partitions(timestamps, given[timestamps], 0), by_time=True)
     text = given.get(offsets, {EARLIEST: "earliest", LATEST: "latest"}[default])

@@ -29,8 +29,7 @@ def limited(
 ) -> dict[TopicPartition, int]:
     """Lower `end` so that at most `limit` offsets are taken, from each partition in proportion to its backlog.
 
-    Small backlogs get at least one offset, otherwise they would wait until the larger ones are read.
-    """
+    Small backlogs get at least one offset, otherwise they would wait until the larger ones are read."""
     sizes = {partition: max(0, end[partition] - start[partition]) for partition in end}
     room, left = limit, sum(sizes.values())
     ends = dict(end)

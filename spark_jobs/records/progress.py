@@ -1,7 +1,6 @@
 """Computes how far a streaming query is behind.
 
-Spark takes no `metrics` of a progress report from a Python source, so they are computed from its offsets.
-"""
+Spark takes no `metrics` of a progress report from a Python source, so they are computed from its offsets."""
 
 import json
 from collections.abc import Mapping
@@ -13,8 +12,7 @@ from spark_jobs.records.offsets import StreamOffset
 def offsets_behind_latest(source: Mapping[str, Any]) -> dict[str, str]:
     """Return the `metrics` that Spark's Kafka source would have, for one of a progress report's `sources`.
 
-    They are empty before the first micro-batch.
-    """
+    They are empty before the first micro-batch."""
     ends = [source["endOffset"], source["latestOffset"]]
     read, latest = (json.loads(end) if isinstance(end, str) and end not in ("", "None") else end for end in ends)
     if not isinstance(read, dict) or not isinstance(latest, dict):

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from spark_jobs.told import told_first
 
 
@@ -58,7 +58,7 @@ class ReplogSource(DataSource):
         from spark_jobs.records.writer import BatchWriter
 
         if overwrite:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, "a log cannot be overwritten; write with mode append")
+            raise ErrorCode.INVALID_CONFIG.error("a log cannot be overwritten; write with mode append")
         return BatchWriter(sink_options(self.options), schema)
 
     @told_first()
@@ -72,7 +72,7 @@ class ReplogSource(DataSource):
     def _check(self, schema: StructType) -> None:
         if schema != self.schema():
             message = f"the columns are {self.schema().simpleString()}; leave the schema out"
-            raise ReplogError(ErrorCode.INVALID_CONFIG, message)
+            raise ErrorCode.INVALID_CONFIG.error(message)
 
 
 def register(spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 
 from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 from spark_jobs.records import cluster
 from spark_jobs.records.data_loss import report_data_loss
@@ -139,8 +139,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     async def _report_topics(self, client: Admin, known: StreamOffset, now: StreamOffset, at_last: bool) -> set[str]:
         """Report topics and partitions of `known` that are gone or not subscribed to any more.
 
-        Raises UNKNOWN_TOPIC_ID if brokers differ on a topic; `at_last`, without failOnDataLoss, return those topics.
-        """
+        Raises UNKNOWN_TOPIC_ID if brokers differ on a topic; `at_last`, without failOnDataLoss, return those topics."""
         in_doubt: set[str] = set()
         for topic in dict.fromkeys(partition.topic for partition in known.offsets):
             if topic in now.topic_ids and known.same_topic(topic, now):
@@ -153,7 +152,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if not await cluster.is_gone(client, topic, topic_id, self._options.transport):
                     message = f"brokers differ on whether topic {topic!r} is there"
                     if not at_last or self._options.fail_on_data_loss:
-                        raise ReplogError(ErrorCode.UNKNOWN_TOPIC_ID, f"{message}; start again")
+                        raise ErrorCode.UNKNOWN_TOPIC_ID.error(f"{message}; start again")
                     logger.warning("%s: it is left where it is; failOnDataLoss is false: going on", message)
                     in_doubt.add(topic)
                     continue

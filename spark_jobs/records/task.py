@@ -26,8 +26,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
     """Yield exactly the records of the range that the isolation level shows; the next are fetched meanwhile.
 
     Raises what the client raises, REQUEST_TIMED_OUT if nothing comes for `kafkaConsumer.pollTimeoutMs`, what
-    `report_data_loss` raises if records of the range are gone, and what `BadRecords` raises.
-    """
+    `report_data_loss` raises if records of the range are gone, and what `BadRecords` raises."""
     reading = _Reading(options, wanted)
     bad = BadRecords(TopicPartition(wanted.topic, wanted.partition), fail=options.fail_on_bad_records)
     with told_first():
@@ -93,8 +92,7 @@ class _Reading:
     async def _check_end(self) -> None:
         """Raise REQUEST_TIMED_OUT, unless the leader's log ends before the range does.
 
-        The log end decides, since the high watermark may be behind for long after an election.
-        """
+        The log end decides, since the high watermark may be behind for long after an election."""
         self.consumer.seek(self._partition, self._end)
         try:
             await self.consumer.fetch_decoded(checked_batches, ANSWER_S)
@@ -103,10 +101,9 @@ class _Reading:
                 raise
             await self._narrow()
             return
-        raise ReplogError(
-            ErrorCode.REQUEST_TIMED_OUT,
+        raise ErrorCode.REQUEST_TIMED_OUT.error(
             f"{self._partition}: nothing came from offset {self._position} on in {self._options.poll_timeout_s:g} s; "
-            "is its leader up? Else raise kafkaConsumer.pollTimeoutMs",
+            "is its leader up? Else raise kafkaConsumer.pollTimeoutMs"
         )
 
     async def _narrow(self) -> None:

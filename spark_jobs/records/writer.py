@@ -49,8 +49,7 @@ class _Writer:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send all records and wait for all outcomes. Raises the first failure, with partition and cause.
 
-        It waits for Spark's next batch outside of the event loop, which sends records meanwhile.
-        """
+        It waits for Spark's next batch outside of the event loop, which sends records meanwhile."""
         writing = _Writing(self._options)
         run(writing.open())
         try:
@@ -82,7 +81,7 @@ def _check_columns(options: SinkOptions, schema: StructType) -> None:
 
 
 def _refused(message: str) -> ReplogError:
-    return ReplogError(ErrorCode.INVALID_CONFIG, message)
+    return ErrorCode.INVALID_CONFIG.error(message)
 
 
 class _Writing:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from replog.common.addresses import number_in
 from replog.config.properties import MAX_INT
 from spark_jobs.kafka_options import SECURITY, SERVERS, in_full, refuse_unknown, refused, security_of
 from spark_jobs.replicas.directories import DirectoryStore
@@ -97,9 +98,9 @@ class ReplicaSource(DataSource):
 
 
 def _replica_id(option: str, name: str) -> int:
-    if not (name.isascii() and name.isdigit() and len(name) <= 10) or int(name) > MAX_INT:
+    if (number := number_in(name, MAX_INT)) is None:
         raise refused(f"option {option}: {name!r} is not a replica id")
-    return int(name)
+    return number
 
 
 class ReplicaReader(DataSourceReader):

@@ -277,6 +277,19 @@ def test_a_partition_that_is_listed_no_more_is_copied_within_a_backoff(session):
     assert session.ask() == ({0: 5}, [])
 
 
+def test_requests_meanwhile_do_not_put_the_next_try_of_a_throttled_partition_off(session):
+    for replica in session.replicas:
+        replica.follower_quota = session.quota
+    session.quota.exceeded = True
+    assert session.next_request(session.now_ms) is None
+    session.now_ms += BACKOFF_MS // 2
+    assert session.next_request(session.now_ms) is None
+    for replica in session.replicas:
+        replica.follower_quota = None
+    session.now_ms += BACKOFF_MS // 2
+    assert session.ask() == (dict.fromkeys(range(3), 5), [])
+
+
 @pytest.mark.parametrize("waits_for", ["the quota", "its backoff"])
 def test_a_partition_that_is_removed_while_it_waits_is_asked_for_no_more(session, waits_for):
     replica = session.replicas[0]
@@ -313,3 +326,17 @@ def test_nothing_is_asked_where_there_is_nothing_to_ask(session):
         replica.follower = None
     assert session.next_request(session.now_ms) is None
     assert session.next_wake_ms is None
+
+
+def test_where_many_have_nothing_to_ask_the_others_are_looked_at_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(follower.fetch_session_handler, "MAX_NAMED", 2)
+    session = Session(tmp_path, 5)
+    for replica in session.replicas[:4]:
+        assert replica.follower is not None
+        replica.follower.fail("the leader has a newer epoch")
+    for _ in range(2):
+        assert session.next_request(session.now_ms) is None
+        wake_ms = session.next_wake_ms
+        assert wake_ms is not None
+        assert wake_ms <= session.now_ms
+    assert session.ask() == ({4: 5}, [])

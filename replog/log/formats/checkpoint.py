@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
+from replog.common.addresses import number_in
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files.opening import read_regular
 from replog.log.files.replacing import write_atomically
@@ -77,8 +78,8 @@ def format_entries(entries: Iterable[Sequence[object]]) -> bytes:
 
 def parse_number(path: Path, word: str) -> int:
     """Parse a decimal from 0 to 2^63 - 1, or raise DamagedCheckpoint: nothing in these files is negative."""
-    if word.isascii() and word.isdigit() and len(word) <= 19 and int(word) < 2**63:
-        return int(word)
+    if (number := number_in(word)) is not None:
+        return number
     raise DamagedCheckpoint(f"{path}: {word[:40]!r} is not a 64-bit number of 0 or more")
 
 

@@ -117,7 +117,7 @@ def check_snapshot_file(path: Path) -> Iterator[Finding]:
 
 
 def _check_bounds(directory: Path, said: Surroundings, log_start: int, end_offset: int) -> Iterator[Finding]:
-    """Check that recovery point, log start and high watermark lie in the log (13.1)."""
+    """Check that recovery point, log start and high watermark lie in the log."""
     if said.log_start is not None and said.log_start > end_offset:
         message = f"log start {said.log_start} is beyond the log end {end_offset}"
         yield Kind.CHECKPOINT.at(directory, message, offset=said.log_start)

@@ -18,7 +18,7 @@ class CurrentRecords:
         """Take in records in version order, newer than all before."""
         for record in records:
             key, version = record.key, record.version
-            near = self._versions[_prefix(key)]
+            near = self._versions[prefix_of(key)]
             if key in near:
                 del self._records[near[key]]
             near[key], self._records[version] = version, record
@@ -31,9 +31,11 @@ class CurrentRecords:
         rest."""
         gone: list[pb.MetadataRecord] = []
         for key in forgotten:
-            near = self._versions[_prefix(key)]
+            near = self._versions[prefix_of(key)]
             keys = list(near) if key.endswith("/") else near.keys() & {key}
             gone += [self._records.pop(near.pop(each)) for each in keys]
+            if not near:
+                del self._versions[prefix_of(key)]
         for prefix, versions in newer._versions.items():
             near = self._versions[prefix]
             for key in near.keys() & versions.keys():
@@ -59,5 +61,5 @@ class CurrentRecords:
         return newer
 
 
-def _prefix(key: str) -> str:
+def prefix_of(key: str) -> str:
     return key[: key.rfind("/") + 1]

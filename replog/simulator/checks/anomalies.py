@@ -18,8 +18,7 @@ Pure. Every consumer here is assigned its partitions by hand, so gaps and steps 
 | made-up | a value was read that nobody sent, or one that certainly failed | never |
 
 int-send-skip is no fault: other producers come in between. After an unclean election acknowledged records may be gone,
-and offsets come again: nothing of that partition is a fault then but made-up values and steps inside of one poll.
-"""
+and offsets come again: nothing of that partition is a fault then but made-up values and steps inside of one poll."""
 
 from bisect import bisect_right
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
 """Checks that what a leader believes of its followers is true, and that it exposes no more than that.
 
 INV-5 to INV-8 rest on these rules. A breach shows here at once; its effects show only when the wrong broker dies at
-the wrong time.
-"""
+the wrong time."""
 
 from leader.isr import Pending
 from replog.simulator.checks.partition_ledger import PartitionLedger
@@ -14,8 +13,7 @@ def check_beliefs(partition: PartitionLedger, leader: SeenReplica) -> None:
 
     This covers only followers in the leader's epoch and in the incarnation that fetched: in a later epoch a follower
     may have truncated what this leader did not commit, and another incarnation may have another disk. Within an epoch
-    an accepted follower only appends.
-    """
+    an accepted follower only appends."""
     role = leader.leader
     if role is None or leader.compacted or leader.failed:
         return

@@ -62,8 +62,7 @@ class BrokerCheck:
     def after_step(self, touched: Collection[Path] | None = None) -> None:
         """Check the replicas whose directories are in `touched`; None: all of them.
 
-        Every `UNTOUCHED_STEPS` all are checked, otherwise a change that `Touched` misses would go unnoticed.
-        """
+        Every `UNTOUCHED_STEPS` all are checked, otherwise a change that `Touched` misses would go unnoticed."""
         self._steps += 1
         self._until_purgatories -= 1
         if self._until_purgatories <= 0 and self._process.state is not DEAD:  # a kill stops a process in mid-step

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 class KnownBatch:
     """One batch: a single object for each (leader epoch, base offset), shared by all logs that hold it (INV-13).
 
-    Two logs that share a batch hold the same bytes from the later of their starts to the end of that batch.
-    """
+    Two logs that share a batch hold the same bytes from the later of their starts to the end of that batch."""
 
     __slots__ = ("base", "crc", "epoch", "next", "previous")
 

@@ -1,8 +1,7 @@
 """All checks of one simulation: call `after_step` after every step of a process, `at_the_end` once nothing happens.
 
 A step can only change the state of its own process, so only that is looked at. Each change is compared with the
-partition's ledger, which has what every replica holds and ever held.
-"""
+partition's ledger, which has what every replica holds and ever held."""
 
 from collections.abc import Callable
 
@@ -16,9 +15,9 @@ from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.quiescence import check_quiescence
 from replog.simulator.checks.touched import Touched
 from replog.simulator.checks.violation import Violation
-from replog.simulator.checks.world import CONTROLLER, WatchedWorld
+from replog.simulator.checks.world import WatchedWorld
 from replog.simulator.history import Outcome
-from replog.simulator.runtime.process import DEAD, SimulatedProcess
+from replog.simulator.runtime.process import CONTROLLER, DEAD, SimulatedProcess
 from replog.topic import TopicPartition
 
 
@@ -148,8 +147,7 @@ class Checker:
         """INV-12: a record that acks=all acknowledged lies below a high watermark that some leader has had by now.
 
         Asking the leader that answered would not do: it may be gone, while an exposed high watermark stays so.
-        INV-17 checks in the end that the right record lies there.
-        """
+        INV-17 checks in the end that the right record lies there."""
         acknowledgements = self._world.history.acknowledgements
         while self._acknowledged < len(acknowledgements):
             send = acknowledgements[self._acknowledged]

@@ -12,8 +12,7 @@ def follow_high_watermark(
     `led_in`: the epoch in which it led before the step or for a part of it, or NO_EPOCH.
 
     A step of a broker that was paused may apply many metadata records: one makes it the leader, and the next makes it
-    a follower again.
-    """
+    a follower again."""
     old, new = replica.high_watermark, replica.log.high_watermark
     replica.high_watermark = new
     if leads_on and new < old:
@@ -86,8 +85,7 @@ def take_leadership(partition: PartitionLedger, replica: SeenReplica) -> None:
     """INV-11: a new leader has all that was committed when it was elected.
 
     What others committed since does not count: a broker may take up its epoch late. After an unclean election only
-    what the leader holds stays committed.
-    """
+    what the leader holds stays committed."""
     epoch = replica.epoch
     if epoch in partition.unclean:
         lose_uncleanly(partition, epoch, replica)

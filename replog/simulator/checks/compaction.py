@@ -1,8 +1,7 @@
 """Checks compacted logs record by record: a cleaning removes only what it may, and changes nothing that it keeps.
 
 Replicas of a compacted log hold different batches (CL-10), but the same record at each offset and epoch. So the ledger
-keeps their records, one object for each, where it keeps the batches of other logs (`chain`).
-"""
+keeps their records, one object for each, where it keeps the batches of other logs (`chain`)."""
 
 from collections.abc import Iterable
 from itertools import takewhile

@@ -1,8 +1,7 @@
 """LG-18: with flush.messages=1, all replicas in sync have on disk what is exposed; otherwise a power loss takes it.
 
 The other checks would often miss such a loss: other replicas still have the records, and if all lose power, the
-election that follows excuses what is lost.
-"""
+election that follows excuses what is lost."""
 
 from collections.abc import Callable
 from pathlib import Path

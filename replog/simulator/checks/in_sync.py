@@ -32,8 +32,7 @@ def _check_recorded(partition: PartitionLedger, leaders: list[SeenReplica]) -> N
     """Check that each member of the controller's ISR and ELR holds all that was ever committed.
 
     That covers INV-8 and INV-6 for each leader, also a deposed one, INV-22 for each exposed high watermark, and INV-11
-    for the next leader, whichever it is.
-    """
+    for the next leader, whichever it is."""
     state = partition.state
     if state is None:
         return

@@ -39,8 +39,7 @@ def follow_log(partition: PartitionLedger, replica: SeenReplica) -> bool:
 def _compare(partition: PartitionLedger, replica: SeenReplica, headers: Iterable[BatchHeader]) -> None:
     """Update the chain of a log that was truncated, and perhaps appended to since.
 
-    Batches below the log start may have gone with their segments.
-    """
+    Batches below the log start may have gone with their segments."""
     chain, headers = replica.chain, iter(headers)
     first = next(headers, None)
     if first is None:
@@ -110,8 +109,7 @@ def _check_bounds(partition: PartitionLedger, replica: SeenReplica) -> None:
 def _check_cache(partition: PartitionLedger, replica: SeenReplica) -> None:
     """INV-15: the cache has the epochs of the batches at and above the log start, with their start offsets.
 
-    An entry at the log end is of an epoch without records yet; a deposed leader may still have it.
-    """
+    An entry at the log end is of an epoch without records yet; a deposed leader may still have it."""
     entries = replica.log.epochs.entries
     before = (-1, -1)
     for entry in entries:

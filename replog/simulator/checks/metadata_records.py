@@ -47,8 +47,7 @@ def follow_record(
 def check_active(partition: PartitionLedger, image: MetadataImage, *, last_stays: bool = False) -> None:
     """CT-6: the commit that fences a broker, or lets it shut down, takes it out of every ISR and leadership.
 
-    `last_stays`: the last broker in sync stays in the ISR without a leader, until it is back (ISR-19).
-    """
+    `last_stays`: the last broker in sync stays in the ISR without a leader, until it is back (ISR-19)."""
     state = partition.state
     if state is None or (last_stays and state.leader == NO_LEADER and len(state.isr) == 1):
         return
@@ -61,8 +60,7 @@ def check_active(partition: PartitionLedger, image: MetadataImage, *, last_stays
 def _check_furthest(partition: PartitionLedger, old: PartitionState, elected: int) -> None:
     """INV-11: an election by evidence gives up what disks lost, but nothing that another replica still has.
 
-    A replica whose disk failed does not count: nobody knows what it has.
-    """
+    A replica whose disk failed does not count: nobody knows what it has."""
     kept = partition.common_end(partition.replicas.get(elected))
     for other in old.replicas:
         replica = partition.replicas.get(other)
@@ -107,8 +105,7 @@ def _check_epochs(partition: PartitionLedger, old: PartitionState, new: Partitio
 def _check_joiners(partition: PartitionLedger, old: PartitionState, new: PartitionState, image: MetadataImage) -> None:
     """INV-20: a broker that joins the ISR or begins to lead is active, and the incarnation that its leader saw fetch.
 
-    An elected leader enters the ISR without a proposal.
-    """
+    An elected leader enters the ISR without a proposal."""
     joined = [member for member in new.isr if member not in old.isr]
     elected = [new.leader] if new.leader not in (old.leader, NO_LEADER) else []
     for member in dict.fromkeys([*joined, *elected]):

@@ -74,8 +74,7 @@ class PartitionLedger:
     def lacks(self, replica: SeenReplica | None, end: int, chain: Chain) -> bool:
         """Return True if the replica has not every record of `chain` below `end`, or has another in a place.
 
-        Records below its log start do not count. In compacted logs only the end offsets are compared.
-        """
+        Records below its log start do not count. In compacted logs only the end offsets are compared."""
         if end <= 0:
             return False
         if replica is None:

@@ -73,8 +73,7 @@ def _act(partition: PartitionLedger, replica: SeenReplica) -> None:
 def check_zombies(partition: PartitionLedger, replica: SeenReplica) -> None:
     """INV-20: only fetches of the incarnation that a leader knows move what it believes of a follower.
 
-    What an election wrote was no fetch (ST-11).
-    """
+    What an election wrote was no fetch (ST-11)."""
     leader = replica.leader
     if leader is None:
         return

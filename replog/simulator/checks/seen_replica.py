@@ -24,8 +24,7 @@ class SeenReplica:
     """A replica, also of a dead process: what that wrote is still on its disk, unless `losses` grows.
 
     `failed`: its disk refused something, and the broker stops. Its state in memory may be half changed, so it is not
-    checked until the broker has started again.
-    """
+    checked until the broker has started again."""
 
     def __init__(
         self, broker_id: int, process: SimulatedProcess, hosted: HostedPartition, registered: Registrations, losses: int

@@ -18,8 +18,7 @@ def _bound(partition: PartitionLedger, replica: SeenReplica) -> int:
     """Return the first offset of a transaction that no marker in the log ends, or the high watermark if that is lower.
 
     A marker above the high watermark ends one too: a log that was opened again may not know that it lies above, and
-    the same marker may be written twice.
-    """
+    the same marker may be written twice."""
     undecided: dict[int, int] = {}
     chain = replica.chain
     for batch in chain.batches[chain.slot_from(replica.start) :]:

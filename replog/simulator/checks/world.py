@@ -9,8 +9,6 @@ from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.simulator.history import History
 from replog.simulator.runtime.process import SimulatedProcess
 
-CONTROLLER = "controller"  # the names of controllers' processes begin with it, and no others
-
 
 class WatchedBroker(Protocol):
     @property

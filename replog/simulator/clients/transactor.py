@@ -2,8 +2,7 @@
 
 There is no coordinator: what it and its producers would write is appended directly at the leader, in a step of its
 process and as far as its role allows (PR-3). The answer comes once the high watermark has passed. If it is missing,
-the transaction is aborted under the producer's next epoch, by markers that are tried again until one is committed.
-"""
+the transaction is aborted under the producer's next epoch, by markers that are tried again until one is committed."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

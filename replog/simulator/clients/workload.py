@@ -1,7 +1,7 @@
 """The clients of a simulation: the shipped producers, consumers and admin client; a history notes all they do."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from random import Random
 from typing import Any, Literal
 
@@ -55,10 +55,12 @@ class Workload:
         self._controller = cluster.controller_member.config.listeners
         self._permission = plan.permission
         self._producers: list[asyncio.Task[None]] = []
-        self._readers: list[asyncio.Task[None]] = []
+        self._consumers: list[asyncio.Task[None]] = []
+        self._poller: asyncio.Task[None]
         self.clients: list[str] = []
         self.producers: list[str] = []
         self._stop = asyncio.Event()
+        self._nothing_more_comes = asyncio.Event()
         self._scratch = 0
         self._scratch_partitions = plan.scratch_partitions
         self._racks = (
@@ -74,8 +76,8 @@ class Workload:
             self.producers.append(f"producer-{number}")
             self._producers.append(self._run(self.producers[-1], self._produce, acks, idempotent, rate))
         for number in range(1, consumers + 1):
-            self._readers.append(self._run(f"consumer-{number}", self._consume))
-        self._readers.append(self._run("poller-1", self._poll_ends))
+            self._consumers.append(self._run(f"consumer-{number}", self._consume))
+        self._poller = self._run("poller-1", self._poll_ends)
         self._producers.append(self._run("admin-1", self._administer))
         if self._permission:
             brokers = self._bootstrap.split(",")
@@ -95,9 +97,12 @@ class Workload:
         await _all(self._producers)
 
     async def stop_readers(self) -> None:
-        for task in self._readers:
-            task.cancel()
-        await asyncio.gather(*self._readers, return_exceptions=True)
+        """Stop all once the consumers, which were there during the faults, have read everything. Raises
+        REQUEST_TIMED_OUT when that takes too long."""
+        self._nothing_more_comes.set()
+        await _all(self._consumers)
+        self._poller.cancel()
+        await asyncio.gather(self._poller, return_exceptions=True)
 
     def _run(self, name: str, client: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> asyncio.Task[None]:
         if name not in self.clients:
@@ -202,9 +207,9 @@ class Workload:
         )
 
     async def _consume(self, name: str, rng: Random) -> None:
-        """Read as one consumer after the other, each from the beginning."""
+        """Read as one consumer after the other, each from the beginning, the last to the end."""
         life = 0
-        while True:
+        while not self._nothing_more_comes.is_set():
             life += 1
             committed = bool(self.history.transactional) and rng.random() < 0.7
             consumer = self._consumer(name, rng, committed=committed)
@@ -212,9 +217,23 @@ class Workload:
             client = f"{name}.{life}"
             ends = self._now + rng.uniform(3.0, 30.0)
             self._from_the_beginning(consumer, client)
-            while self._now < ends:
+            while self._now < ends and not self._nothing_more_comes.is_set():
                 await self._read(consumer, client, rng.choice((None, 1, 7)), committed=committed)
+            if self._nothing_more_comes.is_set():
+                log_ends = await consumer.end_offsets(self.partitions, DRAIN_TIMEOUT_S)
+                async for _ in self._to_the_end(consumer, client, log_ends, committed=committed):
+                    pass
             await consumer.close()
+
+    async def _to_the_end(
+        self, consumer: Consumer, client: str, ends: dict[TopicPartition, int], *, committed: bool
+    ) -> AsyncIterator[Poll | None]:
+        """Read up to `ends`. Raises REQUEST_TIMED_OUT."""
+        until = self._now + DRAIN_TIMEOUT_S
+        while behind := [tp for tp, end in ends.items() if await _position(consumer, tp) < end]:
+            if self._now > until:
+                raise ErrorCode.REQUEST_TIMED_OUT.error(f"{client} has not read all of {', '.join(map(str, behind))}")
+            yield await self._read(consumer, client, None, committed=committed)
 
     def _from_the_beginning(self, consumer: Consumer, client: str) -> None:
         for partition in consumer.assignment:
@@ -360,11 +379,7 @@ class Workload:
         first = await consumer.beginning_offsets(partitions, DRAIN_TIMEOUT_S)
         self._from_the_beginning(consumer, client)
         drained: dict[TopicPartition, list[tuple[int, bytes]]] = {partition: [] for partition in partitions}
-        until = self._now + DRAIN_TIMEOUT_S
-        while behind := [tp for tp in partitions if await _position(consumer, tp) < ends[tp]]:
-            if self._now > until:
-                raise ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"not read to the end: {', '.join(map(str, behind))}")
-            poll = await self._read(consumer, client, None, committed=committed)
+        async for poll in self._to_the_end(consumer, client, ends, committed=committed):
             if isinstance(self.history.reads[-1], Seek):  # retention overtook it in one partition: all begin again
                 drained = {partition: [] for partition in partitions}
             for record in poll.records if poll is not None else ():

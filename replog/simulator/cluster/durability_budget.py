@@ -1,8 +1,7 @@
 """Limits power losses, lost disks and flipped bits to what breaks no promise.
 
 docs/simulator.md says what is promised. One broker at a time is harmed: the next when the one before has registered
-again and every ISR is full. Where every topic has flush.messages=1, power losses cost nothing and are not limited.
-"""
+again and every ISR is full. Where every topic has flush.messages=1, power losses cost nothing and are not limited."""
 
 from collections.abc import Callable
 

@@ -24,11 +24,10 @@ from replog.simulator.etcd.formatting import PREFIX
 from replog.simulator.etcd.service import EtcdService
 from replog.simulator.etcd.state import EtcdState
 from replog.simulator.runtime.clocks import ProcessClock
-from replog.simulator.runtime.process import DEAD, PAUSED, RUNNING, Killed, SimulatedProcess
+from replog.simulator.runtime.process import CONTROLLER, DEAD, PAUSED, RUNNING, Killed, SimulatedProcess
 from replog.topic import TopicPartition
 
-CONTROLLER = "controller"
-OTHER_CONTROLLER = "controller-of-others"
+OTHER_CONTROLLER = f"{CONTROLLER}-of-others"
 ETCD = "etcd"
 ETCD_ADDRESS = f"{ETCD}:2379"
 
@@ -276,7 +275,7 @@ class FailingStore:
         self, expected_version: int, records: Sequence[metadata_pb2.MetadataRecord], forgotten: Sequence[str] = ()
     ) -> int:
         if self._member.store_fails:
-            raise ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata store refuses to write for a while")
+            raise ErrorCode.KAFKA_STORAGE_ERROR.error("the metadata store refuses to write for a while")
         self._die_if("before")
         self._member.kernel.disk.times.take(self._member.process, "fsync")  # the disk does not see SQLite's own
         version = self._store.commit(expected_version, records, forgotten)

@@ -12,7 +12,6 @@ from replog.server.controller.active_controller import ActiveController
 from replog.simulator.cluster.durability_budget import DurabilityBudget
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.members import (
-    CONTROLLER,
     ETCD,
     ETCD_ADDRESS,
     OTHER_CONTROLLER,
@@ -27,7 +26,7 @@ from replog.simulator.network.links import Weather
 from replog.simulator.plan import Plan
 from replog.simulator.profiles import FaultKind
 from replog.simulator.runtime.clocks import ProcessClock
-from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.process import CONTROLLER, SimulatedProcess
 from replog.topic import TopicPartition
 
 LEASE_S = 2  # the leading controller's, if there are several

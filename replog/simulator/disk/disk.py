@@ -2,8 +2,7 @@
 
 They refuse every call of a dead process, kill one at its Nth change of a file, answer that the disk is full or
 failing, and keep a journal of what a power loss may take back. A call from no process, or for a file that is not on the
-process's own host, goes to the real function. What C libraries write, such as SQLite, is not seen.
-"""
+process's own host, goes to the real function. What C libraries write, such as SQLite, is not seen."""
 
 import errno
 import io

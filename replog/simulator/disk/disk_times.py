@@ -1,8 +1,7 @@
 """The time that a simulated disk takes for each operation: drawn from the seed, around what a usual disk takes.
 
 On a process's loop an operation delays the process's further callbacks, while other processes go on. In a thread it
-delays only the thread.
-"""
+delays only the thread."""
 
 import errno
 import os

@@ -2,8 +2,7 @@
 
 Every change is made to the real files at once, and the journal keeps how to undo it. A power loss keeps some of the
 oldest changes of a file's content, the last of these perhaps in part, and some of the oldest changes of each
-directory's names.
-"""
+directory's names."""
 
 import heapq
 import itertools

@@ -11,8 +11,7 @@ _scandir = os.scandir  # the real function, which the simulated disk replaces in
 class RawFile(io.RawIOBase):
     """Reads and writes through `os`, otherwise the simulated disk would not see it, as with `io.FileIO`.
 
-    Once its process is dead it does nothing: its descriptor is closed, and may be another file's by now.
-    """
+    Once its process is dead it does nothing: its descriptor is closed, and may be another file's by now."""
 
     def __init__(self, fd: int, is_open: Callable[[], bool], *, readable: bool) -> None:
         self._fd = fd

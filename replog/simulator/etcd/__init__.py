@@ -4,5 +4,4 @@
 |---|---|
 | keys at revisions, transactions, leases | `state.py` |
 | its services | `service.py` |
-| the metadata of a new cluster | `formatting.py` |
-"""
+| the metadata of a new cluster | `formatting.py` |"""

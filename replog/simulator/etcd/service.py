@@ -1,6 +1,6 @@
 """The services of an etcd, as `replog.server.controller.etcd` calls them."""
 
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import etcd_pb2 as pb
 from replog.server.clock import Clock
@@ -25,7 +25,7 @@ class EtcdService:
         state = self._now()
         leases = [operation.request_put.lease for operation in request.success]
         if missing := [lease for lease in leases if lease and not state.has_lease(lease)]:
-            raise ReplogError(ErrorCode.INVALID_REQUEST, f"requested lease {missing[0]} not found")
+            raise ErrorCode.INVALID_REQUEST.error(f"requested lease {missing[0]} not found")
         return state.txn(request)
 
     async def lease_grant(self, request: pb.LeaseGrantRequest) -> pb.LeaseGrantResponse:

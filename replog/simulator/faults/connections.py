@@ -3,10 +3,10 @@
 import asyncio
 from functools import partial
 
-from replog.simulator.cluster.members import CONTROLLER
 from replog.simulator.faults.nemesis import Ends, Nemesis, both_ways, deed
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import FaultKind
+from replog.simulator.runtime.process import CONTROLLER
 
 
 def _everyone(n: Nemesis) -> list[str]:

@@ -116,8 +116,7 @@ async def flip_bit(n: Nemesis, kind: FaultKind) -> None:
     """Flip one bit of one replica's log while its broker is down.
 
     In the newest segment the recovery at the broker's start finds it, except in a leader epoch, which no CRC covers
-    (RB-2). In another segment an operator finds it, who verifies the files and moves the damaged replica away.
-    """
+    (RB-2). In another segment an operator finds it, who verifies the files and moves the damaged replica away."""
     member = _expendable(n)
     logs = sorted(path for disk in member.disks for path in disk.glob("*-*/*.log") if path.stat().st_size)
     if not logs:

@@ -3,10 +3,11 @@
 import asyncio
 from functools import partial
 
-from replog.simulator.cluster.members import CONTROLLER, BrokerMember
+from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed, until
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import SESSION_MS, FaultKind
+from replog.simulator.runtime.process import CONTROLLER
 from replog.topic import TopicPartition
 
 PATIENCE_S = 3 * (SESSION_MS + LAG_MS) / 1000
@@ -19,7 +20,7 @@ _until = partial(until, patience_s=PATIENCE_S, poll_s=POLL_S)
 async def duel(n: Nemesis, kind: FaultKind) -> None:
     """A leader loses the other brokers and the controller, while its clients still write to it; then it comes back, and
     the next leader is cut off. Often only two stay eligible, so that each log gets epochs that the other does not have
-    (5.4, scenario F)."""
+    (scenario F)."""
     tp = n.partition()
     rivals = [n.leader(tp), n.follower(tp)]
     only_two = n.rng.random() < 0.7

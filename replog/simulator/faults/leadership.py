@@ -3,10 +3,11 @@
 import asyncio
 
 from replog.client.descriptions import ElectionType
-from replog.simulator.cluster.members import CONTROLLER, BrokerMember
+from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import FaultKind
+from replog.simulator.runtime.process import CONTROLLER
 from replog.topic import TopicPartition
 
 

@@ -13,8 +13,7 @@ from replog.topic import TopicPartition
 async def move_log_dir(n: Nemesis, kind: FaultKind) -> None:
     """Move a broker's replicas, each to another of its directories, or sometimes to its own, which cancels a move.
 
-    Two times in three the broker dies meanwhile: at one of its next changes of files, or by a power loss.
-    """
+    Two times in three the broker dies meanwhile: at one of its next changes of files, or by a power loss."""
     if len(n.cluster.plan.disks) < 2:
         raise NotNow
     member = n.running_broker()

@@ -3,10 +3,11 @@
 import asyncio
 from functools import partial
 
-from replog.simulator.cluster.members import CONTROLLER, BrokerMember
+from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.faults.nemesis import Nemesis, deed, until
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import FaultKind
+from replog.simulator.runtime.process import CONTROLLER
 
 PATIENCE_S = 2 * LAG_MS / 1000
 POLL_S = 0.005

@@ -23,7 +23,7 @@ def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
     except ReplogError:
         raise
     except Exception as error:  # noqa: BLE001 (protobuf raises several kinds)
-        raise ReplogError(ErrorCode.INVALID_REQUEST, f"the message is not what this method takes: {error}") from None
+        raise ErrorCode.INVALID_REQUEST.error(f"the message is not what this method takes: {error}") from None
 
 
 class UnaryCall(Call):
@@ -51,10 +51,10 @@ class UnaryCall(Call):
         return self.method.decode_response(answer)
 
     def _expire(self) -> None:
-        self._give_up(ReplogError(ErrorCode.REQUEST_TIMED_OUT, f"{self.address} did not answer in time"))
+        self._give_up(ErrorCode.REQUEST_TIMED_OUT.error(f"{self.address} did not answer in time"))
 
     def cancel(self) -> None:
-        self._give_up(ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the call was cancelled"))
+        self._give_up(ErrorCode.NETWORK_EXCEPTION.error(f"{self.address}: the call was cancelled"))
 
     def _give_up(self, error: ReplogError) -> None:
         self.client_hears(error)

@@ -48,8 +48,7 @@ class Air:
 
     `on_event(process, event, **details)` is called for each fault, `on_message` for each message. `counts` has the
     numbers of messages that were dropped, duplicated, reordered, delayed (in streams) and blocked, and of calls and
-    streams that were broken.
-    """
+    streams that were broken."""
 
     def __init__(self, loop: SimulatedLoop, rng: Rng, weather: Weather) -> None:
         self.loop = loop

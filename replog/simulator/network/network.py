@@ -1,8 +1,7 @@
 """The network of a simulation: it delays, loses, repeats and blocks messages of processes, and breaks connections.
 
 Messages travel as bytes, by the codecs of each method, as over gRPC. A host has the name of its process, which a
-restart keeps; a connection belongs to two incarnations, and no message reaches one that it was not sent to.
-"""
+restart keeps; a connection belongs to two incarnations, and no message reaches one that it was not sent to."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from replog.rpc.peer import Peer, Role
 from replog.simulator.network.links import Air, Link, Weather
 from replog.simulator.network.server import SimulatedServer
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
-from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
+from replog.simulator.runtime.process import CONTROLLER, DEAD, PAUSED, SimulatedProcess
 from replog.simulator.runtime.rng import Rng, Streams
 
 NOTICED_S = 5.0, 20.0  # the time until a connection breaks on which nothing gets through
@@ -23,7 +22,7 @@ GONE_S = 10.0, 30.0  # the time until a server notices that its client is silent
 
 
 def lost(address: str, why: str) -> ReplogError:
-    return ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{address} cannot be reached: {why}")
+    return ErrorCode.NETWORK_EXCEPTION.error(f"{address} cannot be reached: {why}")
 
 
 class SimulatedNetwork(Air):
@@ -134,7 +133,7 @@ class SimulatedNetwork(Air):
             port = self._ports
         address = f"{host}:{port}"
         if self.reachable(address) is not None:
-            raise ReplogError(ErrorCode.INVALID_CONFIG, f"cannot listen on {address}: the port is in use")
+            raise ErrorCode.INVALID_CONFIG.error(f"cannot listen on {address}: the port is in use")
         self.servers[address] = server
         return address
 
@@ -200,14 +199,12 @@ class Connection:
 def proved(process: str) -> Peer:
     """Return the peer that a certificate of the process would name: `broker-1`, `controller` or, for `consumer-2`,
     a consumer."""
+    if process.startswith(CONTROLLER):
+        return Peer(f"Controller:{process}", Role.CONTROLLER, process)
     kind, _, number = process.partition("-")
-    match kind:
-        case "broker":
-            return Peer(f"Broker:{number}", Role.BROKER, process)
-        case "controller":
-            return Peer(f"Controller:{process}", Role.CONTROLLER, process)
-        case _:
-            return Peer(f"User:{kind}", Role.CLIENT, process)
+    if kind == "broker":
+        return Peer(f"Broker:{number}", Role.BROKER, process)
+    return Peer(f"User:{kind}", Role.CLIENT, process)
 
 
 class Call:
@@ -298,10 +295,10 @@ class Call:
     def handler(self, server: SimulatedServer) -> Callable[..., Any]:
         handler = server.handlers.get(self.method.path)
         if handler is None:
-            raise ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{self.address}: UNIMPLEMENTED: {self.method.path}")
+            raise ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{self.address}: UNIMPLEMENTED: {self.method.path}")
         return handler
 
     def defect(self, process: SimulatedProcess, error: Exception) -> ReplogError:
         """Fail the simulation for an exception that no handler should raise, and return the client's error."""
         self.loop.failed(process, f"the handler of {self.what} failed", error)
-        return ReplogError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
+        return ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{type(error).__name__}: {error}")

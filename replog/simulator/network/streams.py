@@ -123,21 +123,19 @@ class StreamCall(Call, Pump):
                     data = await self.responses.receive()
             except TimeoutError:
                 self.cancel()
-                raise ReplogError(
-                    ErrorCode.REQUEST_TIMED_OUT, f"{self.address} said nothing for {timeout_s:g} s"
-                ) from None
+                raise ErrorCode.REQUEST_TIMED_OUT.error(f"{self.address} said nothing for {timeout_s:g} s") from None
         return None if data is None else self.method.decode_response(data)
 
     async def finish(self) -> None:
         await self.sent()
         if self.requests.refused is None:
             self.up.post_in_order(self.requests, self.what, self.requests.end)
-            self.requests.refuse(ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the stream has ended"))
+            self.requests.refuse(ErrorCode.NETWORK_EXCEPTION.error(f"{self.address}: the stream has ended"))
 
     def cancel(self) -> None:
         if self.client_over:
             return
-        error = ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the call was cancelled")
+        error = ErrorCode.NETWORK_EXCEPTION.error(f"{self.address}: the call was cancelled")
         self.up.post_in_order(self.requests, self.what, self.server_hears)
         self.responses.drop(error)
         self._over_for_client(error)
@@ -145,9 +143,7 @@ class StreamCall(Call, Pump):
     def client_hears(self, error: ReplogError | None) -> None:
         if not self.client_over:
             self.responses.end(error)
-            self._over_for_client(
-                error or ReplogError(ErrorCode.NETWORK_EXCEPTION, f"{self.address}: the stream has ended")
-            )
+            self._over_for_client(error or ErrorCode.NETWORK_EXCEPTION.error(f"{self.address}: the stream has ended"))
 
     def _over_for_client(self, error: ReplogError) -> None:
         self.client_over = True

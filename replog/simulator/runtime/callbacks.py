@@ -65,8 +65,7 @@ class CountingLoop(asyncio.AbstractEventLoop):
 class Handle(asyncio.TimerHandle):
     """A callback with the process it runs in; one of `call_soon` has the time of that call as its `when`.
 
-    `in_thread`: it stands for work in a thread, which a busy loop does not delay.
-    """
+    `in_thread`: it stands for work in a thread, which a busy loop does not delay."""
 
     __slots__ = ("in_heap", "in_thread", "process")
 

@@ -103,8 +103,7 @@ class SimulatedLoop(CountingLoop):
     def run_until(self, when: float | Callable[[], bool], limit_s: float = float("inf")) -> bool:
         """Run until that time or condition. Return False if the condition does not hold by `limit_s`.
 
-        Raises `Stuck` if nothing is left to run before the condition holds, and whatever `on_step` raises.
-        """
+        Raises `Stuck` if nothing is left to run before the condition holds, and whatever `on_step` raises."""
         if callable(when):
             return when() or self._run(when, limit_s)
         self._run(None, when)
@@ -340,8 +339,7 @@ class SimulatedLoop(CountingLoop):
     def dispose(self) -> None:
         """Close all coroutines that have not ended, silently, in processes that are dead.
 
-        The disk's stand-ins must still be there, otherwise `finally` blocks would change real files.
-        """
+        The disk's stand-ins must still be there, otherwise `finally` blocks would change real files."""
         if self._closed:
             return
         self._closed = True

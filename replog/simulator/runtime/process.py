@@ -16,6 +16,7 @@ class RunState(enum.Enum):
     DEAD = "dead"
 
 
+CONTROLLER = "controller"  # the names of controllers' processes begin with it, and no others
 RUNNING, PAUSED, DEAD = RunState.RUNNING, RunState.PAUSED, RunState.DEAD
 
 

@@ -1,8 +1,7 @@
 """The trace of a simulation, one aligned line an event: virtual time, process, event, details.
 
 An event is a tuple, and becomes text only when somebody reads it. Two runs of a seed give the same text, byte for
-byte, so it has no wall time, process id, temporary path or address of an object.
-"""
+byte, so it has no wall time, process id, temporary path or address of an object."""
 
 import logging
 import re

@@ -35,7 +35,7 @@ class Transaction:
 
 
 def walk(batches: Iterable[Batch]) -> tuple[dict[int, Producer], list[Transaction]]:
-    """The producers by id, and all transactions (7.1, 7.3)."""
+    """The producers by id, and all transactions."""
     producers: dict[int, Producer] = {}
     transactions: list[Transaction] = []
     for batch in batches:

@@ -88,6 +88,7 @@ NOT_FOUND = {
     "flush-messages-ignored": _FLUSHED,
     "producers-forgotten": "no producer sends a batch again",
     "retries-renumbered": "no producer sends a batch again",
+    "lost-fetches-stay-lost": "no client's stream is lost",
     "latest-of-key-goes": "nothing is compacted",
     "tombstones-go-at-once": "nothing is compacted",
     "aborted-shown": "there are no transactions",

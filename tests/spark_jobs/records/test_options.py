@@ -14,6 +14,7 @@ from spark_jobs.records.task import _Reading
 from spark_jobs.records.writer import _Writing
 
 SERVERS = {"kafka.bootstrap.servers": "a:1, b:2"}
+DIGITS = "9" * 5000  # more than Python's own parser takes
 A, B = TopicPartition("flights", 0), TopicPartition("flights", 1)
 
 
@@ -158,6 +159,13 @@ def test_offsets_must_name_every_partition_and_no_other():
         ({"maxTriggerDelay": "-1s"}, "maxTriggerDelay=-1s"),
         ({"failOnBadRecords": "null"}, "failOnBadRecords=null: choose true or false"),
         ({"minPartitions": "two"}, "minPartitions=two"),
+        ({"minPartitions": DIGITS}, "give a whole number greater than 0"),
+        ({"maxTriggerDelay": f"{DIGITS}s"}, "give a whole number and one of ms"),
+        ({"startingTimestamp": DIGITS}, "milliseconds since 1970"),
+        ({"startingOffsets": f'{{"flights":{{"{DIGITS}":1}}}}'}, "give JSON"),
+        ({"startingOffsets": f'{{"flights":{{"0":{DIGITS}}}}}'}, "give JSON"),
+        ({"kafka.fetch.max.bytes": DIGITS}, "give a whole number below 2^31"),
+        ({"kafka.bootstrap.servers": f"a:{DIGITS}"}, "is not a number from 0 to 65535"),
         ({"kafka.fetch.max.bytes": "1MB"}, "kafka.fetch.max.bytes=1MB: give a whole number"),
         ({"kafka.fetch.max.bytes": "2147483648"}, "give a whole number below 2^31"),
         ({"kafka.fetch.min.bytes": "-1"}, "kafka.fetch.min.bytes=-1: give a whole number"),

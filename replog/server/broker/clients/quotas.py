@@ -7,6 +7,7 @@ import asyncio
 import math
 from collections.abc import Mapping
 
+from replog.common.addresses import number_in
 from replog.config.processes import DEFAULT_USER, ClientQuota
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Peer
@@ -33,8 +34,9 @@ class QuotaThrottle:
     def rate(self) -> int | None:
         """The present quota, in bytes per second; None: no limit."""
         for user in (self._user, DEFAULT_USER):
-            if (rate := self._quotas.get(user, {}).get(self._kind, "")).isdecimal():  # a later release may store others
-                return int(rate)
+            said = self._quotas.get(user, {}).get(self._kind, "")  # a later release may store others
+            if (rate := number_in(said)) is not None:
+                return rate
         return None
 
     def record(self, size: int) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from replog.rpc.v1 import metadata_pb2
 from replog.rpc.v1.etcd_store_pb2 import StoreChunk
+from replog.server.controller.current_records import prefix_of
 
 CLEANED_AT_ONCE = 100  # chunks
 
@@ -23,12 +24,14 @@ class LiveRecords:
         self._chunks[number] = size
         self._stored_bytes += size
         for key in chunk.forgotten:
-            near = self._live[_prefix(key)]
+            near = self._live[prefix_of(key)]
             for each in list(near) if key.endswith("/") else near.keys() & {key}:
                 if near[each][0] <= chunk.forgotten_up_to:
                     self._live_bytes -= near.pop(each)[1]
+            if not near:
+                del self._live[prefix_of(key)]
         for record in chunk.records:
-            near = self._live[_prefix(record.key)]
+            near = self._live[prefix_of(record.key)]
             version, old_size = near.get(record.key, (0, 0))
             if record.version > version:
                 record_size = record.ByteSize()
@@ -41,7 +44,7 @@ class LiveRecords:
             self._stored_bytes -= self._chunks.pop(oldest)
 
     def counting(self, records: Iterable[metadata_pb2.MetadataRecord]) -> list[metadata_pb2.MetadataRecord]:
-        return [r for r in records if self._live[_prefix(r.key)].get(r.key, (0, 0))[0] == r.version]
+        return [r for r in records if self._live.get(prefix_of(r.key), {}).get(r.key, (0, 0))[0] == r.version]
 
     def to_clean(self, at_once: int, slack: int) -> list[int]:
         """Return the oldest chunks, of at most `at_once` bytes but at least one, if more than half of what is stored,
@@ -56,7 +59,3 @@ class LiveRecords:
                 break
             chosen.append(number)
         return chosen
-
-
-def _prefix(key: str) -> str:
-    return key[: key.rfind("/") + 1]

@@ -28,6 +28,7 @@ def test_the_records_of_a_deleted_topics_partitions_are_kept_no_longer_and_no_ot
     current = records_of(*(MetadataRecord(key=key, version=version) for version, key in enumerate(keys, 1)))
     gone = current.take_over(records_of(MetadataRecord(key="topic/t", version=6)), ["partition/t/"])
     assert [record.key for record in gone] == ["partition/t/0", "partition/t/1"]
+    assert set(current._versions) == {"topic/", "partition/t2/", "partition/t.x/"}
     assert [record.key for record in current.since(0)[0]] == ["partition/t2/0", "partition/t.x/0", "topic/t"]
     current.take_over(records_of(MetadataRecord(key="partition/t/0", version=7)))
     assert [record.version for record in current.since(5)[0]] == [6, 7]

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from replog.client.consuming.fetch_stream import AssignedPartition, FetchStream
+from replog.client.consuming.fetcher import Fetcher
 from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from replog.errors import ReplogError
 from tests.replog.simulator.variants.variant import Variant
 
 _land = Accumulator.land
@@ -16,6 +19,11 @@ def _number_anew(self: Accumulator, queue: PartitionQueue, landed: list[Producer
             batch.sequence = None
 
 
+def _stays_lost(_self: Fetcher, _stream: FetchStream, _states: list[AssignedPartition], _error: ReplogError) -> None:
+    pass
+
+
 VARIANTS = [
     Variant("retries-renumbered", "swarm", (Accumulator, "land", _number_anew)),
+    Variant("lost-fetches-stay-lost", "network", (Fetcher, "lost", _stays_lost)),
 ]

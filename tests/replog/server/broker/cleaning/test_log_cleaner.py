@@ -61,7 +61,7 @@ async def cleaner_of(broker: Broker, worker: CleaningProcess) -> AsyncIterator[L
 
 
 async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left(cluster):
-    """CL-10, CL-8; the checkpoint says how far (1.3), and goes with the replica."""
+    """CL-10, CL-8; the checkpoint says how far, and goes with the replica."""
     await cluster.begin(3, brokers=SOON, **COMPACTED)
     latest = await fill(cluster, 40)
     logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
