@@ -25,6 +25,7 @@ from benchmarks.report import benchmark_parser, publish, table
 from replog.client.records import BatchBuilder
 from replog.config.processes import BrokerConfig
 from replog.config.topic import TopicConfig
+from replog.log.compaction.cleanable import find_cleanable
 from replog.log.compaction.cleaning import Cleaning, CleanTask
 from replog.log.formats.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, parse_header
 from replog.log.indexes.offset_index import OffsetIndex
@@ -249,7 +250,7 @@ class Bench:
     def cleaning(self, record: int, per_batch: int) -> Figure:
         log = compacted(Path(tempfile.mkdtemp(dir=self._directory)), self._bytes, record, per_batch)
         map_bytes = BrokerConfig.model_fields["log_cleaner_dedupe_buffer_size"].default
-        task = log.cleaning_task(log.cleanable(None, NOW_MS), NOW_MS, map_bytes)
+        task = CleanTask.of(log, find_cleanable(log, None, NOW_MS), NOW_MS, map_bytes)
 
         def plain() -> Seconds:
             begun = time.process_time()

@@ -204,7 +204,7 @@ class PartitionFollower:
         if answer.records:
             end_before = self.log.log_end_offset
             try:
-                self._append(answer.records, answer.log_start_offset)
+                self._append_records_to_follower(answer.records, answer.log_start_offset)
             except ReplogError as error:
                 if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                     raise
@@ -223,7 +223,7 @@ class PartitionFollower:
             moved |= self.log.maybe_increment_log_start_offset(answer.log_start_offset)
         return FollowerProgress(len(answer.records), moved, after < before)
 
-    def _append(self, records: Buffer, leader_log_start: int) -> None:
+    def _append_records_to_follower(self, records: Buffer, leader_log_start: int) -> None:
         """Append the records, except if the log must be settled first."""
         if self.log.log_end_offset == leader_log_start and not self.log.hides_all:
             _, first = next(iterate_batches(records), (0, None))  # none: there was room for the start of one batch

@@ -71,8 +71,8 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # PR-13
         if produce.acks == 1:
             return ErrorCode.NONE if leader.log.promised_offset >= produce.required_offset else None
-        if leader.high_watermark < produce.required_offset:
+        if leader.log.high_watermark < produce.required_offset:
             return None  # C1
-        if len(leader.maximal_isr) >= leader.min_insync_replicas:
+        if len(leader.state.maximal_isr) >= leader.min_insync_replicas:
             return ErrorCode.NONE  # C2
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # C3

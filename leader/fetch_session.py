@@ -59,11 +59,11 @@ class CachedPartition:
     """A partition of a session."""
 
     request: FetchPartition
-    told: tuple[int, int] | None = None  # high watermark and log start last sent
+    sent_bounds: tuple[int, int] | None = None  # high watermark and log start last sent
     place: OffsetMetadata | None = None  # the place of the fetch offset, once it was read
     has_all: bool = False  # the reader had all at the last look, and nothing has happened since
     fresh: bool = True  # named or marked since the last look: it is read even if no room is left
-    lacks: ColdRead | None = None  # a thread reads this from the disk now
+    missing: ColdRead | None = None  # a thread reads this from the disk now
     brought: ByteRange = NOTHING  # read from the disk, and not sent since
 
 
@@ -185,7 +185,7 @@ class FetchSession(ABC, Generic[R]):
             self.named[tp] = CachedPartition(fetch)
         else:
             if known.request.current_leader_epoch != fetch.current_leader_epoch:
-                known.told = None  # the reader may have dropped what was sent in another epoch
+                known.sent_bounds = None  # the reader may have dropped what was sent in another epoch
             known.request, known.place, known.fresh = fetch, None, True
         self.due[tp] = self._first[tp] = None
 
@@ -248,12 +248,12 @@ class FetchSession(ABC, Generic[R]):
             return FetchAnswer(reader)
         if named.place is not None and self._is_caught_up(reader):
             log, named.has_all = reader.log, True
-            if named.told != (log.high_watermark, log.log_start_offset):
+            if named.sent_bounds != (log.high_watermark, log.log_start_offset):
                 return answer_of(log)
             del self.due[tp]
             return None
         throttled = self._is_throttled(tp, reader, now_ms)
-        if not fresh and (throttled or named.lacks is not None):
+        if not fresh and (throttled or named.missing is not None):
             return None
         if throttled:
             most, min_one = 0, False
@@ -261,13 +261,13 @@ class FetchSession(ABC, Generic[R]):
         answer = self._fetch(tp, named.request, reader, how, now_ms, counts=counts)
         named.place, named.has_all = answer.place, self._has_all(reader, named.request, answer)
         if most or min_one:  # otherwise what was brought has yet to be read
-            named.lacks, named.brought = None, NOTHING
+            named.missing, named.brought = None, NOTHING
         if answer.cold is not None and brings:
             self._bring(tp, named, answer.cold)
         return answer
 
     def _bring(self, tp: TopicPartition, named: CachedPartition, cold: ColdRead) -> None:
-        named.lacks = cold
+        named.missing = cold
         if self.pending is not None and self._cold_wait_ms:
             self.pending.deadline_ms, self.pending.looks_only = self._disk_until_ms, False
         self._watching.bring(tp, self, cold)
@@ -284,7 +284,7 @@ class FetchSession(ABC, Generic[R]):
         if (
             may_wait
             and not is_enough((row.answer for row in rows), 1)
-            and any(self.named[tp].lacks is not None for tp in self.due)
+            and any(self.named[tp].missing is not None for tp in self.due)
         ):
             self._first |= {tp: None for tp in first if tp in self.due}  # otherwise the same ones take the room again
             rows = self._read(now_ms, room, brings=False)
@@ -300,12 +300,12 @@ class FetchSession(ABC, Generic[R]):
             tp, _, answer = row
             named = self.named[tp]
             if answer.is_refusal or answer.preferred_read_replica is not None:
-                named.told = None  # the reader takes no high watermark from such an answer (FT-9)
+                named.sent_bounds = None  # the reader takes no high watermark from such an answer (FT-9)
                 news.append(row)
                 continue
             bounds = (answer.high_watermark, answer.log_start_offset)
-            if answer.records or named.told != bounds:
-                named.told = bounds
+            if answer.records or named.sent_bounds != bounds:
+                named.sent_bounds = bounds
                 news.append(row)
             if answer.records:
                 self.due[tp] = self.due.pop(tp, None)
@@ -317,7 +317,7 @@ class FetchSession(ABC, Generic[R]):
         """Drop the partition from `due` if the reader has all, knows the bounds, and nothing has happened since."""
         tp, _, answer = row
         named = self.named[tp]
-        knows_bounds = named.told == (answer.high_watermark, answer.log_start_offset)
+        knows_bounds = named.sent_bounds == (answer.high_watermark, answer.log_start_offset)
         if named.has_all and knows_bounds and tp not in self._unseen:
             self.due.pop(tp, None)
 
@@ -375,8 +375,8 @@ class FetchSession(ABC, Generic[R]):
     def on_brought(self, tp: TopicPartition, cold: ColdRead) -> None:
         """The bytes that a read of `tp` needed are in memory. Have it read again, even if the log has changed."""
         named = self.named.get(tp)
-        if named is not None and named.lacks is cold:
-            named.lacks, named.brought = None, cold.byte_range
+        if named is not None and named.missing is cold:
+            named.missing, named.brought = None, cold.byte_range
             self.mark(tp)
 
     def on_moved(self, now_ms: int) -> None:

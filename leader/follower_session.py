@@ -189,11 +189,11 @@ class FollowerSession(FetchSession[PartitionLeader]):
             del self._unpushed[tp]
             named = self.named[tp]
             leader = self._host.leader_for_fetch(tp, named.request)
-            if isinstance(leader, ErrorCode) or named.told is None:
+            if isinstance(leader, ErrorCode) or named.sent_bounds is None:
                 continue
             log = leader.log
-            if named.told[0] != log.high_watermark:
-                named.told = (log.high_watermark, named.told[1])
+            if named.sent_bounds[0] != log.high_watermark:
+                named.sent_bounds = (log.high_watermark, named.sent_bounds[1])
                 rows.append(SessionRow(tp, named.request, answer_of(log)))
                 self._drop_if_done(rows[-1])
         self._push_ms = now_ms if self._unpushed else None

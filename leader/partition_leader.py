@@ -3,7 +3,7 @@
 | Event | Method | Rules |
 |---|---|---|
 | metadata names this broker leader | `become_leader` | 2.1, ST-11 to ST-15 |
-| produce | `append` | PR-2, PR-3 |
+| produce | `append_records_to_leader` | PR-2, PR-3 |
 | a follower's fetch | `fetch_as_follower`, then `on_fetched` | FE-1 to FE-7, ST-7 to ST-10 |
 | a consumer's fetch | `fetch_as_consumer` | FE-1 to FE-7, FE-19 |
 | ListOffsets | `list_offset` | FE-22 |
@@ -62,27 +62,13 @@ class PartitionLeader:
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
         self.leader_epoch_start_offset = NO_OFFSET
-        self.state: IsrState = Committed(frozenset())
+        self.state: IsrState = Committed(frozenset())  # its `isr` is accepted (ST-1), its `maximal_isr` may be (ST-2)
         self.replicas: dict[int, FollowerState] = {}  # every assigned replica but this one
         self.eligible_leaders: tuple[int, ...] = ()  # not in the ISR (ISR-15)
         self._brokers = brokers
         self._max_lag_ms = replica_lag_time_max_ms
         self._broker_epoch = NO_BROKER_EPOCH
         self._unsubmitted: IsrProposal | None = None
-
-    @property
-    def isr(self) -> frozenset[int]:
-        """The set that the controller is known to have accepted (ST-1)."""
-        return self.state.isr
-
-    @property
-    def maximal_isr(self) -> frozenset[int]:
-        """The set that the controller may have accepted: never smaller than its true ISR (ST-2)."""
-        return self.state.maximal_isr
-
-    @property
-    def high_watermark(self) -> int:
-        return self.log.high_watermark
 
     @property
     def min_insync_replicas(self) -> int:
@@ -112,20 +98,26 @@ class PartitionLeader:
             for replica_id in state.replicas
             if replica_id != self.broker_id
         }
-        for replica_id in (self.isr - isr) & self.replicas.keys():
+        for replica_id in (self.state.isr - isr) & self.replicas.keys():
             self.replicas[replica_id] = self.replicas[replica_id].withdrawn()
-        self.state = Committed(isr)
-        self.eligible_leaders = state.elr
+        self._commit(state)
         self._unsubmitted = None
         if is_new_epoch:
             self._begin_epoch(state.leader_epoch, isr, now_ms)
-        self.partition_epoch = state.partition_epoch
         self._broker_epoch = broker_epoch
         return self.advance_high_watermark(now_ms)
+
+    def _commit(self, state: PartitionState) -> None:
+        assert self.broker_id in state.isr, f"{self.topic_partition}: {state} has a leader out of sync (INV-2)"
+        assert state.partition_epoch >= self.partition_epoch, f"{self.topic_partition}: {state} is old"
+        self.state = Committed(frozenset(state.isr))
+        self.eligible_leaders = state.elr
+        self.partition_epoch = state.partition_epoch
 
     def _begin_epoch(self, leader_epoch: int, isr: frozenset[int], now_ms: int) -> None:
         # Another may have led in an epoch that this broker missed, and followers may have truncated to its log.
         was_leader = self.leader_epoch != NO_EPOCH and leader_epoch == self.leader_epoch + 1
+        assert leader_epoch > self.leader_epoch, f"{self.topic_partition}: epoch {self.leader_epoch} falls"
         self.leader_epoch = leader_epoch
         self.leader_epoch_start_offset = self.log.log_end_offset
         for replica_id, follower in self.replicas.items():
@@ -138,7 +130,9 @@ class PartitionLeader:
 
     # Produce
 
-    def append(self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int, apart_ms: int = 0) -> LeaderAppend:
+    def append_records_to_leader(
+        self, records: Buffer, *, acks: int, wall_ms: int, now_ms: int, apart_ms: int = 0
+    ) -> LeaderAppend:
         """Append batches in the current epoch (PR-3). LogAppendTime stamps `wall_ms`; another clock may show `apart_ms`
         less (CT-28).
 
@@ -150,9 +144,9 @@ class PartitionLeader:
             raise ErrorCode.NOT_LEADER_OR_FOLLOWER.error(
                 f"{self.topic_partition} is about to begin another epoch; retry"
             )
-        if acks == -1 and len(self.isr) < self.min_insync_replicas:
+        if acks == -1 and len(self.state.isr) < self.min_insync_replicas:
             raise ErrorCode.NOT_ENOUGH_REPLICAS.error(
-                f"{self.topic_partition} has {len(self.isr)} replicas in sync {sorted(self.isr)}, "
+                f"{self.topic_partition} has {len(self.state.isr)} replicas in sync {sorted(self.state.isr)}, "
                 f"fewer than the {self.min_insync_replicas} that acks=all needs; retry when more have caught up"
             )
         if is_transactional(records):
@@ -218,7 +212,9 @@ class PartitionLeader:
         candidates = [
             ReadReplica(replica_id, broker.rack, follower)
             for replica_id, follower in self.replicas.items()
-            if replica_id in self.isr and (broker := self._brokers.broker(replica_id)) is not None and not broker.fenced
+            if replica_id in self.state.isr
+            and (broker := self._brokers.broker(replica_id)) is not None
+            and not broker.fenced
         ]
         leader = self._brokers.broker(self.broker_id)
         return read_replica(
@@ -297,10 +293,10 @@ class PartitionLeader:
     @property
     def all_caught_up(self) -> bool:
         """True if all members of the ISR have all, and it is committed: only an event can change that, not time."""
-        end, others = self.log.log_end_offset, self.isr - {self.broker_id}
+        end, others = self.log.log_end_offset, self.state.isr - {self.broker_id}
         caught_up = all(member in self.replicas and self.replicas[member].log_end_offset == end for member in others)
         settled = isinstance(self.state, Committed) and not self.eligible_leaders
-        return caught_up and settled and self.high_watermark == end
+        return caught_up and settled and self.log.high_watermark == end
 
     def check_isr(self, now_ms: int) -> bool:
         """Propose to drop members that have fallen behind (ISR-5); call every half `replica.lag.time.max.ms`.
@@ -325,10 +321,10 @@ class PartitionLeader:
             self._propose(leaving=frozenset({self.broker_id}))
 
     def _propose(self, *, joining: frozenset[int] = frozenset(), leaving: frozenset[int] = frozenset()) -> None:
-        isr = (self.isr | joining) - leaving
+        isr = (self.state.isr | joining) - leaving
         members = tuple((replica_id, self._fetched_broker_epoch(replica_id)) for replica_id in sorted(isr))
         self._unsubmitted = IsrProposal(self.leader_epoch, self.partition_epoch, members)
-        self.state = Pending(self.isr, self._unsubmitted, joining, leaving)
+        self.state = Pending(self.state.isr, self._unsubmitted, joining, leaving)
 
     def _fetched_broker_epoch(self, replica_id: int) -> int:
         """Return the broker epoch with which the replica holds the data (6.3).
@@ -364,9 +360,7 @@ class PartitionLeader:
         assert state is not None, f"{self.topic_partition}: an accepted proposal comes with the new state"
         if state.leader_epoch != self.leader_epoch or state.partition_epoch < self.partition_epoch:
             return False  # metadata will follow
-        self.state = Committed(frozenset(state.isr))
-        self.eligible_leaders = state.elr
-        self.partition_epoch = state.partition_epoch
+        self._commit(state)
         return self.advance_high_watermark(now_ms)
 
     def advance_high_watermark(self, now_ms: int) -> bool:
@@ -427,11 +421,11 @@ class PartitionLeader:
         """Raise the log start to `offset`, -1 meaning the high watermark; return the offset meant (LG-16, FT-23).
 
         Raises OFFSET_OUT_OF_RANGE above the high watermark. The deletion is done when the low watermark is there."""
-        target = self.high_watermark if offset == -1 else offset
-        if not 0 <= target <= self.high_watermark:
+        target = self.log.high_watermark if offset == -1 else offset
+        if not 0 <= target <= self.log.high_watermark:
             raise ErrorCode.OFFSET_OUT_OF_RANGE.error(
                 f"{self.topic_partition}: cannot delete records up to {offset}; the high watermark is "
-                f"{self.high_watermark}"
+                f"{self.log.high_watermark}"
             )
         self.log.maybe_increment_log_start_offset(target)
         return target

@@ -22,10 +22,10 @@ def should_resign(leader: PartitionLeader, live: Set[int], silent: Set[int], sin
     the controller counts as live. A member that was caught up after `since_ms`, even because an epoch had begun
     (ST-11), has had no time to speak. A new partition has nothing to commit, however long its other replicas take to be
     made."""
-    candidates = (leader.isr - {leader.broker_id} or frozenset(leader.eligible_leaders)) & live
+    candidates = (leader.state.isr - {leader.broker_id} or frozenset(leader.eligible_leaders)) & live
     return (
         len(candidates) >= max(LEAST_CANDIDATES, leader.min_insync_replicas)
         and candidates <= silent
-        and (leader.high_watermark < leader.log.log_end_offset or bool(leader.eligible_leaders))
+        and (leader.log.high_watermark < leader.log.log_end_offset or bool(leader.eligible_leaders))
         and all(other in leader.replicas and leader.replicas[other].caught_up_ms <= since_ms for other in candidates)
     )

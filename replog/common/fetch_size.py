@@ -18,7 +18,7 @@ class FetchSize:
         """An answer of `most` bytes or less did not come: ask for half, otherwise the next will not come either."""
         self.bytes = max(1, min(self.bytes, most) // 2)
 
-    def answered(self, size: int, took: float, allowed: float) -> None:
-        """An answer of `size` bytes came after `took` of the time `allowed`. A small one says little of a large one."""
-        if size >= self.bytes // 2 and took < allowed * EASILY:
+    def answered(self, size: int, elapsed: float, allowed: float) -> None:
+        """An answer of `size` bytes took `elapsed` of the time `allowed`. A small one says little of a large one."""
+        if size >= self.bytes // 2 and elapsed < allowed * EASILY:
             self.bytes = min(self._most, self.bytes * 2)

@@ -296,9 +296,9 @@ class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, Metri
         wanted = "metadata_log_dir" if self.metadata_store == "sqlite" else "metadata_etcd_endpoints"
         if wanted not in self.model_fields_set:
             raise ValueError(f"{wanted.replace('_', '.')} is missing: it says where the metadata store is")
-        told = self.advertised_listeners
-        if told and is_every_interface(told):
+        advertised = self.advertised_listeners
+        if advertised and is_every_interface(advertised):
             raise ValueError(
-                f"advertised.listeners={told} is each host's own address; name this host as others know it"
+                f"advertised.listeners={advertised} is each host's own address; name this host as others know it"
             )
         return self

@@ -2,7 +2,7 @@
 
 | Looking for | Where |
 |---|---|
-| a log: appends, reads, truncation, what must be on the disk; what may be deleted | `log.py`, `retention.py` |
+| a log: appends, reads, truncation, what must be on the disk; deletion | `log.py`, `retention.py` |
 | the fsyncs that another thread runs | `flushing.py` |
 | segments, one of them, and one in place of its neighbours (CL-9) | `segments.py`, `segment.py`, `swap.py` |
 | from files to a log; what a crash has torn | `loading.py`, `recovery.py` |

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeGuard
+from typing import Protocol, TypeGuard
 
 from replog.errors import ErrorCode, ReplogError
 
@@ -145,20 +145,26 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise storage_error(path, error) from error
 
 
+class OnDisk(Protocol):
+    """A log, whose work may fail."""
+
+    directory: Path
+    failure: LogStorageError | None
+    on_failure: Callable[[LogStorageError], None]
+
+
 class DiskWork:
-    """A context for a log's work on its files. It reports a disk error inside as a failure, and refuses to be entered
-    again after one.
+    """A context for a log's work on its files. It notes and reports a disk error inside as the log's failure, and
+    refuses to be entered again after one.
 
     A lack of descriptors or of room is no failure."""
 
-    def __init__(self, directory: Path, on_failure: Callable[[LogStorageError], None]) -> None:
-        self.directory = directory
-        self._on_failure = on_failure
-        self.failure: LogStorageError | None = None
+    def __init__(self, log: OnDisk) -> None:
+        self._log = log
 
     def __enter__(self) -> None:
-        if self.failure is not None:
-            raise self.failure
+        if self._log.failure is not None:
+            raise self._log.failure
 
     @contextmanager
     def no_way_back(self) -> Iterator[None]:
@@ -177,24 +183,24 @@ class DiskWork:
             raise self._half_changed(str(error), of_the_disk=error.errno in OF_THE_DISK) from error
 
     def _half_changed(self, why: str, *, of_the_disk: bool = False) -> LogStorageError:
-        message = f"{self.directory} was left half changed: {why}"
-        return LogStorageError(message, self.directory, of_the_disk=of_the_disk)
+        message = f"{self._log.directory} was left half changed: {why}"
+        return LogStorageError(message, self._log.directory, of_the_disk=of_the_disk)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None:
             return
         if isinstance(error, LogStorageError):
-            error.path = error.path or self.directory
+            error.path = error.path or self._log.directory
             self.fail(error)
         elif isinstance(error, OSError):
-            failure = storage_error(self.directory, error)
+            failure = storage_error(self._log.directory, error)
             if isinstance(failure, LogStorageError):
                 self.fail(failure)
             raise failure from error
 
     def fail(self, failure: LogStorageError) -> None:
-        self.failure = failure
-        self._on_failure(failure)
+        self._log.failure = failure
+        self._log.on_failure(failure)
 
 
 def storage_error(path: Path, error: OSError) -> LogStorageError | RetriableLogError:

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from replog.config.topic import TopicConfig
-from replog.log.compaction.cleanable import Cleanable, find_cleanable
-from replog.log.compaction.cleaning import CleanTask
 from replog.log.errors import (
     NO_ROOM,
     CorruptIndex,
@@ -55,7 +53,6 @@ from replog.log.producers.recovery import cut_back, start_over
 from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log.producers.state import ProducerStateManager
 from replog.log.recovery import cut_epochs
-from replog.log.retention import Deletion, deletions, expired_segments
 from replog.log.segment import Segment
 from replog.log.segments import SegmentView
 from replog.log.swap import Swap
@@ -88,7 +85,8 @@ class Log:
         self.high_watermark = self.log_start_offset
         self._places: dict[Isolation, OffsetMetadata] = {}  # the places of bounds below the log end, as last found
         self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # gets every disk error
-        self._working = DiskWork(directory, lambda failure: self.on_failure(failure))
+        self.failure: LogStorageError | None = None  # the disk error that ended its work, which `work` notes
+        self.work = DiskWork(self)
         self.on_flush_due: Callable[[], None] = self.flush_now  # may instead have a `flush_task` run soon
         self._remains: Callable[[], ProducerStateManager] | None = None  # computes the rest of a truncation
         self._settled_start = -1  # the log start when a truncation was last settled
@@ -159,18 +157,13 @@ class Log:
 
     @property
     def generation(self) -> int:
-        """The number of truncations and cancelled cleanings."""
+        """The number of truncations and cancelled cleanings: a cleaning of an earlier one is void (CL-2)."""
         return self._segments.generation
 
     @property
     def bases(self) -> tuple[int, int]:
         """The base offsets of the first segment and of the active one."""
         return self._segments.first.base_offset, self._segments.active.base_offset
-
-    @property
-    def failure(self) -> LogStorageError | None:
-        """The disk error that ended this log's work, if any."""
-        return self._working.failure
 
     def limit(self, isolation: Isolation) -> int:
         """Return the offset below which one may read."""
@@ -183,7 +176,7 @@ class Log:
         waiting for the disk (`files.cold`)."""
         if isolation is Isolation.LOG_END:
             return self._segments.end()
-        with self._working, WaitingFor(NOTHING):
+        with self.work, WaitingFor(NOTHING):
             try:
                 return self._bound(isolation)
             except CorruptRecord:
@@ -195,7 +188,7 @@ class Log:
 
     def assign_epoch_start(self, epoch: int, *, save: bool = True) -> None:
         """Note that `epoch` begins at the log end. Without `save`, call `epochs.save` before a leader serves (EP-3)."""
-        with self._working:
+        with self.work:
             self.epochs.assign(epoch, self.log_end_offset)
             if save:
                 self.epochs.save()
@@ -223,7 +216,7 @@ class Log:
             raise ValueError(
                 f"leader epoch {leader_epoch} is below {self.epochs.latest_epoch}, which {self.directory} has seen"
             )
-        with self._working:
+        with self.work:
             header = check_leader_batch(records, self.config, origin)
             if self.config.compacted and origin is AppendOrigin.CLIENT:
                 check_keys(records, header, self.config)
@@ -244,7 +237,9 @@ class Log:
                 self._begin_epoch(leader_epoch)
             active = self._active_for(stamped)
             active.append(with_head(head, records))  # nothing has changed yet, in case descriptors or room are lacking
-            self._account(active, stamped, marker)
+            active.add(stamped, self.config.index_interval_bytes)
+            if stamped.producer_id >= 0:
+                self._follow_producer(active, stamped, marker)
             active.write_indexes_in_time()
             self.log_end_offset = active.next_offset
             self.ask_for_flush()
@@ -272,7 +267,7 @@ class Log:
             records, self.log_end_offset, self.epochs.latest_epoch or 0, holes=self.config.compacted
         )
         if checked.batches:
-            with self._working:
+            with self.work:
                 self._write_replicated(memoryview(records), checked.batches)
                 self.ask_for_flush()
         if checked.fault is not None:
@@ -310,7 +305,7 @@ class Log:
 
     def write_indexes(self) -> None:
         """Write the last entries of the indexes. Appends leave some for later: call it now and then."""
-        with self._working:
+        with self.work:
             self._segments.active.write_indexes()
 
     def _active_for(self, header: BatchHeader) -> Segment:
@@ -321,14 +316,9 @@ class Log:
         self._start_segment(header.base_offset)
         return self._segments.active
 
-    def _account(self, active: Segment, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
-        """Account for a batch of the active segment; `marker` is its content if it ends a transaction. An aborted
-        transaction is noted in the segment that holds its marker (IX-19)."""
-        active.add(header, self.config.index_interval_bytes)
-        if header.producer_id >= 0:
-            self._follow_producer(active, header, marker)
-
     def _follow_producer(self, active: Segment, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+        """Follow a batch of the active segment; `marker` is its content if it ends a transaction. An aborted
+        transaction is noted in the segment that holds its marker (IX-19)."""
         aborted = self.producers.update(header, marker)
         if aborted is not None:
             active.transaction_index.append(aborted)
@@ -357,7 +347,7 @@ class Log:
             )
         if max_bytes < 0:
             raise ValueError(f"max_bytes={max_bytes} is negative")
-        with self._working:
+        with self.work:
             bound = self._bound(isolation)
             data = self._segments.read(offset, max_bytes, bound, min_one_message=min_one_message)
             if isolation is Isolation.TXN_COMMITTED and (aborted := self._segments.aborted_transactions(data)):
@@ -367,7 +357,7 @@ class Log:
     def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None:
         """Find the first batch from there on that claims at least this timestamp; see `timestamps` (SG-7)."""
         start, limit = max(start_offset, self.log_start_offset), self.config.max_message_bytes
-        with self._working:
+        with self.work:
             return find_batch_by_timestamp(self._segments.all(), timestamp, start, limit)
 
     # -- high watermark
@@ -377,6 +367,7 @@ class Log:
         clamped = min(max(offset, self.log_start_offset), self.log_end_offset)
         if clamped != self.high_watermark:
             self.high_watermark = clamped
+        self._check_bounds()
         self.producers.replicated_to(clamped)
         return clamped
 
@@ -398,9 +389,10 @@ class Log:
             raise OffsetOutOfRange(f"log start {offset} would be above high watermark {self.high_watermark}")
         if offset <= self.log_start_offset:
             return False
-        with self._working:
+        with self.work:
             self.epochs.truncate_from_start(offset)
             self.log_start_offset = offset
+        self._check_bounds()
         if offset > self.kept_start_offset:
             self.on_log_start_raised()
         return True
@@ -409,7 +401,7 @@ class Log:
         """A checkpoint has this log start, which counts unless a truncation has lowered it since."""
         self._kept_start = min(offset, self.log_start_offset)
 
-    # -- truncation, rolling, retention
+    # -- truncation, rolling
 
     def truncate_to(self, offset: int) -> bool:
         """Remove everything from `offset` on (LG-10). False if there was nothing to remove.
@@ -429,12 +421,13 @@ class Log:
             if self.settled:  # nothing was there, but the checkpoint still names a higher offset as durable
                 self._cut(lambda: self.producers)
             return True
-        with self._working, self._working.renames():
+        with self.work, self.work.renames():
             self._truncate_segments(offset)
         self._ended_at(self._segments.active.next_offset)
         cut_epochs(self.epochs, self._segments.all(), self.log_start_offset)
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self._kept_start = min(self._kept_start, self.log_start_offset)
+        self._check_bounds()
         producers, bounds = self.producers.cut_to(self.log_end_offset), (self.log_start_offset, self.log_end_offset)
         cut = partial(cut_back, producers, self._snapshots, self._segments.all(), *bounds)
         self._cut(partial(cut, none_known=self.producers.empty))
@@ -449,18 +442,15 @@ class Log:
             trouble = f"{self.directory} cannot be truncated to {offset}: {damage.message}; restart the broker"
             raise LogStorageError(f"{trouble}, which then recovers that segment") from damage
 
-    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything and continue empty at `offset` (LG-12): at once if a crash could bring nothing back."""
         was_empty = not self.size and self.settled
-        with self._working:
+        with self.work:
             if was_empty:
                 self._snapshots.clear()
-            with self._working.renames():
+            with self.work.renames():
                 self._segments.replace_all(offset)
-        self.log_start_offset = offset if log_start_offset is None else log_start_offset
-        self._kept_start = offset
-        if self.log_start_offset > offset:
-            self.on_log_start_raised()
+        self.log_start_offset = self._kept_start = offset
         self._ended_at(offset)
         self.high_watermark = offset
         self.epochs.clear()
@@ -483,34 +473,18 @@ class Log:
 
     def roll(self) -> None:
         """Begin a new segment at the log end; nothing if the active one is empty (LG-5)."""
-        with self._working:
+        with self.work:
             self._start_segment(self.log_end_offset)
 
-    def delete_old_segments(self, now_ms: int | None, report: Callable[[Deletion], None] = lambda _: None) -> int:
-        """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15), and return how many.
-
-        Without `now_ms`, age removes none. The files are renamed, and are in `deleted` from then on; `report` gets each
-        deletion. While a truncation is being settled, nothing is removed."""
-        if not self.settled:
-            return 0
-        with self._working:
-            bounds = (self.log_start_offset, self.high_watermark, self.log_end_offset)
-            segments = self._segments.all()
-            expired = expired_segments(segments, self.config, *bounds, now_ms)
-            if not expired:
-                return 0
-            gone, count = deletions(segments, expired, self.log_end_offset), expired[-1][0]
-            if count == len(segments):
-                self._start_segment(self.log_end_offset)
-            first_kept = self._segments.all()[count].base_offset
+    def remove_first(self, count: int) -> None:
+        """Remove the oldest segments (LG-15): their files are renamed, and are in `deleted` from then on."""
+        with self.work:
+            first_kept = self.whole_segments[count].base_offset
             self.log_start_offset = max(self.log_start_offset, first_kept)
             self.recovery_point = max(self.recovery_point, first_kept)
             self.epochs.truncate_from_start(self.log_start_offset)
-            with self._working.renames():
+            with self.work.renames():
                 self._segments.remove_first(count)
-        for deletion in gone:
-            report(deletion)
-        return count
 
     # -- flushing
 
@@ -564,57 +538,33 @@ class Log:
 
     def flush_failed(self, error: LogStorageError) -> None:
         """Fail with this error, which a task has met: the disk failed."""
-        self._working.fail(error)
+        self.work.fail(error)
 
     def flush(self, up_to: int | None = None) -> None:
         """fsync everything below `up_to` (the log end if None), now (LG-18)."""
         if (task := self.flush_task(up_to)) is not None:
-            with self._working:
+            with self.work:
                 task.run()
                 if task.settles:
                     self.on_recovery_point_lowered()
             self.flushed(task)
 
     def flush_now(self) -> None:
-        with self._working.no_way_back():  # the records are in the log already
+        with self.work.no_way_back():  # the records are in the log already
             self.flush()
 
     # -- compaction
 
-    def cleanable(self, checkpoint: int | None, now_ms: int | None) -> Cleanable:
-        """Find the part that the cleaner may rewrite, if the last cleaning ended at `checkpoint` (CL-1)."""
-        with self._working:
-            return find_cleanable(
-                self._segments.all(),
-                self.config,
-                checkpoint=checkpoint,
-                log_start_offset=self.log_start_offset,
-                last_stable_offset=self.last_stable_offset,
-                log_end_offset=self.log_end_offset,
-                now_ms=now_ms,
-            )
-
-    def cleaning_task(self, cleanable: Cleanable, now_ms: int | None, map_bytes: int) -> CleanTask:
-        """Return a task that cleans it, in any process (`cleaning`). Without `now_ms` no tombstone goes for its age."""
-        segments, generation = self._segments.all(), self._segments.generation
-        return CleanTask.of(
-            self.directory, self.config, segments, cleanable, self.producers, now_ms, map_bytes, generation
-        )
-
     def abort_cleaning(self) -> None:
-        with self._working:
+        with self.work:
             self._segments.abort_cleaning()
 
-    def is_void(self, task: CleanTask) -> bool:
-        """Return True if the log was truncated since, or the cleaning cancelled (CL-2)."""
-        return task.generation != self._segments.generation
-
-    def begin_swap(self, task: CleanTask, swap: Swap) -> bool:
+    def begin_swap(self, generation: int, swap: Swap) -> bool:
         """Let a cleaned segment begin to replace its sources; make the directory durable, then `finish_swap` (CL-9).
 
-        False, and the segment is removed, if the task is void or its sources were removed since."""
-        with self._working, self._working.renames():
-            if not self.is_void(task):
+        False, and the segment is removed, if `generation`, of which it was made, is over or its sources are gone."""
+        with self.work, self.work.renames():
+            if generation == self._segments.generation:
                 self.swapped_to = max(self.swapped_to, swap.new.next_offset)
                 return self._segments.begin_swap(swap)
             swap.cancel()
@@ -622,7 +572,7 @@ class Log:
 
     def finish_swap(self, swap: Swap) -> bool:
         """Put the cleaned segment in place. False if a truncation or a removal has discarded it meanwhile."""
-        with self._working, self._working.renames():
+        with self.work, self.work.renames():
             finished = self._segments.finish_swap(swap)
         self._places.clear()
         return finished
@@ -635,7 +585,7 @@ class Log:
         self.on_failure = lambda _: None  # the caller gets the error instead
         if not self.settled:
             self.flush()
-        with self._working:
+        with self.work:
             self.epochs.save()
             self._segments.active.write_all_indexes()
             self._snapshots.take(self.log_end_offset, self.producers)
@@ -644,7 +594,7 @@ class Log:
         """Do the second half: fsync everything, even an empty active segment, unless all writes are `durable`."""
         if not durable:
             self.flush()
-            with self._working:
+            with self.work:
                 for segment in self._segments.since(self.recovery_point - 1):
                     segment.flush()
                 self._snapshots.sync()
@@ -660,7 +610,7 @@ class Log:
     def abandon(self) -> None:
         """Close the files without writing anything: for a failed disk (SG-12)."""
         self._segments.close()
-        self._working.failure = self.failure or LogStorageError(f"{self.directory} is closed")
+        self.failure = self.failure or LogStorageError(f"{self.directory} is closed")
 
     def replace_producers(self, producers: ProducerStateManager) -> None:
         self.producers = producers
@@ -668,16 +618,20 @@ class Log:
 
     def remember(self, producers: Sequence[ProducerSnapshotEntry]) -> None:
         """Add producers that wrote before to all snapshots, durably. In any thread, while nothing is appended."""
-        with self._working:
+        with self.work:
             self._snapshots.add(producers)
 
     def renamed(self, directory: Path) -> None:
         """The directory has this name from now on (§7.7)."""
-        self.directory = self._working.directory = self._snapshots.directory = directory
+        self.directory = self._snapshots.directory = directory
         self.epochs.path = directory / self.epochs.path.name
         self._segments.renamed(directory)
 
     # -- inside
+
+    def _check_bounds(self) -> None:
+        start, mark, end = self.log_start_offset, self.high_watermark, self.log_end_offset
+        assert start <= mark <= end, f"{self.directory}: log start {start}, high watermark {mark}, log end {end}"
 
     def _bound(self, isolation: Isolation) -> OffsetMetadata:
         """Find a bound and its place, once: the batch that holds the offset (LG-6). Raises CorruptRecord."""

@@ -1,9 +1,10 @@
-"""Decides which segments are expired (LG-13, LG-14). Pure; the log removes them."""
+"""Deletes old segments (LG-13 to LG-15)."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from replog.config.topic import TopicConfig
+from replog.log.log import Log
 from replog.log.segment import Segment
 
 AT_ONCE = 16  # so many segments take a millisecond or two: five or six files of each are renamed
@@ -77,3 +78,25 @@ def deletions(segments: Sequence[Segment], expired: Sequence[Expired], log_end_o
         result.append(Deletion(why, up_to - going[0].base_offset, up_to - 1, newest_ms, going[-1].written_ms()))
         first = end
     return result
+
+
+def delete_old_segments(log: Log, now_ms: int | None, report: Callable[[Deletion], None] = lambda _: None) -> int:
+    """Remove segments by log start, `retention.bytes` and `retention.ms` (LG-13 to LG-15), and return how many.
+
+    Without `now_ms`, age removes none. `report` gets each deletion. While a truncation is being settled, nothing is
+    removed."""
+    if not log.settled:
+        return 0
+    with log.work:
+        bounds = (log.log_start_offset, log.high_watermark, log.log_end_offset)
+        segments = list(log.whole_segments)
+        expired = expired_segments(segments, log.config, *bounds, now_ms)
+        if not expired:
+            return 0
+        gone, count = deletions(segments, expired, log.log_end_offset), expired[-1][0]
+    if count == len(segments):
+        log.roll()
+    log.remove_first(count)
+    for deletion in gone:
+        report(deletion)
+    return count

@@ -198,7 +198,7 @@ class Segment:
 
     def append(self, batches: Buffer) -> None:
         """Write batches that are read soon, as `write` does. Do not change the buffer any more."""
-        self.file.append(batches, self._file_size)
+        self.file.write_and_keep(batches, self._file_size)
         self._file_size += len(batches)
 
     def write_indexes_in_time(self) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from replog.log.errors import InvalidRecord
 from replog.log.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
 from replog.log.formats.compression import MAX_UNCOMPRESSED_BYTES, decompress
-from replog.log.formats.record_slices import MAX_RECORDS, slice_records
+from replog.log.formats.records import MAX_RECORDS, slice_records
 from replog.log.formats.validation import MAX_EXPANSION
 from replog.log.offsets import Buffer, TimestampAndOffset
 from replog.log.segment import Segment

@@ -25,18 +25,18 @@ _NUMBERS = ("last_epoch", "log_end_offset", "seen_epoch", "producer_id")
 def survey_lines(surveys: Sequence[Survey], now_ms: int) -> Iterator[str]:
     """Write all log directories of one broker, at a wall clock time. Raises INVALID_REQUEST if they are of several."""
     first = surveys[0]
-    if len(brokers := {(told.cluster_id, told.broker_id) for told in surveys}) > 1:
+    if len(brokers := {(each.cluster_id, each.broker_id) for each in surveys}) > 1:
         raise ErrorCode.INVALID_REQUEST.error(f"the directories are of {len(brokers)} brokers; name those of one")
     broker = {"cluster_id": first.cluster_id, "broker_id": first.broker_id, "written_ms": now_ms}
     yield json.dumps({"replog_survey": FORMAT, **broker, "directories": len(surveys)})
-    for told in surveys:
-        count = {"replicas": len(told.replicas), "passed_over": len(told.passed_over)}
-        yield json.dumps({"metadata_version": told.metadata_version, "log_dirs": told.log_dirs, **count})
-        for replica in told.replicas:
+    for each in surveys:
+        count = {"replicas": len(each.replicas), "passed_over": len(each.passed_over)}
+        yield json.dumps({"metadata_version": each.metadata_version, "log_dirs": each.log_dirs, **count})
+        for replica in each.replicas:
             numbers = {name: getattr(replica, name) for name in _NUMBERS}
             name, topic_id = str(replica.partition), replica.topic_id.hex()
             yield json.dumps({"replica": name, "topic_id": topic_id, **numbers, "compacted": replica.compacted})
-        for words in told.passed_over:
+        for words in each.passed_over:
             yield json.dumps({"passed_over": words[: MAX_LINE // 8]})
 
 
@@ -68,16 +68,16 @@ def _directory(lines: "_Lines", cluster_id: str, broker_id: int, written_ms: int
 
 
 def _replica(lines: "_Lines") -> SurveyedReplica:
-    told = lines.next()
+    row = lines.next()
     try:
-        partition, topic_id = parse_directory_name(told["replica"]), bytes.fromhex(told["topic_id"])
+        partition, topic_id = parse_directory_name(row["replica"]), bytes.fromhex(row["topic_id"])
     except (KeyError, TypeError, ValueError):
         raise lines.error("names no replica and topic id") from None
     lines.check(len(topic_id) == 16, "has a topic id that is not of 16 bytes")
-    compacted = told.get("compacted")
+    compacted = row.get("compacted")
     if not isinstance(compacted, bool):
         raise lines.error("does not say whether a replica is compacted")
-    numbers = (lines.number(told, name, least=-1) for name in _NUMBERS)
+    numbers = (lines.number(row, name, least=-1) for name in _NUMBERS)
     return SurveyedReplica._make((partition, topic_id, *numbers, compacted))
 
 
@@ -94,15 +94,15 @@ class _Lines:
         line = self._file.readline(MAX_LINE + 1)
         self.check(line.endswith("\n") and len(line) <= MAX_LINE, "is cut off, or too long")
         try:
-            told = json.loads(line)
+            row = json.loads(line)
         except (ValueError, RecursionError):
-            told = None
-        if not isinstance(told, dict):
+            row = None
+        if not isinstance(row, dict):
             raise self.error("is no JSON object")
-        return told
+        return row
 
-    def number(self, told: dict[str, Any], name: str, least: int = 0) -> int:
-        value = told.get(name)
+    def number(self, row: dict[str, Any], name: str, least: int = 0) -> int:
+        value = row.get(name)
         if type(value) is not int or not least <= value <= _MAX.get(name, _MAX_OTHERS):
             raise self.error(f"has a {name} that is none")
         return value

@@ -10,9 +10,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from replog.errors import ReplogError
-from replog.log.formats.varint import unsigned
+from replog.log.formats.varint import read_varint, unsigned
 from replog.log.offsets import Buffer
-from replog.rpc.lists import OTHER_FIELDS, Lists, NamesTooMuch, read_varint
+from replog.rpc.lists import OTHER_FIELDS, Lists, NamesTooMuch
 
 M = TypeVar("M", bound=Message)
 
@@ -69,7 +69,7 @@ class RecordsDecoder(Generic[M]):
         try:
             split = self._split(data)
         except IndexError:
-            raise DecodeError("a varint is cut short") from None
+            raise DecodeError("a varint is cut short or too long") from None
         if split is None:
             head = self._message_type.FromString(data)
             records: bytes = head.records  # type: ignore[attr-defined]

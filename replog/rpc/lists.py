@@ -8,6 +8,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from replog.errors import ErrorCode, ReplogError
+from replog.log.formats.varint import read_varint
 
 OTHER_FIELDS = 16  # one message's, besides the entries of its lists: each takes time to skip
 _LOOK = 64 << 10  # so many bytes at a time: the first ones reveal a message that is full of entries
@@ -141,15 +142,3 @@ def _value(data: bytes, position: int, wire_type: int) -> tuple[int, int]:
     if wire_type == 5:
         return position, position + 4
     raise DecodeError(f"wire type {wire_type} is not protobuf")
-
-
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read a number, and return its end. Raises IndexError if it is cut short."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise DecodeError("a varint is too long")

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from replog.log.errors import InvalidRecord
 from replog.log.formats.batch import LEAST_RECORD_BYTES, LOG_APPEND_TIME, BatchHeader
-from replog.log.formats.records import MAX_HEADERS
+from replog.log.formats.records import MAX_HEADERS, NULL
+from replog.log.formats.varint import read_varint
 from replog.log.offsets import Buffer
 from spark_jobs.records.schema import arrow_schema
 
@@ -305,7 +306,8 @@ def _headers(data: bytes, records: _Cursor, counts: Longs) -> pa.ListArray:
         having = having[(counts[having] > turn) & (faults.why[having] == 0)]
     for row in having.tolist():
         try:
-            walk = _walk_headers(data, int(records.at[row]), int(records.ends[row]), int(counts[row]) - turn)
+            at = int(records.at[row])
+            walk = _walk_headers(data[at : int(records.ends[row])], int(counts[row]) - turn) + at
         except InvalidRecord as error:
             faults.unless(np.zeros(1, np.bool_), error.message, np.array([row]))
         else:
@@ -330,31 +332,25 @@ def _headers(data: bytes, records: _Cursor, counts: Longs) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(bounds), pairs, type=kind, mask=pa.array(counts == 0))
 
 
-def _walk_headers(data: bytes, position: int, end: int, count: int) -> Longs:
+def _walk_headers(data: bytes, count: int) -> Longs:
     """Return the start and end of key and value of each of `count` headers of one record; a null ends before it starts.
 
     Raises InvalidRecord."""
-    edges = array("q")
+    edges, position = array("q"), 0
     for number in range(2 * count):
-        size, position = _varint(data, position, end)
-        if not number & 1 and size == -1:
+        try:
+            size, position = read_varint(data, position)
+        except IndexError:
+            raise InvalidRecord("a varint") from None
+        if size == NULL and not number & 1:
             raise InvalidRecord(_NO_KEY)
-        if not -1 <= size <= end - position:
+        size = (size >> 1) ^ -(size & 1)
+        if not -1 <= size <= len(data) - position:
             raise InvalidRecord("the size of a field")
         edges.append(position)
         edges.append(position + size)
         position += max(size, 0)
     return np.frombuffer(edges, np.int64)
-
-
-def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """Return a zigzag varint of at most 10 bytes (2.2), and the position after it."""
-    value = 0
-    for number, byte in enumerate(data[position : min(end, position + _MAX_VARINT_BYTES)]):
-        value |= (byte & 0x7F) << 7 * number
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position + number + 1
-    raise InvalidRecord("a varint")
 
 
 def _text(names: pa.BinaryArray) -> pa.StringArray:

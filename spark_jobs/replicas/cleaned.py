@@ -13,7 +13,7 @@ from replog.log.files.names import INDEX_SUFFIX, LOG_SUFFIX
 from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, BatchHeader
 from replog.log.formats.compression import decompress
 from replog.log.formats.control_batch import marker_or_none
-from replog.log.formats.record_slices import RecordSlice, slice_records
+from replog.log.formats.records import RecordSlice, slice_records
 from replog.log.formats.walk import Break
 from replog.log_tools.checker.findings import Fault, Kind
 from replog.log_tools.checker.indexes import read_index

@@ -12,6 +12,7 @@ from replog.log.formats.batch import HEADER_SIZE, BatchHeader, iterate_batches
 from replog.log.formats.digest import sealed_digest
 from replog.log.indexes.offset_index import OffsetIndex
 from replog.log.indexes.time_index import TimeIndex
+from replog.log.retention import delete_old_segments
 from tests.audit.history import Entry
 from tests.damage.vocabulary import index_entries, set_index_entry
 from tests.replog.log.batches import open_log
@@ -35,7 +36,7 @@ def write_log(directory: Path, entries: Iterable[Entry], start: int, delete_belo
     if delete_below > start:
         log.update_high_watermark(delete_below)
         log.maybe_increment_log_start_offset(delete_below)
-        log.delete_old_segments(0)
+        delete_old_segments(log, 0)
     log.close()
 
 

@@ -10,6 +10,7 @@ import pytest
 from follower.future_replica import FutureReplica
 from follower.partition_follower import FollowerProgress
 from replog.log.log import Log
+from replog.log.retention import delete_old_segments
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
 from tests.leader.replicas import bytes_of
@@ -218,7 +219,7 @@ def test_whatever_happens_to_the_log_its_copy_is_the_same_in_the_end(tmp_path, s
 
     def retain() -> None:
         current.update_high_watermark(current.log_end_offset)
-        current.delete_old_segments(0)
+        delete_old_segments(current, 0)
 
     def restart() -> None:
         nonlocal replica

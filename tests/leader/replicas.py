@@ -149,7 +149,7 @@ def proposed(leader: PartitionLeader) -> IsrProposal:
 def produce(leader: PartitionLeader, *, acks: int = -1, now_ms: int = NOW_MS) -> LeaderAppend:
     """Append one record whose value tells its epoch and offset."""
     batch = record(leader.leader_epoch, leader.log.log_end_offset)
-    return leader.append(batch, acks=acks, wall_ms=0, now_ms=now_ms)
+    return leader.append_records_to_leader(batch, acks=acks, wall_ms=0, now_ms=now_ms)
 
 
 class LeaderFollowerPair:
@@ -179,7 +179,7 @@ class LeaderFollowerPair:
         for _ in range(50):
             progress = self.round()
             idle = not progress.appended_bytes and progress.truncated_to is None
-            if idle and self.follower.log.high_watermark == self.leader.high_watermark:
+            if idle and self.follower.log.high_watermark == self.leader.log.high_watermark:
                 return
         raise AssertionError(f"no end after 50 rounds: {self.rounds}")
 

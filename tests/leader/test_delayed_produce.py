@@ -14,6 +14,6 @@ def test_offsets_of_another_epoch_acknowledge_nothing_pr_13(tmp_path, acks):
     pending = {0: PendingProduce(TP, produce(leader, acks=1).required_offset, leader_epoch=0, acks=acks)}
     answers: list[dict[int, ErrorCode]] = []
     leader.become_leader(state(epoch=2, partition_epoch=2, isr=(1,)), 101, 0)
-    assert leader.high_watermark == leader.log.promised_offset == 11
+    assert leader.log.high_watermark == leader.log.promised_offset == 11
     assert DelayedProduce(pending, lambda _: leader, 1000, answers.append).try_complete([TP])
     assert answers == [{0: ErrorCode.NOT_LEADER_OR_FOLLOWER}]

@@ -35,7 +35,7 @@ def test_nothing_is_appended_between_the_note_of_an_epoch_and_its_beginning_st_1
 def test_older_metadata_is_ignored(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-4"), state(epoch=3, partition_epoch=7))
     assert not leader.become_leader(state(epoch=3, partition_epoch=6, isr=(1,)), 101, LATER_MS)
-    assert (leader.isr, leader.partition_epoch, leader.high_watermark) == ({1, 2, 3}, 7, 0)
+    assert (leader.state.isr, leader.partition_epoch, leader.log.high_watermark) == ({1, 2, 3}, 7, 0)
 
 
 def test_a_change_of_members_keeps_what_is_known_of_followers_st_12(tmp_path):
@@ -52,9 +52,9 @@ def test_a_change_of_members_keeps_what_is_known_of_followers_st_12(tmp_path):
 def test_a_replica_that_is_taken_away_is_no_longer_waited_for_hw_7(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-4"), state())
     fetch(leader, 2, 5, 0)
-    assert leader.high_watermark == 0
+    assert leader.log.high_watermark == 0
     assert leader.become_leader(state(partition_epoch=1, isr=(1, 2), replicas=(1, 2)), 101, LATER_MS)
-    assert leader.high_watermark == 5
+    assert leader.log.high_watermark == 5
 
 
 def test_nothing_changes_when_the_epoch_cannot_be_written(tmp_path):

@@ -46,7 +46,9 @@ class Host(SessionHost):
 
     def append(self, number: int, size: int = 0) -> None:
         leader = self.leaders[named(number)]
-        leader.append(record(EPOCH, leader.log.log_end_offset, size), acks=1, wall_ms=0, now_ms=self.now_ms)
+        leader.append_records_to_leader(
+            record(EPOCH, leader.log.log_end_offset, size), acks=1, wall_ms=0, now_ms=self.now_ms
+        )
         self.mark(number)
 
     def step(self, work: Callable[..., None], *arguments: Any, **options: Any) -> None:
@@ -129,7 +131,7 @@ def test_a_request_between_an_append_and_the_look_at_it_counts_nothing_of_that_p
     level(host)
     host.after(100)
     leader = host.leaders[named(0)]
-    leader.append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=host.now_ms)
+    leader.append_records_to_leader(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=host.now_ms)
     host.session.mark(named(0))
     host.after(100)
     host.ask({})
@@ -245,7 +247,7 @@ def crowd(tmp_path: Path) -> Host:
 def test_of_five_thousand_partitions_with_data_a_step_touches_no_more_than_the_bound_and_all_get_their_turn(crowd):
     """FE-10; and what a request names is looked at with it, however many wait (ST-7)."""
     leader = crowd.leaders[named(0)]
-    leader.append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
+    leader.append_records_to_leader(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
     for number in range(MANY):
         crowd.session.mark(named(number))
     crowd.step(crowd.session.on_moved, crowd.now_ms)
@@ -265,7 +267,7 @@ def test_a_waiting_request_is_answered_for_the_last_of_five_thousand_partitions_
     crowd.ask({MANY - 1: 10})
     assert len(crowd.sent) == answers + 1, "one that waited no longer"
     crowd.session.on_moved(crowd.now_ms)
-    crowd.leaders[named(MANY - 1)].append(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
+    crowd.leaders[named(MANY - 1)].append_records_to_leader(record(EPOCH, 10), acks=1, wall_ms=0, now_ms=crowd.now_ms)
     for number in range(MANY):
         crowd.session.mark(named(number))
     steps = 0

@@ -18,9 +18,9 @@ def test_nothing_commits_while_there_are_eligible_leaders_isr_16(tmp_path):
     proposal = proposed(leader)
     answer = replace(state(isr=(1,), partition_epoch=1), elr=(2,))
     assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, answer, later_ms)
-    assert (leader.isr, leader.high_watermark) == ({1}, 0)
+    assert (leader.state.isr, leader.log.high_watermark) == ({1}, 0)
     assert leader.become_leader(state(isr=(1,), partition_epoch=2), 101, later_ms), "forgotten"
-    assert leader.high_watermark == 1
+    assert leader.log.high_watermark == 1
 
 
 def test_the_answer_that_forgets_the_eligible_leaders_lets_it_commit_isr_16(tmp_path):
@@ -30,13 +30,13 @@ def test_the_answer_that_forgets_the_eligible_leaders_lets_it_commit_isr_16(tmp_
     fetch(leader, 2, 1, 0)
     answer = state(isr=(1, 2), partition_epoch=1)
     assert leader.on_alter_partition_result(proposed(leader), ErrorCode.NONE, answer, NOW_MS)
-    assert leader.high_watermark == 1
+    assert leader.log.high_watermark == 1
 
 
 def test_metadata_with_eligible_leaders_commits_nothing_either_isr_16(tmp_path):
     leader = leader_of(log_of(tmp_path, min_insync_replicas=1), replace(state(isr=(1,)), elr=(2,)))
     produce(leader, acks=1)
-    assert leader.high_watermark == 0
+    assert leader.log.high_watermark == 0
 
 
 @pytest.mark.parametrize(("flush_messages", "flushed"), [(1 << 62, 0), (1, 1)])
@@ -45,4 +45,4 @@ def test_committed_is_in_memory_and_on_disk_only_if_asked_for(tmp_path, flush_me
     leader = leader_of(log_of(tmp_path, flush_messages=flush_messages), state(isr=(1, 2)))
     produce(leader)
     fetch(leader, 2, 1, 0)
-    assert (leader.high_watermark, leader.log.recovery_point) == (1, flushed)
+    assert (leader.log.high_watermark, leader.log.recovery_point) == (1, flushed)

@@ -106,13 +106,13 @@ def test_the_record_of_the_last_accepted_change_does_not_reset_the_next_proposal
     alone = state(isr=(1,), partition_epoch=1)
     leader.on_alter_partition_result(shrink, ErrorCode.NONE, alone, NOW_MS + LAG_MS + 1)
     fetch(leader, 3, 11, 0, now_ms=NOW_MS + LAG_MS + 2)
-    assert leader.maximal_isr == {1, 3}
+    assert leader.state.maximal_isr == {1, 3}
     assert not leader.become_leader(alone, 101, NOW_MS + LAG_MS + 3)
-    assert leader.maximal_isr == {1, 3}
+    assert leader.state.maximal_isr == {1, 3}
     expand = proposed(leader)
     both = state(isr=(1, 3), partition_epoch=2)
     leader.on_alter_partition_result(expand, ErrorCode.NONE, both, NOW_MS + LAG_MS + 4)
-    assert leader.isr == {1, 3}
+    assert leader.state.isr == {1, 3}
 
 
 @pytest.mark.parametrize("answer", [{"epoch": EPOCH + 1, "partition_epoch": 8}, {"partition_epoch": 6}], ids=str)
@@ -120,8 +120,8 @@ def test_an_acceptance_out_of_another_time_stays_pending_isr_9(leader, answer):
     proposal = expanding(leader)
     accepted = state(isr=(1, 2), **{"epoch": EPOCH, **answer})
     assert not leader.on_alter_partition_result(proposal, ErrorCode.NONE, accepted, NOW_MS)
-    assert leader.maximal_isr == {1, 2}
-    assert (leader.isr, leader.partition_epoch) == ({1}, 7)
+    assert leader.state.maximal_isr == {1, 2}
+    assert (leader.state.isr, leader.partition_epoch) == ({1}, 7)
 
 
 def test_an_acceptance_with_the_same_partition_epoch_commits_isr_11(leader):
@@ -129,7 +129,7 @@ def test_an_acceptance_with_the_same_partition_epoch_commits_isr_11(leader):
     leader.on_alter_partition_result(
         proposal, ErrorCode.NONE, state(isr=(1, 2), epoch=EPOCH, partition_epoch=7), NOW_MS
     )
-    assert (leader.isr, leader.partition_epoch) == ({1, 2}, 7)
+    assert (leader.state.isr, leader.partition_epoch) == ({1, 2}, 7)
 
 
 # The queue

@@ -99,7 +99,7 @@ def test_only_members_of_the_committed_isr_are_candidates(leader):
     leader.become_leader(state(isr=(1, 3), partition_epoch=1), 101, NOW_MS)
     append_record(leader.log, 0)
     fetch(leader, 2, 11, 0)
-    assert leader.maximal_isr == {1, 2, 3}, "its return is proposed, but not accepted"
+    assert leader.state.maximal_isr == {1, 2, 3}, "its return is proposed, but not accepted"
     assert consume(leader, "b").preferred_read_replica is None
     leader.on_alter_partition_result(proposed(leader), ErrorCode.NONE, state(partition_epoch=2), NOW_MS)
     assert consume(leader, "b").preferred_read_replica == 2

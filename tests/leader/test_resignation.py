@@ -57,10 +57,12 @@ def test_a_member_that_the_controller_took_out_is_not_waited_for_before_it_asks_
         fetch(leader, follower, 10, 4)
     produce(leader)
     fetch(leader, 2, 11, 4)
-    assert leader.high_watermark == 10
+    assert leader.log.high_watermark == 10
     assert leader.become_leader(state(epoch=4, isr=(1, 2), partition_epoch=1), 101, NOW_MS)
-    assert leader.high_watermark == 11
+    assert leader.log.high_watermark == 11
     fetch(leader, 3, 11, 4)
     produce(leader)
     fetch(leader, 2, 12, 4)
-    assert leader.high_watermark == 11, "it is back, and would never catch up with a leader that did not wait (HW-6)"
+    assert leader.log.high_watermark == 11, (
+        "it is back, and would never catch up with a leader that did not wait (HW-6)"
+    )

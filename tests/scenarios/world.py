@@ -95,7 +95,7 @@ class World:
         hosted = broker.hosted[tp]
         shown = show_log(hosted.log)
         if hosted.leader is not None:
-            shown += " isr " + show_set(hosted.leader.isr)
+            shown += " isr " + show_set(hosted.leader.state.isr)
             proposed = hosted.leader.state
             if isinstance(proposed, Pending):
                 shown += "".join(f" +{member}" for member in sorted(proposed.joining))

@@ -1,9 +1,10 @@
-"""Decides how much of a compacted log the cleaner may touch, and if that is worth it (CL-1, CL-2). Pure."""
+"""Decides how much of a compacted log the cleaner may touch, and if that is worth it (CL-1, CL-2)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from replog.config.topic import TopicConfig
+from replog.log.log import Log
 from replog.log.segment import Segment
 
 
@@ -27,25 +28,22 @@ class Cleanable(NamedTuple):
         return self.cleanable_bytes > 0 and (enough or self.overdue)
 
 
-def find_cleanable(
-    segments: Sequence[Segment],
-    config: TopicConfig,
-    *,
-    checkpoint: int | None,
-    log_start_offset: int,
-    last_stable_offset: int,
-    log_end_offset: int,
-    now_ms: int | None,
-) -> Cleanable:
+def find_cleanable(log: Log, checkpoint: int | None, now_ms: int | None) -> Cleanable:
     """Return the parts. `checkpoint` is where the last cleaning ended; one that is missing or outside of the log counts
     as log start. Without `now_ms` no lag is over."""
-    known = checkpoint is not None and log_start_offset <= checkpoint <= log_end_offset
+    with log.work:
+        return _parts(log, log.whole_segments, checkpoint, now_ms)
+
+
+def _parts(log: Log, segments: Sequence[Segment], checkpoint: int | None, now_ms: int | None) -> Cleanable:
+    config, log_start_offset = log.config, log.log_start_offset
+    known = checkpoint is not None and log_start_offset <= checkpoint <= log.log_end_offset
     first_dirty = checkpoint if known and checkpoint is not None else log_start_offset
     active = segments[-1]
     ends = [segment.base_offset for segment in segments[1:]]  # the ends of the sealed ones
     sealed = list(zip(segments, ends, strict=False))
     dirty = [(segment, end) for segment, end in sealed if end > first_dirty]
-    bound = min(last_stable_offset, active.base_offset)
+    bound = min(log.last_stable_offset, active.base_offset)
     if config.min_compaction_lag_ms > 0:
         least = config.min_compaction_lag_ms
         young = (s.base_offset for s, _ in dirty if now_ms is None or s.age_ms(s.max_timestamp, now_ms) < least)

@@ -18,14 +18,14 @@ from replog.log.compaction.rewriting import Compaction, ProducerEnd
 from replog.log.errors import CorruptRecord, LogUncleanable
 from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader
 from replog.log.formats.compression import MAX_UNCOMPRESSED_BYTES, decompress
-from replog.log.formats.record_slices import slice_records
+from replog.log.formats.records import slice_records
 from replog.log.formats.segment_file import open_file
 from replog.log.formats.walk import Break, LogFile
 from replog.log.indexes.index import MAX_RELATIVE_OFFSET
 from replog.log.indexes.offset_index import OffsetIndex
 from replog.log.indexes.time_index import TimeIndex
 from replog.log.indexes.transaction_index import AbortedTxn, TransactionIndex
-from replog.log.producers.state import ProducerStateManager
+from replog.log.log import Log
 from replog.log.segment import Segment
 from replog.log.swap import Swap, cleaned_segment, remove_cleaned
 
@@ -66,18 +66,10 @@ class CleanTask:
     generation: int  # the log's: a truncation makes the task void
 
     @classmethod
-    def of(
-        cls,
-        directory: Path,
-        config: TopicConfig,
-        segments: Sequence[Segment],
-        cleanable: Cleanable,
-        producers: ProducerStateManager,
-        now_ms: int | None,
-        map_bytes: int,
-        generation: int,
-    ) -> "CleanTask":
-        """Return the task for the cleanable part of these segments."""
+    def of(cls, log: Log, cleanable: Cleanable, now_ms: int | None, map_bytes: int) -> "CleanTask":
+        """Return the task for the cleanable part of a log. Run it in any process. Without `now_ms` no tombstone goes
+        for its age."""
+        segments, producers = log.whole_segments, log.producers
         sources = [
             SourceSegment(
                 segment.path,
@@ -91,8 +83,8 @@ class CleanTask:
             if segment.base_offset < cleanable.first_uncleanable
         ]
         return cls(
-            directory,
-            config,
+            log.directory,
+            log.config,
             tuple(sources),
             tuple(
                 TransactionIndexFile(s.transaction_index.path, s.base_offset)
@@ -104,7 +96,7 @@ class CleanTask:
             cleanable.first_uncleanable,
             now_ms,
             map_bytes,
-            generation,
+            log.generation,
         )
 
     def groups(self, end_offset: int) -> list[list[SourceSegment]]:
@@ -173,7 +165,7 @@ class Cleaning:
         first, codes, noted, put = self._fates.first, self._fates.codes, self._fates.count, self._keys.put
         base, last = header.base_offset - first, -1
         raw = decompress(header.attributes & CODEC_MASK, bytes(data[HEADER_SIZE:]))
-        for _, _, _, _, offset_delta, key, is_tombstone in slice_records(raw, header.records_count):
+        for _, _, _, _, offset_delta, key, _, is_tombstone in slice_records(raw, header.records_count):
             place = base + offset_delta
             if place < 0:
                 continue  # a compacted batch may begin before the dirty part

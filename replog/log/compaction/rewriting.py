@@ -20,7 +20,7 @@ from replog.log.formats.batch import (
     with_crc,
 )
 from replog.log.formats.compression import compress, decompress
-from replog.log.formats.record_slices import RecordSlice, slice_records, with_timestamp
+from replog.log.formats.records import RecordSlice, slice_records, with_timestamp
 from replog.log.offsets import NO_TIMESTAMP, Buffer
 
 MAX_TIMESTAMP = 2**63 - 1
@@ -89,7 +89,7 @@ class Compaction:
         else:
             records = self._looked_up(header, raw, tombstones_stay)
         body, count, newest_delta, has_tombstone = bytearray(), 0, NO_TIMESTAMP - header.base_timestamp, False
-        for start, end, timestamp_delta, _, _, _, is_tombstone in records:
+        for start, end, timestamp_delta, _, _, _, _, is_tombstone in records:
             body += raw[start:end]
             count += 1
             newest_delta = timestamp_delta if timestamp_delta > newest_delta else newest_delta
@@ -108,7 +108,7 @@ class Compaction:
         """Yield the staying records of a batch without noted fates: it was clean before, or there was no room."""
         base_offset, latest_of = header.base_offset, self.keys.get
         for record in slice_records(raw, header.records_count):
-            _, _, _, _, offset_delta, key, is_tombstone = record
+            _, _, _, _, offset_delta, key, _, is_tombstone = record
             if key is None or base_offset + offset_delta < latest_of(key) or (is_tombstone and not tombstones_stay):
                 continue
             yield record

@@ -304,14 +304,14 @@ class LogManager:
     def preparation(self, tp: TopicPartition) -> SwapPreparation:
         """Return the preparation for `swap`, once the future log has every batch and is flushed."""
         _, target, current, future = self._moving(tp)
-        lacking = future.log.producers.lacks(current.producers)
+        lacking = future.log.producers.missing_from(current.producers)
         return SwapPreparation(future.log, future.log.log_start_offset, lacking, target.checkpoints.write_all)
 
     def is_prepared(self, tp: TopicPartition, prepared: SwapPreparation) -> bool:
         """Return True if the preparation still holds: a crash after the swap must cost no more than one before it."""
         _, _, current, future = self._moving(tp)
         same_start = prepared.log_start_offset == current.log_start_offset
-        return same_start and not future.log.producers.lacks(current.producers)
+        return same_start and not future.log.producers.missing_from(current.producers)
 
     def swap(self, tp: TopicPartition, now_ms: int) -> Log:
         """Let the prepared future log replace the current one, which is deleted. `swapped` comes next.

@@ -224,7 +224,7 @@ class OpenFile:
                 self._files.wrote(self)  # otherwise a thread that syncs earlier data clears the mark
             return written
 
-    def append(self, buffer: Buffer, position: int) -> None:
+    def write_and_keep(self, buffer: Buffer, position: int) -> None:
         """Write promised data behind all others, and keep them in memory, because they are read soon (`tail`): do not
         change the buffer."""
         self.write([buffer], position, promised=True)

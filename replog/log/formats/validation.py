@@ -32,7 +32,7 @@ from replog.log.formats.batch import (
     with_crc,
 )
 from replog.log.formats.compression import MAX_UNCOMPRESSED_BYTES, decompress
-from replog.log.formats.record_slices import MAX_RECORDS, slice_records
+from replog.log.formats.records import MAX_RECORDS, slice_records
 from replog.log.offsets import NO_TIMESTAMP, AppendOrigin, Buffer
 
 MAX_EXPANSION = 16  # a leader looks through so many times `max.message.bytes`, uncompressed

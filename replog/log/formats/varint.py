@@ -17,3 +17,23 @@ def unsigned(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Read a number of at most 10 bytes as it is, in zigzag or not; return it and its end.
+
+    Raises IndexError if it is longer, or ends with `data`."""
+    value = data[position]
+    if value < 0x80:
+        return value, position + 1
+    byte = data[position + 1]
+    if byte < 0x80:  # nearly all that are longer than a byte
+        return value - 0x80 + (byte << 7), position + 2
+    value, position = value - 0x80 + ((byte - 0x80) << 7), position + 2
+    for shift in range(14, 70, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise IndexError

@@ -78,7 +78,7 @@ class Index(EntryFile):
             self._last = self.entry(self.count - 1)
         return self._last
 
-    def _append(self, *fields: int) -> None:
+    def _add_fields(self, *fields: int) -> None:
         self._add(self.layout.pack(*fields))
         self._last = fields
 
@@ -129,4 +129,4 @@ class OffsetFirstIndex(Index):
             raise self._overflow(offset)
         if self.count and relative <= (self._last or self._last_entry())[0]:
             raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
-        self._append(relative, value)
+        self._add_fields(relative, value)

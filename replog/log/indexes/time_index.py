@@ -30,7 +30,7 @@ class TimeIndex(Index):
         if self.count and (relative < last_relative or timestamp < last_timestamp):
             raise InvalidIndexOffset(f"{self.path}: ⟨{timestamp}, {offset}⟩ goes back from {self.get(self.count - 1)}")
         if timestamp > last_timestamp:
-            self._append(timestamp, relative)
+            self._add_fields(timestamp, relative)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """Return the last entry up to `timestamp`, or (-1, base offset) (IX-16)."""

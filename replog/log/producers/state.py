@@ -245,7 +245,7 @@ class ProducerStateManager:
         self._ongoing = dict(sorted((s.txn_first_offset, s.producer_id) for s in states if s.txn_first_offset >= 0))
         self._find_first_unstable()
 
-    def lacks(self, other: "ProducerStateManager") -> list[ProducerSnapshotEntry]:
+    def missing_from(self, other: "ProducerStateManager") -> list[ProducerSnapshotEntry]:
         """Return the producers that `other` knows and this one does not. Both are of logs of the same batches."""
         return [s.snapshot_entry() for s in other._producers.values() if s.producer_id not in self._producers]
 

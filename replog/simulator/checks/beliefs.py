@@ -40,10 +40,10 @@ def check_exposure(partition: PartitionLedger, leader: SeenReplica) -> None:
     role = leader.leader
     assert role is not None
     needed = min(role.log.config.min_insync_replicas, len(role.replicas) + 1)  # PR-2
-    if len(role.isr) < needed:
+    if len(role.state.isr) < needed:
         partition.fail(
             "HW-2",
-            f"leader {leader.broker_id} exposes up to {leader.high_watermark} with {sorted(role.isr)} in sync; "
+            f"leader {leader.broker_id} exposes up to {leader.high_watermark} with {sorted(role.state.isr)} in sync; "
             f"{needed} have to be",
         )
     for member in leader.maximal_isr:

@@ -47,7 +47,7 @@ class FetchSessionChecks:
         """FE-17: if a partition is not due, its reader has all its data and knows its high watermark."""
         named = session.named[tp]
         has, all_there = named.request.fetch_offset, reader.log.limit(session.isolation)
-        known, now = named.told and named.told[0], reader.log.high_watermark
+        known, now = named.sent_bounds and named.sent_bounds[0], reader.log.high_watermark
         epoch = named.request.current_leader_epoch
         if has < all_there or known != now or epoch not in (None, reader.leader_epoch):
             raise Violation(
@@ -80,7 +80,7 @@ class FetchSessionChecks:
             named, hosted = session.named[tp], self._manager.hosted.get(tp)
             if hosted is not None and (hosted.log.failure or hosted.leader_quota or hosted.move_quota):
                 return False
-            if named.lacks is not None:
+            if named.missing is not None:
                 continue
             reader = session.reader(tp, named.request)
             available = available_bytes(reader, named.request, named.place, session.isolation)

@@ -145,7 +145,7 @@ class _Request:
             return None
         manager = member.broker.manager
         leader = manager.leader(self._tp)
-        if isinstance(leader, ErrorCode) or len(leader.isr) < leader.min_insync_replicas:
+        if isinstance(leader, ErrorCode) or len(leader.state.isr) < leader.min_insync_replicas:
             return None
         epoch, log = leader.leader_epoch, leader.log
         if (log.epochs.latest_epoch or 0) > epoch or not log.settled:

@@ -17,6 +17,7 @@ from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from replog.log.formats.records import iterate_records
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin, Isolation
+from replog.log.retention import delete_old_segments
 from replog.log.timestamps import offset_for_timestamp
 from replog.log_tools.dump import dump_file
 from replog.log_tools.verify.partition import Options
@@ -170,7 +171,7 @@ def use(log: Log) -> None:
         log.update_high_watermark(log.log_end_offset)
         if log.config.compacted:
             clean(log, 4000)
-        log.delete_old_segments(10**15)
+        delete_old_segments(log, 10**15)
     with suppress(ReplogError):
         log.truncate_to((log.log_start_offset + log.log_end_offset) // 2)
 

@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from replog.log.retention import delete_old_segments
 from tests.replog.log.batches import leader_batch
 from tests.replog.log.kills import killed_after
 from tests.replog.log.log_model import Batch
@@ -35,7 +36,7 @@ class KilledHistories(Histories):
                 log.roll()
             elif what == "retain":
                 log.config = retained
-                log.delete_old_segments(0)
+                delete_old_segments(log, 0)
             elif what == "flush":
                 log.flush()
             else:

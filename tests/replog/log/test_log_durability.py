@@ -7,6 +7,7 @@ import pytest
 from replog.log.errors import LogStorageError, TooManyOpenFiles
 from replog.log.flushing import FlushTask
 from replog.log.log import Log
+from replog.log.retention import delete_old_segments
 from tests.replog.log.files.test_open_files import no_descriptors_left
 
 from .batches import append, client_batch, leader_batch, open_log
@@ -97,7 +98,7 @@ def test_a_truncation_is_settled_by_a_task_and_nothing_is_deleted_before(tmp_pat
     log.update_high_watermark(target)
     assert log.truncate_to(target)
     assert (log.log_end_offset, asked) == (target, [target])
-    assert (log.settled, log.delete_old_segments(0)) == (False, 0)
+    assert (log.settled, delete_old_segments(log, 0)) == (False, 0)
     run(log)
     assert log.settled
     reopened = open_log(tmp_path, clean=False, segment_bytes=200)

@@ -18,6 +18,7 @@ from replog.errors import ReplogError
 from replog.log.errors import CorruptRecord, OffsetOutOfRange, OffsetsOutOfOrder, UnexpectedAppendOffset
 from replog.log.log import Log
 from replog.log.offsets import Isolation
+from replog.log.retention import delete_old_segments
 from replog.log.segment import UNWRITTEN_ENTRIES
 from replog.log.timestamps import offset_for_timestamp
 from tests.cases import SOAK
@@ -213,7 +214,7 @@ class Histories(RuleBasedStateMachine):
         self.log.config = self.model.config = self.model.config.model_copy(update=limits)
         segments = [(segment.base_offset, segment.size) for segment in self.log.segments]
         expired = self.model.expired(segments, self.now_ms)
-        assert sum(iter(lambda: self.log.delete_old_segments(self.now_ms), 0)) == expired
+        assert sum(iter(lambda: delete_old_segments(self.log, self.now_ms), 0)) == expired
         if expired:
             if expired == len(segments):
                 self.model.forced_bases.add(self.model.log_end)

@@ -7,7 +7,7 @@ import pytest
 
 from replog.log.errors import RecordBatchTooLarge
 from replog.log.files.deletion import remove
-from replog.log.retention import AT_ONCE, Deletion
+from replog.log.retention import AT_ONCE, Deletion, delete_old_segments
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
 
 PAIR = client_batch(b"a", b"b")  # 77 bytes
@@ -87,7 +87,7 @@ def test_retention_by_size(tmp_path, retention_bytes, high_watermark, deleted):
     before = layout(log)
     assert before == [(0, 154), (4, 154), (8, 154), (12, 154), (16, 77)]
     log.update_high_watermark(high_watermark)
-    assert log.delete_old_segments(0) == deleted
+    assert delete_old_segments(log, 0) == deleted
     assert layout(log) == (before[deleted:] or [(18, 0)])
     assert log.log_start_offset == layout(log)[0][0]
     assert log.epochs.entries == ((0, log.log_start_offset),)
@@ -101,7 +101,7 @@ def test_retention_by_time(tmp_path, times, now, deleted):
     """S-W-L6, LG-13 (c), LG-14: the oldest blocks."""
     log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), *map(single, times))
     log.update_high_watermark(3)
-    assert log.delete_old_segments(now) == deleted
+    assert delete_old_segments(log, now) == deleted
     assert layout(log) == ([(0, 69), (1, 69), (2, 69)][deleted:] or [(3, 0)])
 
 
@@ -109,7 +109,7 @@ def test_deleted_files_stay_for_their_delay(tmp_path):
     """S-W-L7, LG-15."""
     log = open_log(tmp_path, segment_bytes=154, retention_bytes=539, file_delete_delay_ms=1000, retention_ms=-1)
     append(log, *[PAIR] * 9).update_high_watermark(18)
-    assert log.delete_old_segments(5000) == 1
+    assert delete_old_segments(log, 5000) == 1
     names = {f"00000000000000000000{suffix}.deleted" for suffix in (".log", ".index", ".timeindex", ".digest")}
     assert {path.name for path in tmp_path.glob("*.deleted")} == names
     for now_ms in (10, 1009):  # monotonic, and from the first look on
@@ -126,7 +126,7 @@ def test_of_many_segments_few_go_at_a_time(tmp_path):
     deleted = []
     while not deleted or deleted[-1]:
         before = len(log.deleted)
-        deleted.append(log.delete_old_segments(0))
+        deleted.append(delete_old_segments(log, 0))
         assert len(log.deleted) - before <= 6 * AT_ONCE < 100
     assert sum(deleted) == 50
     assert log.log_start_offset == log.log_end_offset
@@ -137,7 +137,7 @@ def test_segments_below_the_log_start_go_first(tmp_path):
     log = append(open_log(tmp_path, segment_bytes=154, retention_ms=-1), *[PAIR] * 9)
     log.update_high_watermark(18)
     log.maybe_increment_log_start_offset(9)
-    assert log.delete_old_segments(0) == 2
+    assert delete_old_segments(log, 0) == 2
     assert (layout(log)[0], log.log_start_offset) == ((8, 154), 9)
 
 
@@ -147,7 +147,7 @@ def test_a_topic_that_is_only_compacted_keeps_all_above_its_log_start(tmp_path, 
     log = open_log(tmp_path, segment_bytes=154, retention_bytes=0, retention_ms=0, cleanup_policy=policy)
     append(log, *[client_batch((b"k", b""), (b"k", b""))] * 9).update_high_watermark(18)
     log.maybe_increment_log_start_offset(log.segments[2].base_offset)
-    assert log.delete_old_segments(10**15) == deleted
+    assert delete_old_segments(log, 10**15) == deleted
 
 
 def test_deletion_is_first_by_log_start_then_by_size_then_by_age(tmp_path):
@@ -155,7 +155,7 @@ def test_deletion_is_first_by_log_start_then_by_size_then_by_age(tmp_path):
     log = open_log(tmp_path, segment_bytes=69, retention_bytes=3 * 69, retention_ms=1000)
     append(log, *map(single, (100, 100, 100, 5000, 5000))).update_high_watermark(5)
     log.maybe_increment_log_start_offset(1)
-    assert log.delete_old_segments(5000) == 3
+    assert delete_old_segments(log, 5000) == 3
     assert layout(log) == [(3, 69), (4, 69)]
 
 
@@ -164,8 +164,8 @@ def test_without_timestamps_a_segment_ages_by_its_file(tmp_path):
     log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), single(-1), single(-1))
     log.update_high_watermark(2)
     written = log.segments[0].path.stat().st_mtime_ns // 1_000_000
-    assert log.delete_old_segments(written + 900) == 0
-    assert log.delete_old_segments(written + 60_000) == 2
+    assert delete_old_segments(log, written + 900) == 0
+    assert delete_old_segments(log, written + 60_000) == 2
 
 
 FUTURE = 10**15
@@ -178,7 +178,7 @@ def test_segments_from_the_future_go_by_when_they_were_written(tmp_path):
     append(log, *map(single, (FUTURE, 200, FUTURE)), now_ms=FUTURE).update_high_watermark(3)
     for segment, time in zip(log.segments, (100, 9000, 9000), strict=True):
         os.utime(segment.path, ns=(0, time * 1_000_000))
-    assert [log.delete_old_segments(now) for now in (1100, 1101, 1200, 1201, 2201, 2202)] == [0, 1, 0, 1, 0, 1]
+    assert [delete_old_segments(log, now) for now in (1100, 1101, 1200, 1201, 2201, 2202)] == [0, 1, 0, 1, 0, 1]
 
 
 def test_retention_says_what_it_took_and_why(tmp_path):
@@ -189,7 +189,7 @@ def test_retention_says_what_it_took_and_why(tmp_path):
         os.utime(segment.path, ns=(0, (1000 + segment.base_offset) * 1_000_000))
     log.maybe_increment_log_start_offset(1)
     told: list[Deletion] = []
-    assert log.delete_old_segments(5000, told.append) == 4
+    assert delete_old_segments(log, 5000, told.append) == 4
     assert told == [
         Deletion("below the log start", 1, 0, 100, 1000),
         Deletion("retention.bytes=207", 2, 2, 100, 1002),
@@ -202,8 +202,8 @@ def test_without_a_time_only_age_is_no_reason(tmp_path):
     log = open_log(tmp_path, segment_bytes=69, retention_bytes=3 * 69, retention_ms=0)
     append(log, *map(single, (1, 1, 1, 1, 1))).update_high_watermark(5)
     log.maybe_increment_log_start_offset(1)
-    assert log.delete_old_segments(None) == 2
-    assert log.delete_old_segments(None) == 0
+    assert delete_old_segments(log, None) == 2
+    assert delete_old_segments(log, None) == 0
 
 
 def test_what_delete_records_hides_is_flushed_before_the_recovery_point_moves(tmp_path):

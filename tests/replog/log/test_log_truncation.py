@@ -66,12 +66,12 @@ def test_truncation(log, rule, offset, segments, end, high_watermark, epochs):
     assert int.from_bytes(log.read(end, 100, Isolation.LOG_END, min_one_message=True).records[:8], "big") == end
 
 
-@pytest.mark.parametrize(("start", "log_start"), [(5, None), (50, 30)])
-def test_full_truncation(log, start, log_start):
+@pytest.mark.parametrize("start", [5, 50])
+def test_full_truncation(log, start):
     """S-W-U7, LG-12."""
-    log.truncate_fully_and_start_at(start, log_start)
+    log.truncate_fully_and_start_at(start)
     assert layout(log) == [(start, 0)]
-    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (log_start or start, start, start)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (start, start, start)
     assert log.epochs.entries == ()
 
 

@@ -169,12 +169,12 @@ class Replica:
         batch = client_batch(f"{self.broker_id} {epoch} {offset}".encode())
         acks = -1
         try:
-            done = leader.append(batch, acks=acks, wall_ms=0, now_ms=self.clock.now_ms)
+            done = leader.append_records_to_leader(batch, acks=acks, wall_ms=0, now_ms=self.clock.now_ms)
         except ReplogError as error:
             if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
                 raise
             acks = 1
-            done = leader.append(batch, acks=acks, wall_ms=0, now_ms=self.clock.now_ms)
+            done = leader.append_records_to_leader(batch, acks=acks, wall_ms=0, now_ms=self.clock.now_ms)
         self.manager.touched(TP, done.high_watermark_advanced)
         if acks == -1:
             pending = {0: PendingProduce(TP, done.required_offset, epoch)}

@@ -44,5 +44,5 @@ def catches_up(world: World, name: str) -> None:
 def pushes(world: World, name: str, to: str) -> None:
     _, tp, leader = leader_of(world, name)
     follower = world.broker(int(to)).hosted[tp].follower
-    if follower.on_high_watermark(leader.leader_epoch, leader.high_watermark):
+    if follower.on_high_watermark(leader.leader_epoch, leader.log.high_watermark):
         world.broker(int(to)).touched(tp, high_watermark_advanced=True)

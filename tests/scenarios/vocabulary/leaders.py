@@ -23,7 +23,7 @@ def appends(world: World, name: str, count: str, size: str = "0") -> None:
     broker, tp, leader = leader_of(world, name)
     for _ in range(int(count)):
         batch = record(leader.leader_epoch, leader.log.log_end_offset, int(size))
-        appended = leader.append(batch, acks=1, wall_ms=0, now_ms=world.clock.monotonic_ms())
+        appended = leader.append_records_to_leader(batch, acks=1, wall_ms=0, now_ms=world.clock.monotonic_ms())
         broker.touched(tp, appended.high_watermark_advanced)
 
 
@@ -56,7 +56,9 @@ def produces(world: World, names: str, **options: str) -> None:
         return f"{named('', tp)} " if len(entries) > 1 else ""
 
     acks = {"all": -1}.get(options.get("acks", "all"), options.get("acks", "all"))
-    Produce(broker, log_pb2.ProduceRequest(acks=int(acks), timeout_ms=30_000), respond).append(entries, everything)
+    Produce(broker, log_pb2.ProduceRequest(acks=int(acks), timeout_ms=30_000), respond).append_records(
+        entries, everything
+    )
     if not answered:
         world.say(f"{label}: waits")
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import structlog
 
-from replog.log.compaction.cleanable import Cleanable
+from replog.log.compaction.cleanable import Cleanable, find_cleanable
 from replog.log.compaction.cleaning import CleanTask, SourceSegment
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.log_manager import LogManager
@@ -143,7 +143,7 @@ class LogCleaner:
             return None
         if self._logs.get(tp) is not replica or self._logs.future(tp) is not None:
             return None  # it is being moved (7.7)
-        cleanable = replica.cleanable(self._logs.cleaned_offsets(tp).get(tp), self._manager.time.may_delete_ms())
+        cleanable = find_cleanable(replica, self._logs.cleaned_offsets(tp).get(tp), self._manager.time.may_delete_ms())
         return cleanable if cleanable.is_worth_it(replica.config) else None
 
     async def _clean(self, tp: TopicPartition, replica: Log, cleanable: Cleanable) -> bool:
@@ -151,12 +151,12 @@ class LogCleaner:
         size_before, clock = replica.size, self._manager.clock
         started_ms = clock.monotonic_ms()
         map_bytes = self._manager.config.log_cleaner_dedupe_buffer_size
-        task = replica.cleaning_task(cleanable, self._manager.time.may_delete_ms(), map_bytes)
+        task = CleanTask.of(replica, cleanable, self._manager.time.may_delete_ms(), map_bytes)
         try:
             end_offset = await self._worker.ask(MapKeys(task))
             replaced = await self._replace(tp, replica, task, end_offset)
         except CorruptRecord:
-            if not replica.is_void(task):
+            if task.generation == replica.generation:
                 raise
             replaced = False  # segments were truncated while they were read
         if not replaced or not await self._note(tp, replica, task, end_offset):
@@ -179,7 +179,7 @@ class LogCleaner:
             if not await self._worker.ask(Rewrite(group)):
                 continue
             swap = await in_thread(partial(written_swap, task.directory, _bases(group), task.config))
-            if self._logs.get(tp) is not replica or not replica.begin_swap(task, swap):
+            if self._logs.get(tp) is not replica or not replica.begin_swap(task.generation, swap):
                 return False
             await in_thread(partial(fsync_directory, replica.directory))
             if self._logs.get(tp) is not replica or not replica.finish_swap(swap):
@@ -195,7 +195,7 @@ class LogCleaner:
 
         It is called for each part of the task: otherwise readers of the files, after a crash, would not know where
         offsets may be missing (CL-8). Below `offset` no key comes twice, since all dirty keys were mapped."""
-        if self._logs.get(tp) is not replica or replica.is_void(task):
+        if self._logs.get(tp) is not replica or task.generation != replica.generation:
             return False
         if offset > task.first_dirty:
             cleaned_offsets = self._logs.cleaned_offsets(tp)

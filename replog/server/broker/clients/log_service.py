@@ -73,7 +73,7 @@ class LogService:
             if not answered.done():
                 answered.set_result(produced.answer)
 
-        Produce(self._manager, request.head, respond).append(batches(request), self._permits("produce_once"))
+        Produce(self._manager, request.head, respond).append_records(batches(request), self._permits("produce_once"))
         del request
         return pb.ProduceResponse(answers=[await answered])
 

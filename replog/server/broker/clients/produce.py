@@ -32,7 +32,7 @@ class Produce:
         self._held = 0
         self._begun_s = manager.clock.monotonic_s()
 
-    def append(self, batches: Iterable[tuple[TopicPartition, Buffer]], permits: Permits) -> None:
+    def append_records(self, batches: Iterable[tuple[TopicPartition, Buffer]], permits: Permits) -> None:
         """Append batches to the topics that `permits` allows."""
         pending: dict[int, PendingProduce] = {}
         for index, (tp, records) in enumerate(batches):
@@ -43,7 +43,7 @@ class Produce:
             try:
                 if not permits(tp.topic):
                     raise refused_topic(tp.topic)
-                if (waits := self._append(tp, records, result)) is not None:
+                if (waits := self._append_to_local_log(tp, records, result)) is not None:
                     pending[index] = waits
             except ReplogError as error:
                 self._manager.traffic.not_produced(tp.topic, error.code)
@@ -57,11 +57,12 @@ class Produce:
         operation = DelayedProduce(pending, self._manager.leader, self._timeout_ms, self._settle)
         self._manager.produces.complete_or_watch(operation, [waits.topic_partition for waits in pending.values()])
 
-    def _append(self, tp: TopicPartition, records: Buffer, result: pb.ProducePartitionResult) -> PendingProduce | None:
+    def _append_to_local_log(
+        self, tp: TopicPartition, records: Buffer, result: pb.ProducePartitionResult
+    ) -> PendingProduce | None:
         manager, clock = self._manager, self._manager.clock
         if self.acks not in VALID_ACKS:
-            message = f"acks={self.acks}; it must be 0, 1 or -1 (all)"
-            raise ErrorCode.INVALID_REQUIRED_ACKS.error(message)
+            raise ErrorCode.INVALID_REQUIRED_ACKS.error(f"acks={self.acks}; it must be 0, 1 or -1 (all)")
         leader = manager.leader(tp)
         if isinstance(leader, ErrorCode):
             raise refusal(leader, tp, manager.config.node_id)
@@ -71,7 +72,9 @@ class Produce:
                 f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new"
             )
         wall_ms, apart_ms = manager.time.of_append(now_ms)
-        appended = leader.append(records, acks=self.acks, wall_ms=wall_ms, now_ms=now_ms, apart_ms=apart_ms)
+        appended = leader.append_records_to_leader(
+            records, acks=self.acks, wall_ms=wall_ms, now_ms=now_ms, apart_ms=apart_ms
+        )
         manager.throttle.served()
         manager.touched(tp, appended.high_watermark_advanced)
         passed = manager.traffic.topic(tp.topic)

@@ -59,7 +59,7 @@ class ProduceStream:
         pieces = batches(request)
         self._throttle.record(sum(map(len, request.records)))
         self._under_way += 1
-        Produce(self._manager, request.head, self._answered).append(pieces, self._permits)
+        Produce(self._manager, request.head, self._answered).append_records(pieces, self._permits)
 
     def _answered(self, produced: Produce) -> None:
         self._under_way -= 1

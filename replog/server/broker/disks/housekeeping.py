@@ -19,7 +19,7 @@ from replog.log.errors import LogStorageError, RetriableLogError
 from replog.log.files.deletion import remove
 from replog.log.files.open_files import OPEN_FILES, sync_all
 from replog.log.log import Log
-from replog.log.retention import Deletion
+from replog.log.retention import Deletion, delete_old_segments
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.logging import tell_each
@@ -126,7 +126,7 @@ class Housekeeping:
         """Delete some old segments, and return how many. A log without room for a new segment is left for later,
         otherwise it would keep the others from making room."""
         try:
-            return replica.delete_old_segments(self._manager.time.may_delete_ms(), partial(self._tell, tp))
+            return delete_old_segments(replica, self._manager.time.may_delete_ms(), partial(self._tell, tp))
         except RetriableLogError as error:
             log.warning("retention left for the next time", partition=str(tp), reason=error.message)
             return 0

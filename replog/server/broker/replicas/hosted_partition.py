@@ -21,7 +21,7 @@ class HostedPartition:
 
     topic_partition: TopicPartition
     topic_id: bytes
-    log: Log
+    log: Log  # once its `failure` is set, the replica is offline and its role ends (§1.4)
     leader: PartitionLeader | None = None
     follower: PartitionFollower | None = None
     leader_quota: ReplicationQuota | None = None  # limits copies from here, if the replica is listed (FE-23)
@@ -59,11 +59,6 @@ class HostedPartition:
         for role in (self.leader, self.follower):
             if role is not None:
                 role.log = log
-
-    @property
-    def is_offline(self) -> bool:
-        """True if its files or its disk have failed: its role ends (§1.4)."""
-        return self.log.failure is not None
 
     @property
     def leader_epoch(self) -> int:

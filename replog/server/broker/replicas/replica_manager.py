@@ -101,14 +101,14 @@ class ReplicaManager:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             known = tp in self.image.partitions
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if hosted.is_offline:
+        if hosted.log.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return hosted.leader or ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def leader_for_epoch(self, tp: TopicPartition, current_leader_epoch: int | None) -> PartitionLeader | ErrorCode:
         """Return the leader like `leader`, but check the epoch before leadership, also on a follower (FE-2)."""
         hosted = self.hosted.get(tp)
-        if hosted is not None and hosted.follower is not None and not hosted.is_offline:
+        if hosted is not None and hosted.follower is not None and hosted.log.failure is None:
             return hosted.follower.check_leader_only(current_leader_epoch)
         return self.leader(tp)
 
@@ -126,7 +126,7 @@ class ReplicaManager:
         if hosted is not None:
             if fetch.topic_id not in (hosted.topic_id, ANY_TOPIC):
                 return ErrorCode.INCONSISTENT_TOPIC_ID  # a topic of the same name has other epochs
-            if hosted.leader is not None and hosted.log.failure is None:  # `is_offline`, without a call
+            if hosted.leader is not None and hosted.log.failure is None:
                 return hosted.leader
         return self.leader_for_epoch(tp, fetch.current_leader_epoch)
 
@@ -135,7 +135,7 @@ class ReplicaManager:
     ) -> PartitionLeader | PartitionFollower | ErrorCode:
         """Return the leader like `leader_for_fetch`, or the follower for a consumer that may read it (FE-20)."""
         hosted = self.hosted.get(tp)
-        if hosted is None or hosted.follower is None or hosted.is_offline:
+        if hosted is None or hosted.follower is None or hosted.log.failure is not None:
             return self.leader_for_fetch(tp, fetch)
         return hosted.follower if fetch.topic_id in (hosted.topic_id, ANY_TOPIC) else ErrorCode.INCONSISTENT_TOPIC_ID
 
@@ -238,7 +238,7 @@ class ReplicaManager:
         """Send the leader's proposal of an ISR, if there is one, to the controller (ISR-4)."""
         proposal = leader.take_proposal()
         if proposal is not None:
-            self._growth[tp] = len(proposal.isr) - len(leader.isr)
+            self._growth[tp] = len(proposal.isr) - len(leader.state.isr)
             self._submit_proposal(tp, proposal)
 
     def on_alter_partition_result(
@@ -347,12 +347,14 @@ class ReplicaManager:
     def offline_id(self, tp: TopicPartition) -> bytes | None:
         """Return the topic id of a replica whose files failed; None for others."""
         hosted = self.hosted.get(tp)
-        return hosted.topic_id if hosted is not None and hosted.is_offline else self.unreachable.get(tp)
+        return hosted.topic_id if hosted is not None and hosted.log.failure is not None else self.unreachable.get(tp)
 
     def lost(self) -> Iterator[tuple[TopicPartition, bytes]]:
         """Yields all replicas whose files failed, with their topics' ids."""
         failed = ((tp, self.hosted.get(tp)) for tp in self._offline)
-        since_start = ((tp, hosted.topic_id) for tp, hosted in failed if hosted is not None and hosted.is_offline)
+        since_start = (
+            (tp, hosted.topic_id) for tp, hosted in failed if hosted is not None and hosted.log.failure is not None
+        )
         return chain(since_start, self.unreachable.items())
 
     def is_counted_on(self, tp: TopicPartition) -> bool:

@@ -58,7 +58,7 @@ class ReplicaMetrics:
         self._set("kafka_log_log_logstartoffset", labels, log.log_start_offset)
         self._set("kafka_log_log_logendoffset", labels, log.log_end_offset)
         self.count += 1
-        self.offline += hosted.is_offline
+        self.offline += hosted.log.failure is not None
         if state is not None:
             self._add_throttle(hosted, state, labels)
         if hosted.leader is not None:
@@ -68,10 +68,10 @@ class ReplicaMetrics:
             self._set("kafka_server_fetcherlagmetrics_consumerlag", labels, hosted.follower.lag)
 
     def _add_leader(self, leader: PartitionLeader, state: PartitionState | None, labels: tuple[str, str]) -> None:
-        in_sync, least = len(leader.isr), leader.min_insync_replicas
+        in_sync, least = len(leader.state.isr), leader.min_insync_replicas
         self.leaders += 1
         if state is not None:
-            lacking = bool(out_of_sync(state.replicas, leader.isr, state.adding))
+            lacking = bool(out_of_sync(state.replicas, leader.state.isr, state.adding))
             self.under_replicated += lacking
             self.reassigning += state.reassigning
             self._set("kafka_cluster_partition_underreplicated", labels, lacking)

@@ -31,7 +31,7 @@ class Refusals:
         self.refuse: Callable[[list[bytes | None]], ErrorCode | None] = lambda values: None
         self.leave_open = self.refuse
         self.refused: list[ErrorCode] = []
-        append = PartitionLeader.append
+        append = PartitionLeader.append_records_to_leader
 
         def appended(leader: PartitionLeader, records: Buffer, **options: Any) -> LeaderAppend:
             values = [record.value for record in decode(records)]
@@ -46,7 +46,7 @@ class Refusals:
                 self.refused.append(error.code)
                 raise
 
-        monkeypatch.setattr(PartitionLeader, "append", appended)
+        monkeypatch.setattr(PartitionLeader, "append_records_to_leader", appended)
 
 
 @pytest.fixture(autouse=True)

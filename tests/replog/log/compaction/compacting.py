@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from replog.log.compaction.cleanable import find_cleanable
 from replog.log.compaction.cleaning import Cleaning, CleanTask
 from replog.log.files.replacing import fsync_directory
 from replog.log.formats.batch import CONTROL, BatchHeader
@@ -34,14 +35,14 @@ def sealed(log: Log, *batches: bytes, epoch: int = 0) -> Log:
 
 def clean(log: Log, now_ms: int | None = 0, *, checkpoint: int | None = None, map_bytes: int = MAP_BYTES) -> int:
     """One cleaning of all that is cleanable; where the next begins."""
-    cleanable = log.cleanable(checkpoint, now_ms)
-    task = log.cleaning_task(cleanable, now_ms, map_bytes)
+    cleanable = find_cleanable(log, checkpoint, now_ms)
+    task = CleanTask.of(log, cleanable, now_ms, map_bytes)
     cleaning = Cleaning(task)
     cleaning.map_keys()
     for group in task.groups(cleaning.end_offset):
         swap = cleaning.rewrite(group)
         if swap is not None:
-            assert log.begin_swap(task, swap)
+            assert log.begin_swap(task.generation, swap)
             fsync_directory(log.directory)
             assert log.finish_swap(swap)
             fsync_directory(log.directory)
@@ -50,7 +51,7 @@ def clean(log: Log, now_ms: int | None = 0, *, checkpoint: int | None = None, ma
 
 def rewritten(log: Log) -> tuple[CleanTask, Swap]:
     """The first group of all that is cleanable, to be swapped."""
-    task = log.cleaning_task(log.cleanable(None, T), T, MAP_BYTES)
+    task = CleanTask.of(log, find_cleanable(log, None, T), T, MAP_BYTES)
     cleaning = Cleaning(task)
     cleaning.map_keys()
     swap = cleaning.rewrite(task.groups(cleaning.end_offset)[0])

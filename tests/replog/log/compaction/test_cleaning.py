@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from replog.log.compaction.cleanable import find_cleanable
+from replog.log.compaction.cleaning import CleanTask
 from replog.log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from replog.log.errors import CorruptRecord, LogUncleanable
 from replog.log.formats.batch import DELETE_HORIZON, HEADER_SIZE
 from replog.log.log import Log
 from replog.log.offsets import Isolation
+from replog.log.retention import delete_old_segments
 from tests.damage.vocabulary import flip
 from tests.replog.log.batches import append, client_batch, files_of, layout, leader_batch
 from tests.replog.log.compaction.compacting import (
@@ -113,7 +116,7 @@ def test_cl_1_the_active_segment_and_what_is_above_the_high_watermark_stay(tmp_p
     append(log, keyed("a"), keyed("a"))
     log.roll()
     log.update_high_watermark(3)
-    cleanable = log.cleanable(None, T)
+    cleanable = find_cleanable(log, None, T)
     assert (cleanable.first_dirty, cleanable.first_uncleanable) == (0, 2)
     assert clean(log) == 2
     assert offsets_of(log) == [1, 2, 3]
@@ -122,14 +125,14 @@ def test_cl_1_the_active_segment_and_what_is_above_the_high_watermark_stay(tmp_p
 @pytest.mark.parametrize("checkpoint", [None, -1, 99])
 def test_cl_1_a_checkpoint_outside_of_the_log_counts_as_its_start(tmp_path, checkpoint):
     log = sealed(compacted(tmp_path), keyed("a"), keyed("a"))
-    assert log.cleanable(checkpoint, T)[:2] == (0, 2)
+    assert find_cleanable(log, checkpoint, T)[:2] == (0, 2)
 
 
 def test_cl_1_young_segments_wait_for_their_lag(tmp_path):
     log = compacted(tmp_path, min_compaction_lag_ms=100)
     for time in (T, T + 50, T + 60):
         sealed(log, keyed("a", time=time))
-    assert [log.cleanable(None, now).first_uncleanable for now in (T + 99, T + 100, T + 150, T + 160)] == [
+    assert [find_cleanable(log, None, now).first_uncleanable for now in (T + 99, T + 100, T + 150, T + 160)] == [
         0,
         1,
         2,
@@ -143,18 +146,18 @@ def test_cl_1_segments_from_the_future_wait_since_they_were_written(tmp_path):
     append(log, keyed("a", time=10**15), now_ms=10**15).roll()
     log.update_high_watermark(1)
     os.utime(log.segments[0].path, ns=(0, T * 1_000_000))
-    assert [log.cleanable(None, now).first_uncleanable for now in (T + 99, T + 100)] == [0, 1]
-    assert [log.cleanable(None, now).is_worth_it(log.config) for now in (T + 1000, T + 1001)] == [False, True]
+    assert [find_cleanable(log, None, now).first_uncleanable for now in (T + 99, T + 100)] == [0, 1]
+    assert [find_cleanable(log, None, now).is_worth_it(log.config) for now in (T + 1000, T + 1001)] == [False, True]
 
 
 def test_without_a_time_no_lag_is_over(tmp_path):
     """CT-28; without lags the cleaner goes on."""
     log = compacted(tmp_path, min_compaction_lag_ms=1, max_compaction_lag_ms=1, min_cleanable_dirty_ratio=1.0)
     sealed(log, keyed("a"), keyed("a"))
-    assert log.cleanable(None, None).first_uncleanable == 0
+    assert find_cleanable(log, None, None).first_uncleanable == 0
     log.config = log.config.model_copy(update={"min_compaction_lag_ms": 0})
-    assert log.cleanable(None, None).first_uncleanable == 2
-    assert not log.cleanable(None, None).is_worth_it(log.config)
+    assert find_cleanable(log, None, None).first_uncleanable == 2
+    assert not find_cleanable(log, None, None).is_worth_it(log.config)
 
 
 def test_without_a_time_a_tombstones_time_neither_begins_nor_ends(fixture_c):
@@ -174,18 +177,18 @@ def test_cl_2_the_dirty_ratio_must_exceed_its_minimum(tmp_path):
     log = compacted(tmp_path, min_cleanable_dirty_ratio=0.5)
     sealed(log, keyed("a"))
     sealed(log, keyed("b"))
-    half = log.cleanable(1, T)
+    half = find_cleanable(log, 1, T)
     assert (half.clean_bytes, half.cleanable_bytes, half.dirty_ratio) == (69 + 1, 69 + 1, 0.5)
     assert not half.is_worth_it(log.config)
-    assert log.cleanable(0, T).is_worth_it(log.config)
+    assert find_cleanable(log, 0, T).is_worth_it(log.config)
 
 
 def test_cl_2_what_is_overdue_is_cleaned_at_any_ratio(tmp_path):
     log = compacted(tmp_path, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=1000)
     sealed(log, keyed("a"))
-    assert not log.cleanable(None, T + 1000).is_worth_it(log.config)
-    assert log.cleanable(None, T + 1001).is_worth_it(log.config)
-    assert not log.cleanable(1, T + 1001).is_worth_it(log.config), "nothing is dirty"
+    assert not find_cleanable(log, None, T + 1000).is_worth_it(log.config)
+    assert find_cleanable(log, None, T + 1001).is_worth_it(log.config)
+    assert not find_cleanable(log, 1, T + 1001).is_worth_it(log.config), "nothing is dirty"
 
 
 def test_cl_2_a_truncation_voids_a_running_cleaning(tmp_path):
@@ -195,10 +198,10 @@ def test_cl_2_a_truncation_voids_a_running_cleaning(tmp_path):
         append(log, keyed("a"))
         task, swap = rewritten(log)
         if stage == "begun":
-            assert log.begin_swap(task, swap)
+            assert log.begin_swap(task.generation, swap)
         log.truncate_to(3)
         if stage == "rewritten":
-            assert not log.begin_swap(task, swap)
+            assert not log.begin_swap(task.generation, swap)
         assert not log.finish_swap(swap)
         assert offsets_of(log) == [0, 1, 2]
         assert not [name for name in names_in(log.directory) if name.endswith((".cleaned", ".swap"))]
@@ -210,8 +213,8 @@ def test_cl_2_sources_that_retention_took_are_not_brought_back(tmp_path):
     sealed(log, keyed("a"))
     task, swap = rewritten(log)
     log.maybe_increment_log_start_offset(1)
-    assert log.delete_old_segments(T) == 1
-    assert not log.begin_swap(task, swap)
+    assert delete_old_segments(log, T) == 1
+    assert not log.begin_swap(task.generation, swap)
     assert layout(log) == [(1, 70), (2, 0)]
     assert not [name for name in names_in(tmp_path) if name.endswith((".cleaned", ".swap"))]
 
@@ -288,7 +291,7 @@ def test_cl_4_a_group_is_bounded_by_its_indexes_and_by_its_offsets(tmp_path):
     log = compacted(tmp_path / "indexes", segment_bytes=10_000, index_interval_bytes=1)
     for number in range(4):
         sealed(log, keyed(f"{number}"), keyed(f"{number}x"))
-    task = log.cleaning_task(log.cleanable(None, T), T, 1 << 16)
+    task = CleanTask.of(log, find_cleanable(log, None, T), T, 1 << 16)
     assert {(source.index_size, source.time_index_size) for source in task.sources} == {(8, 12)}
     log.close()
     log = compacted(tmp_path / "indexes", segment_index_bytes=24, index_interval_bytes=1)

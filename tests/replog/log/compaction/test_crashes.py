@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.compaction.cleaning import Cleaning
+from replog.log.compaction.cleanable import find_cleanable
+from replog.log.compaction.cleaning import Cleaning, CleanTask
 from replog.log.compaction.offset_map import SLOT_BYTES
 from replog.log.formats.batch import CONTROL, parse_header
 from replog.log.formats.records import iterate_records
@@ -139,7 +140,7 @@ def test_cl_9_a_crash_while_a_truncation_calls_a_swap_off(tmp_path, monkeypatch)
     """At worst the log is as if it had not been truncated yet."""
     log = written(tmp_path / "log")
     task, swap = rewritten(log)
-    assert log.begin_swap(task, swap)
+    assert log.begin_swap(task.generation, swap)
     before = {record.offset: record for record in records_of(log)}
     with states(tmp_path / "log", tmp_path / "states", monkeypatch) as copies:
         log.truncate_to(21)
@@ -157,14 +158,14 @@ def test_cl_9_a_swap_that_was_never_finished_is_called_off_by_the_next_one(tmp_p
     log = open_log(tmp_path, cleanup_policy="compact", segment_bytes=200)
     append(log, *[client_batch((b"a", b"x" * 50), (b"a", b"y"))] * 5)
     log.update_high_watermark(log.log_end_offset)
-    task = log.cleaning_task(log.cleanable(None, 0), 0, 1 << 16)
+    task = CleanTask.of(log, find_cleanable(log, None, 0), 0, 1 << 16)
     cleaning = Cleaning(task)
     cleaning.map_keys()
     groups = task.groups(cleaning.end_offset)
     for group in (groups[2], groups[0]):
         swap = cleaning.rewrite(group)
         assert swap is not None
-        assert log.begin_swap(task, swap)
+        assert log.begin_swap(task.generation, swap)
     assert log.finish_swap(swap)
     log.truncate_to(groups[2][0].base_offset)
     append(log, client_batch((b"a", b"new")), epoch=7)

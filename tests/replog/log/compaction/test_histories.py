@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from replog.log.compaction.cleanable import find_cleanable
 from replog.log.compaction.offset_map import SLOT_BYTES
 from replog.log.formats.batch import HEADER_SIZE, iterate_batches
 from replog.log.formats.records import LogRecord, iterate_records
@@ -80,7 +81,7 @@ class History:
         higher = [end for end in ends if end >= self.log.high_watermark]
         self.log.update_high_watermark(self.rng.choice(higher or [0]))
         map_bytes = self.rng.choice([12 * SLOT_BYTES, 1 << 16])
-        cleanable = self.log.cleanable(self.clean_to, self.now_ms)
+        cleanable = find_cleanable(self.log, self.clean_to, self.now_ms)
         if cleanable.cleanable_bytes:
             self.clean_to = clean(self.log, self.now_ms, checkpoint=self.clean_to, map_bytes=map_bytes)
             assert cleanable.first_dirty < self.clean_to <= cleanable.first_uncleanable

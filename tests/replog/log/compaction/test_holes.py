@@ -114,7 +114,7 @@ def test_cl_9_bounds_that_have_fallen_into_a_replaced_segment_are_found_anew(tmp
     task, swap = rewritten(log)
     log.update_high_watermark(2)
     assert log.bound(Isolation.HIGH_WATERMARK) == (2, 0, 140)
-    assert log.begin_swap(task, swap)
+    assert log.begin_swap(task.generation, swap)
     assert log.finish_swap(swap)
     assert log.bound(Isolation.HIGH_WATERMARK) == (2, 0, 70)
 

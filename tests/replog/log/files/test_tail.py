@@ -34,7 +34,7 @@ def test_what_is_read_is_what_the_file_has(file, seed):
         match rng.choice("aaaawtr" + "r" * 5):
             case "a":
                 data = rng.randbytes(rng.randint(1, 50))
-                file.append(rng.choice((data, bytearray(data), memoryview(data))), size)
+                file.write_and_keep(rng.choice((data, bytearray(data), memoryview(data))), size)
                 size += len(data)
             case "w":  # as a follower writes
                 size += file.write([rng.randbytes(20)], size, promised=True)
@@ -51,8 +51,8 @@ def test_what_is_read_is_what_the_file_has(file, seed):
 
 def test_a_read_of_one_buffer_copies_nothing_and_needs_no_file(file, tmp_path):
     data = os.urandom(100)
-    file.append(data, 0)
-    file.append(b"more", 100)
+    file.write_and_keep(data, 0)
+    file.write_and_keep(b"more", 100)
     (tmp_path / "log").write_bytes(b"")
     assert file.read(0, 100) is data
     part = file.read(20, 30)

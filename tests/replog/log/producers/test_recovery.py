@@ -8,6 +8,7 @@ from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.log import Log
 from replog.log.producers import recovery as producer_recovery
 from replog.log.producers.snapshot import ProducerSnapshotEntry, parse_snapshot, snapshot_offsets
+from replog.log.retention import delete_old_segments
 from tests.damage.vocabulary import flip, overwrite
 from tests.replog.log.batches import client_batch, files_of, layout, open_log
 from tests.replog.log.producers.writes import batch, end, produce, send, transact
@@ -253,7 +254,7 @@ def test_ps_8_snapshots_go_with_their_segments(tmp_path):
     log = reopen(tmp_path, retention_bytes=100)
     produce(log, *(batch(0, n, pid=1) for n in range(5)), *(batch(7, n, pid=2) for n in range(5)))
     log.update_high_watermark(10)
-    assert log.delete_old_segments(0) == 2
+    assert delete_old_segments(log, 0) == 2
     assert snapshot_offsets(tmp_path) == [6, 9]
     assert snapshot(tmp_path, 3).with_name(snapshot(tmp_path, 3).name + ".deleted").exists()
     assert states(log) == LAST
@@ -266,7 +267,7 @@ def test_when_every_segment_goes_the_producers_stay(tmp_path):
     log = reopen(tmp_path, retention_bytes=0)
     produce(log, *(batch(0, n) for n in range(4)))
     log.update_high_watermark(4)
-    log.delete_old_segments(0)
+    delete_old_segments(log, 0)
     assert (layout(log), snapshot_offsets(tmp_path)) == ([(4, 0)], [4])
     assert send(log, 0, 3) == (3, 3)
     log.close()

@@ -12,6 +12,7 @@ from replog.log.formats.batch import HEADER_SIZE
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import AppendOrigin
+from replog.log.retention import delete_old_segments
 from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import log_bytes, verify
 from replog.log_tools.verify.segment import VerifiedTotals
@@ -128,7 +129,7 @@ def test_after_retention(data):
     """The transaction began in a segment that is gone."""
     with broker(data, retention_bytes=700, retention_ms=-1) as log:
         log.update_high_watermark(38)
-        assert log.delete_old_segments(0) == 2
+        assert delete_old_segments(log, 0) == 2
     assert faults(data, deep=True) == []
     assert {kind for kind, *_ in notes(data)} == {"LEFTOVER"}
 

@@ -18,8 +18,8 @@ TRANSPORT = f"{ROOT}/replog/rpc/"
 
 # The leader's append, the read for the follower's fetch that waits, the follower's append.
 CHAINS = """
-ProduceStream._on_request > Produce.append > Produce._append > PartitionLeader.append
-    > Log.append_as_leader > Segment.append > OpenFile.append
+ProduceStream._on_request > Produce.append_records > Produce._append_to_local_log
+    > PartitionLeader.append_records_to_leader > Log.append_as_leader > Segment.append > OpenFile.write_and_keep
     > OpenFile.write > write_exactly > pwritev
 
 ReplicaManager._follow_up > ReplicaManager._tell > FetchSession.on_moved > FollowerSession._ready
@@ -27,7 +27,7 @@ ReplicaManager._follow_up > ReplicaManager._tell > FetchSession.on_moved > Follo
     > PartitionLeader.fetch_as_follower > read_log > Log.read > Segments.read > Segment.read > OpenFile.read > Tail.read
 
 ReplicaFetcher._on_response > FetchSessionHandler.on_response > FetchSessionHandler._take_row
-    > PartitionFollower.on_answer > PartitionFollower._take > PartitionFollower._append
+    > PartitionFollower.on_answer > PartitionFollower._take > PartitionFollower._append_records_to_follower
     > Log.append_as_follower > Log._write_replicated > Segment.write > OpenFile.write > write_exactly > pwritev"""
 
 

@@ -165,13 +165,13 @@ async def test_a_dead_follower_makes_partitions_under_replicated_and_its_return_
     leader = cluster.leader(TP)
     await cluster.crash_broker(3 - leader)
     await eventually(lambda: len(cluster.isr(TP)) == 1)
-    await eventually(lambda: len(cluster.brokers[leader].manager.hosted[TP].leader.isr) == 1)
+    await eventually(lambda: len(cluster.brokers[leader].manager.hosted[TP].leader.state.isr) == 1)
     now = await shown(cluster, leader)
     assert now[f"{PREFIX}replicamanager_underreplicatedpartitions"] == 1
     assert now[f"{PREFIX}replicamanager_underminisrpartitioncount"] == 1
     assert now["kafka_cluster_partition_underreplicated,partition=0,topic=t"] == 1
     await cluster.start_broker(3 - leader)
-    await eventually(lambda: len(cluster.brokers[leader].manager.hosted[TP].leader.isr) == 2)
+    await eventually(lambda: len(cluster.brokers[leader].manager.hosted[TP].leader.state.isr) == 2)
     now = await shown(cluster, leader)
     assert now[f"{PREFIX}replicamanager_underreplicatedpartitions"] == 0
     assert now[f"{PREFIX}replicamanager_isrexpands_total"] == 1

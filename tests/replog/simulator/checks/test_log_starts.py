@@ -3,6 +3,7 @@
 import pytest
 
 from replog.log.errors import LogStorageError
+from replog.log.retention import delete_old_segments
 from replog.simulator.history import Deletion, Outcome
 from tests.leader.replicas import TP, state
 from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
@@ -78,7 +79,7 @@ def test_what_retention_took_anywhere(retained, tmp_path):
     """Each replica minds it for itself."""
     world = three(tmp_path, "0:0-4", segment_bytes=100, retention_bytes=100)
     log = world.hosted(2).log
-    assert log.delete_old_segments(0) > 0
+    assert delete_old_segments(log, 0) > 0
     if retained:
         world.history.retained[TP.topic] = None
         world.step(2)
@@ -108,7 +109,7 @@ def test_retention_in_the_midst_of_which_the_disk_fails(tmp_path):
     log = world.hosted(2).log
     log.segments[0].path.with_suffix(".log.deleted").mkdir()
     with pytest.raises(LogStorageError):
-        log.delete_old_segments(0)
+        delete_old_segments(log, 0)
     world.step(2)
     assert world.partition.highest_start == log.log_start_offset == log.segments[0].base_offset > 0
 

@@ -187,7 +187,7 @@ def test_inv_20_a_leader_takes_a_fetch_of_an_incarnation_that_it_knows_is_over(w
     world.clock.now_ms += 1
     world.fetch(1, 3, broker_epoch=203)
     leader.replicas[3] = leader.replicas[3]._replace(broker_epoch=103)
-    leader.append(record(), acks=1, wall_ms=0, now_ms=world.clock.now_ms)
+    leader.append_records_to_leader(record(), acks=1, wall_ms=0, now_ms=world.clock.now_ms)
     with violates("INV-20", "leader 1", "broker 3 in broker epoch 103", "registered with 203"):
         world.step(1)
 

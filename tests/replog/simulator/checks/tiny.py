@@ -156,7 +156,7 @@ class TinyWorld:
         leader = self.leader(leader_id)
         for _ in range(count):
             batch = record(leader.leader_epoch, leader.log.log_end_offset)
-            leader.append(batch, acks=1, wall_ms=0, now_ms=self.clock.now_ms)
+            leader.append_records_to_leader(batch, acks=1, wall_ms=0, now_ms=self.clock.now_ms)
         self.step(leader_id)
 
     def commit(self, leader_id: int, *follower_ids: int) -> None:

@@ -25,7 +25,7 @@ _begin_epoch = PartitionLeader._begin_epoch
 _on_fetched = PartitionLeader.on_fetched
 _on_result = PartitionLeader.on_alter_partition_result
 _check = DelayedProduce._check
-_append = PartitionLeader.append
+_append = PartitionLeader.append_records_to_leader
 _after_refusal = leader.isr.after_refusal
 
 
@@ -244,7 +244,7 @@ VARIANTS = [
     Variant(
         "all-minimums-ignored",
         "swarm",
-        (PartitionLeader, "append", _append_unchecked),
+        (PartitionLeader, "append_records_to_leader", _append_unchecked),
         (DelayedProduce, "_check", _check_without_minimum),
         (leader.partition_leader, "high_watermark_candidate", _candidate_without_minimum),
     ),

@@ -35,7 +35,7 @@ async def test_records_are_let_go_when_they_are_appended(tmp_path):
     leader = Leader(tmp_path)
     payload = bytearray(record(size=500))
     answers: list[Produce] = []
-    Produce(leader.manager, HEAD, answers.append).append([(LED, memoryview(payload))], everything)
+    Produce(leader.manager, HEAD, answers.append).append_records([(LED, memoryview(payload))], everything)
     assert leader.log(LED).log_end_offset == 6
     assert answers == [], "it waits for its follower"
     forget_tails()
@@ -45,11 +45,11 @@ async def test_records_are_let_go_when_they_are_appended(tmp_path):
 async def test_a_batch_that_waits_takes_no_more_than_is_counted(tmp_path):
     leader = Leader(tmp_path)
     one = record()
-    Produce(leader.manager, HEAD, lambda _: None).append([(LED, one)], everything)
+    Produce(leader.manager, HEAD, lambda _: None).append_records([(LED, one)], everything)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     for _ in range(500):
-        Produce(leader.manager, HEAD, lambda _: None).append([(LED, one)], everything)
+        Produce(leader.manager, HEAD, lambda _: None).append_records([(LED, one)], everything)
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (after - before) / 500 < BATCH_BYTES

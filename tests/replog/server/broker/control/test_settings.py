@@ -84,7 +84,7 @@ ODD = {"min_insync_replicas": "1", "retention.ms": "1h", "later.setting": "x", "
 def _leads_two(cluster: InProcessCluster) -> bool:
     """Whether the leader itself has heard that both replicas are in sync."""
     hosted = cluster.brokers[cluster.leader(TP)].manager.hosted.get(TP)
-    return hosted is not None and hosted.leader is not None and set(hosted.leader.isr) == {1, 2}
+    return hosted is not None and hosted.leader is not None and set(hosted.leader.state.isr) == {1, 2}
 
 
 async def test_no_setting_that_is_stored_stops_a_broker_while_it_runs_or_when_it_starts(cluster):

@@ -11,6 +11,7 @@ from replog.config.topic import TopicConfig
 from replog.log.errors import TooManyOpenFiles
 from replog.log.files import replacing
 from replog.log.indexes.offset_index import OffsetIndex
+from replog.log.retention import delete_old_segments
 from replog.server.broker.disks import housekeeping
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.log_flusher import LogFlusher
@@ -148,7 +149,7 @@ async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_so
     await eventually(lambda: log.recovery_point == log.segments[-1].base_offset)
     flushing.cancel()
     log.maybe_increment_log_start_offset(log.recovery_point)
-    log.delete_old_segments(0)
+    delete_old_segments(log, 0)
     assert log.deleted
     await chores._delete_expired()
     assert not log.deleted

@@ -222,7 +222,7 @@ async def test_followers_that_ask_for_the_same_share_the_read_and_the_message(le
         leader.ask(named(LED, topic_id=topic_id))
         leader.session.on_request(WAITS)
         waiting.append(leader.answers)
-    leader.manager.hosted[LED].leader.append(record(EPOCH, 5), acks=1, wall_ms=0, now_ms=0)
+    leader.manager.hosted[LED].leader.append_records_to_leader(record(EPOCH, 5), acks=1, wall_ms=0, now_ms=0)
     leader.manager.touched(LED, high_watermark_advanced=False)
     await asyncio.sleep(0)
     first, second = (answers.sent[-1] for answers in waiting)
