@@ -1,4 +1,4 @@
-"""Clients in Go and Node, with their own gRPC libraries, against a broker's process, over each of its transports.
+"""Clients in Go and Node, with their own gRPC libraries, against a broker's process.
 
 Each is one program that tries everything in turn (`clients/`), and prints what came of it."""
 
@@ -14,7 +14,6 @@ import pytest
 from replog.client import Admin
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MAX_REQUEST_BYTES, MIB
-from replog.rpc.transports import TRANSPORTS
 from tests.interop.foreign import NoToolchain, go_client, node_client
 
 pytestmark = pytest.mark.processes
@@ -24,10 +23,10 @@ OK = grpc.StatusCode.OK
 Said = dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of one whose answers may be as large as a batch."""
-    settings = {"fetch.max.bytes": str(14 * MIB), "rpc.transport": request.param}
+    settings = {"fetch.max.bytes": str(14 * MIB)}
     with LocalCluster(tmp_path_factory.mktemp("broker"), brokers=1, broker_settings=settings) as cluster:
         yield cluster.state.broker(1).address
 

@@ -17,7 +17,6 @@ from xml.etree import ElementTree
 import pytest
 
 from replog.rpc import methods
-from replog.rpc.http2.transport import H2Transport
 from tests.interop.foreign import NoToolchain, h2spec
 from tests.replog.rpc.handlers import Handlers, serving
 
@@ -61,7 +60,7 @@ async def test_h2spec_finds_nothing_else(tmp_path: Path) -> None:
     except NoToolchain as reason:
         pytest.skip(f"no h2spec: {reason}")
     report = tmp_path / "report.xml"
-    async with serving(Handlers(), methods.LOG, transport=H2Transport()) as address:
+    async with serving(Handlers(), methods.LOG) as address:
         port = address.rsplit(":", 1)[1]
         where = ["-h", "127.0.0.1", "-p", port, "-P", methods.Log["get_metadata"].path]
         running = await asyncio.create_subprocess_exec(

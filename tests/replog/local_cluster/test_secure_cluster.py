@@ -9,7 +9,7 @@ from replog.client import Admin, Consumer, Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.rpc.methods import Controller, Replica
-from replog.rpc.transports import TRANSPORTS, VARIABLE
+from replog.rpc.transports import transport_named
 from replog.topic import TopicPartition
 from tests.replog.rpc.handlers import channel_to, error_of
 from tests.replog.server.broker.conftest import eventually
@@ -17,12 +17,10 @@ from tests.replog.server.broker.conftest import eventually
 pytestmark = pytest.mark.processes
 
 
-@pytest.mark.parametrize("kind", TRANSPORTS)
-async def test_a_secure_cluster_serves_those_who_show_a_certificate_and_no_other(tmp_path, monkeypatch, kind):
-    monkeypatch.setenv(VARIABLE, kind)
+async def test_a_secure_cluster_serves_those_who_show_a_certificate_and_no_other(tmp_path, monkeypatch):
     cluster = LocalCluster(tmp_path, secure=True)
     with cluster:
-        transport = TRANSPORTS[kind](cluster.tls)
+        transport = transport_named(tls=cluster.tls)
         async with (
             Admin(cluster.bootstrap, transport=transport) as admin,
             Producer(cluster.bootstrap, transport=transport) as producer,

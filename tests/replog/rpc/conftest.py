@@ -1,19 +1,6 @@
-"""Both kinds of gRPC."""
-
-from typing import Any
+"""Connections between a client and a server of one process."""
 
 import pytest
-
-from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.http2.transport import H2Transport
-from replog.rpc.transport import Transport
-
-TRANSPORTS: dict[str, Transport] = {"grpcio": GrpcTransport(), "h2": H2Transport()}
-
-
-@pytest.fixture(params=TRANSPORTS.values(), ids=TRANSPORTS)
-def transport(request: Any) -> Transport:
-    return request.param
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""A server that shows each shape of a call, and what its clients ask, over whatever transport."""
+"""A server that shows each shape of a call, and what its clients ask, over the usual transport or another one."""
 
 import asyncio
 import contextlib
@@ -11,12 +11,12 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2.transport import H2Transport
 from replog.rpc.peer import Peer, peer
 from replog.rpc.transport import Channel, Denied, ServerStream, Transport, unheard
 from replog.rpc.v1 import inspection_pb2, log_pb2
 
-GRPCIO = GrpcTransport()
+H2 = H2Transport()
 
 
 class Handlers:
@@ -99,7 +99,7 @@ class Handlers:
 
 @contextlib.asynccontextmanager
 async def serving(
-    handlers: object, *services: ServiceDescriptor, transport: Transport = GRPCIO, denied: Denied = unheard
+    handlers: object, *services: ServiceDescriptor, transport: Transport = H2, denied: Denied = unheard
 ) -> AsyncIterator[str]:
     """A server; its address."""
     server = transport.listen("127.0.0.1:0")
@@ -114,7 +114,7 @@ async def serving(
 
 
 @contextlib.asynccontextmanager
-async def channel_to(address: str, transport: Transport = GRPCIO) -> AsyncIterator[Channel]:
+async def channel_to(address: str, transport: Transport = H2) -> AsyncIterator[Channel]:
     channel = transport.connect(address)
     try:
         yield channel

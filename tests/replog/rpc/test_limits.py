@@ -5,19 +5,19 @@ import contextlib
 import gc
 import sys
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import gate, grpcio, health, http2, limits, methods, reflection, serving
+from replog.rpc import gate, health, limits, methods, reflection, serving
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.limits import LIMITS, MAX_BATCHES_PER_REQUEST, MAX_STREAMS
 from replog.rpc.peer import Peer, Role
 from replog.rpc.serving import decoded
-from replog.rpc.transport import Channel, Transport
+from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2, log_pb2
 from tests.replog.rpc import handlers
 
@@ -50,11 +50,8 @@ class Controller:
 
 
 @contextlib.asynccontextmanager
-async def served(transport: Transport) -> AsyncIterator[Channel]:
-    async with (
-        handlers.serving(Controller(), methods.CONTROLLER, transport=transport) as address,
-        handlers.channel_to(address, transport) as channel,
-    ):
+async def served(by: object, service: ServiceDescriptor) -> AsyncIterator[Channel]:
+    async with handlers.serving(by, service) as address, handlers.channel_to(address) as channel:
         yield channel
 
 
@@ -63,10 +60,10 @@ def test_every_method_has_its_limit_and_every_limit_its_method():
     assert named == set(LIMITS)
 
 
-async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone(transport):
+async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone():
     watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
-    async with served(transport) as broker:
-        idle = [transport.connect(broker.address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
+    async with served(Controller(), methods.CONTROLLER) as broker:
+        idle = [handlers.H2.connect(broker.address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
         refused: list[ReplogError] = []
 
         async def sit(channel: Channel) -> None:
@@ -136,73 +133,16 @@ async def test_who_has_most_calls_gives_its_newest_to_who_has_two_less():
     assert (room._under_way, room._of) == (0, {})
 
 
-async def test_a_stream_that_has_to_give_way_ends_with_the_reason(transport, monkeypatch):
-    names = iter(["ann"] * 3 + ["bob"])
-    monkeypatch.setattr(gate, "peer_key", lambda asks: next(names))
-    watch = methods.Controller["watch_metadata"]
-    monkeypatch.setitem(limits.LIMITS, "Controller/WatchMetadata", replace(watch.limit, calls=3))
-    async with served(transport) as channel:
-        streams = []
-        for number in range(4):
-            streams.append(channel.open(watch))
-            await streams[-1].send(controller_pb2.WatchMetadataRequest(after_version=number))
-            await asyncio.sleep(0.1)
-        with pytest.raises(ReplogError, match="no more are taken") as refused:
-            await streams[2].receive(S)
-        assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        for stream in (*streams[:2], streams[3]):
-            with pytest.raises(ReplogError) as waits:
-                await stream.receive(0.2)
-            assert waits.value.code is ErrorCode.REQUEST_TIMED_OUT
-            stream.cancel()
-
-
-async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(transport, monkeypatch):
-    watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
-    monkeypatch.setattr(grpcio.server, "SERVER_OPTIONS", _options("grpc.max_concurrent_streams", 3))
-    monkeypatch.setattr(http2.server_wire, "MAX_STREAMS", 3)
-    async with served(transport) as channel:
-        await channel.call(beat, controller_pb2.HeartbeatRequest(), S)
-        streams = [channel.open(watch) for _ in range(3)]
-        for stream in streams:
-            await stream.send(controller_pb2.WatchMetadataRequest())
-        waiting = asyncio.create_task(channel.call(beat, controller_pb2.HeartbeatRequest(), S))
-        await asyncio.sleep(0.3)
-        assert not waiting.done()
-        streams.pop().cancel()
-        await waiting
-        for stream in streams:
-            stream.cancel()
-
-
-def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:
-    assert name in dict(grpcio.server.SERVER_OPTIONS)
-    return tuple((known, value if known == name else usual) for known, usual in grpcio.server.SERVER_OPTIONS)
-
-
-async def test_a_connection_beyond_the_limit_is_closed(transport, monkeypatch):
-    monkeypatch.setattr(grpcio.server, "SERVER_OPTIONS", _options("grpc.max_allowed_incoming_connections", 3))
-    monkeypatch.setattr(http2.server, "MAX_CONNECTIONS", 3)
-    async with served(transport) as channel:
-        host, port = channel.address.split(":")
-        connections = [await asyncio.open_connection(host, int(port)) for _ in range(4)]
-        greetings = [asyncio.create_task(reader.read(1)) for reader, _ in connections]
-        async with asyncio.timeout(S):
-            assert sorted([len(await greeting) for greeting in greetings]) == [0, 1, 1, 1]
-        for _, writer in connections:
-            writer.close()
-
-
-async def test_a_call_whose_request_does_not_come_gives_its_place_back(transport, monkeypatch):
+async def test_a_call_whose_request_does_not_come_gives_its_place_back(monkeypatch):
     monkeypatch.setattr(serving, "REQUEST_TIMEOUT_S", 0.1)
-    async with served(transport) as channel:
+    async with served(Controller(), methods.CONTROLLER) as channel:
         stream = channel.open(methods.Controller["heartbeat"])
         with pytest.raises(ReplogError, match="no request came"):
             await stream.receive(S)
 
 
-async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed(transport):
-    async with served(transport) as channel:
+async def test_a_request_beyond_its_size_is_refused_before_it_is_parsed():
+    async with served(Controller(), methods.CONTROLLER) as channel:
         for name, limit in LIMITS.items():
             service, method = name.split("/")
             if service == "Controller" and method != "WatchMetadata":
@@ -241,32 +181,8 @@ def test_a_refusal_does_not_keep_the_message_that_is_refused():
     assert sys.getrefcount(message) == 2, "somebody besides this test has it"  # the name here, and the argument
 
 
-async def test_a_server_lets_go_of_a_message_that_it_refuses_at_once(transport):
+async def test_who_names_too_much_hears_so_late_and_the_message_is_let_go_before(monkeypatch):
     """Not when garbage is collected: some of the largest would be there at a time."""
-    size = 4 << 20
-    async with (
-        handlers.serving(handlers.Handlers(), methods.LOG, transport=transport) as address,
-        handlers.channel_to(address, transport) as channel,
-    ):
-
-        async def refused(name: str) -> None:
-            stream = channel.open(raw(methods.Log[name]))
-            await stream.send(b"\x22\x00" * (size // 2))
-            with pytest.raises(ReplogError, match="names too much"):
-                await stream.receive(S)
-
-        with without_garbage_collection():
-            for name in ("get_metadata", "produce", "fetch"):  # a call, a stream that is received, and one handled
-                await refused(name)
-                tracemalloc.start()
-                for _ in range(3):
-                    await refused(name)
-                held, _ = tracemalloc.get_traced_memory()
-                tracemalloc.stop()
-                assert held < size, name
-
-
-async def test_who_names_too_much_hears_so_late_and_the_message_is_let_go_before(transport, monkeypatch):
     size, sleep, held = 4 << 20, asyncio.sleep, list[int]()
 
     async def noted(seconds: float) -> None:
@@ -276,29 +192,23 @@ async def test_who_names_too_much_hears_so_late_and_the_message_is_let_go_before
 
     monkeypatch.setattr(asyncio, "sleep", noted)
     message = b"\x22\x00" * (size // 2)
-    async with (
-        handlers.serving(handlers.Handlers(), methods.LOG, transport=transport) as address,
-        handlers.channel_to(address, transport) as channel,
-    ):
-        for name in ("get_metadata", "produce", "fetch"):
-            stream, begun_s = channel.open(raw(methods.Log[name])), asyncio.get_running_loop().time()
-            tracemalloc.start()
-            await stream.send(message)
-            with pytest.raises(ReplogError, match="names too much"):
-                await stream.receive(S)
-            tracemalloc.stop()
-            assert asyncio.get_running_loop().time() - begun_s >= serving.REFUSED_S, name
-    assert len(held) == 3
+    async with served(handlers.Handlers(), methods.LOG) as channel:
+        gc.disable()
+        try:
+            for name in ("get_metadata", "produce", "fetch"):  # a call, a stream that is received, and one handled
+                for _ in range(3):
+                    stream, begun_s = channel.open(raw(methods.Log[name])), asyncio.get_running_loop().time()
+                    tracemalloc.start()
+                    await stream.send(message)
+                    with pytest.raises(ReplogError, match="names too much"):
+                        await stream.receive(S)
+                    held.append(tracemalloc.get_traced_memory()[0])
+                    tracemalloc.stop()
+                    assert asyncio.get_running_loop().time() - begun_s >= serving.REFUSED_S, name
+        finally:
+            gc.enable()
+    assert len(held) == 2 * 9, "each was refused late"
     assert max(held) < size, held
-
-
-@contextlib.contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def test_answers_have_no_such_limit():

@@ -51,11 +51,11 @@ class Anything:
         return receive
 
 
-async def test_a_request_that_lists_too_much_is_refused_before_it_is_parsed(transport):
+async def test_a_request_that_lists_too_much_is_refused_before_it_is_parsed():
     """What follows the entry that is one too many is no message: nothing has looked at it."""
     async with (
-        handlers.serving(Anything(), *SERVICES[:5], transport=transport) as address,
-        handlers.channel_to(address, transport) as channel,
+        handlers.serving(Anything(), *SERVICES[:5]) as address,
+        handlers.channel_to(address) as channel,
     ):
         for name, method in DESCRIBED.items():
             for field in lists_of(method.input_type):

@@ -54,11 +54,11 @@ async def test_so_many_names_are_asked_for_at_once_and_others_wait(monkeypatch):
 async def test_a_connection_is_made_though_all_threads_of_the_loop_wait_for_a_disk(host):
     loop, disk = asyncio.get_running_loop(), threading.Event()
     loop.set_default_executor(ThreadPoolExecutor(1))
-    async with serving(Handlers(), methods.LOG, transport=H2) as address:
+    async with serving(Handlers(), methods.LOG) as address:
         waiting = loop.run_in_executor(None, disk.wait)
         there = f"{host}:{address.rpartition(':')[2]}"
         try:
-            async with channel_to(there, H2) as channel:
+            async with channel_to(there) as channel:
                 assert await ask(channel, "a") == ["a"]
             assert not await H2.is_refused(there, 60.0)
             assert not waiting.done()

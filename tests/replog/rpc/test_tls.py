@@ -1,4 +1,4 @@
-"""Who may not come in over TLS does not, over each kind of gRPC: what attackers try, and what they and the log hear."""
+"""Who may not come in over TLS does not: what attackers try, and what they and the log hear."""
 
 import asyncio
 import contextlib
@@ -35,17 +35,12 @@ from replog.server.descriptors import raise_limit
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, serving
 from tests.replog.rpc.secured import CLUSTER, LONG_AGO, NOW, Authority
 
-KINDS: dict[str, Callable[[Tls | None], Any]] = {"h2": H2Transport, "grpcio": GrpcTransport}
 SERVICES = (methods.LOG, methods.REPLICA, methods.CONTROLLER, methods.PRESENCE)
 
 
-@pytest.fixture(params=KINDS.values(), ids=(f"to-{kind}" for kind in KINDS))
-def server(request: Any) -> Any:
-    return request.param
-
-
-@pytest.fixture(params=KINDS.values(), ids=(f"from-{kind}" for kind in KINDS))
-def client(request: Any) -> Any:
+@pytest.fixture(params=[H2Transport, GrpcTransport], ids=["h2", "grpcio"])
+def kind(request: Any) -> Any:
+    """Of transport: for what each does by itself."""
     return request.param
 
 
@@ -61,10 +56,10 @@ def handlers() -> Handlers:
 
 @contextlib.asynccontextmanager
 async def broker(
-    server: Any, authority: Authority, handlers: Handlers, auth: str = "required", denied: Denied = unheard
+    kind: Any, authority: Authority, handlers: Handlers, auth: str = "required", denied: Denied = unheard
 ) -> AsyncIterator[str]:
     tls = authority.tls(Role.BROKER, "1", auth)
-    async with serving(handlers, *SERVICES, transport=server(tls), denied=denied) as address:
+    async with serving(handlers, *SERVICES, transport=kind(tls), denied=denied) as address:
         yield address
 
 
@@ -113,43 +108,41 @@ ATTACKERS: dict[str, tuple[Callable[[Authority], Tls | None], str, str]] = {
 
 
 @pytest.mark.parametrize("attacker", ATTACKERS)
-async def test_who_is_none_of_ours_is_refused_and_told_what_to_do(
-    server, client, authority, handlers, caplog, attacker
-):
+async def test_who_is_none_of_ours_is_refused_and_told_what_to_do(kind, authority, handlers, caplog, attacker):
     shows, told, logged = ATTACKERS[attacker]
     caplog.set_level(logging.INFO)
-    async with broker(server, authority, handlers) as address:
-        async with channel_to(address, client(shows(authority))) as channel:
+    async with broker(kind, authority, handlers) as address:
+        async with channel_to(address, kind(shows(authority))) as channel:
             error = await error_of(ask(channel, "a", timeout_s=20))
-        async with channel_to(address, client(authority.tls())) as channel:
+        async with channel_to(address, kind(authority.tls())) as channel:
             assert await ask(channel, "a") == ["a"], "others are served"
     assert error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), error
     assert any(each in error.message for each in told.split("|")), error
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         assert address in error.message
     assert [peer.principal for peer in handlers.peers] == ["User:ann"]
-    if server is H2Transport or "refused a call" in caplog.text:
+    if kind is H2Transport or "refused a call" in caplog.text:
         assert "127.0.0.1:" in caplog.text, caplog.text
         assert logged in caplog.text, caplog.text
     secrets = [line for path in authority.directory.rglob("*.pem") for line in path.read_text().splitlines()[1:3]]
     assert not any(secret in caplog.text + error.message for secret in secrets)
 
 
-async def test_tls_to_a_port_without_is_refused_on_both_sides(server, client, authority, handlers, caplog):
+async def test_tls_to_a_port_without_is_refused_on_both_sides(kind, authority, handlers, caplog):
     async with (
-        serving(handlers, *SERVICES, transport=server()) as address,
-        channel_to(address, client(authority.tls())) as channel,
+        serving(handlers, *SERVICES, transport=kind()) as address,
+        channel_to(address, kind(authority.tls())) as channel,
     ):
         error = await error_of(ask(channel, "a", timeout_s=20))
     assert error.code is ErrorCode.NETWORK_EXCEPTION
     assert address in error.message
     assert "security.protocol=PLAINTEXT" in error.message
     assert not handlers.peers
-    if server is H2Transport:
+    if kind is H2Transport:
         assert "refused a connection of 127.0.0.1:" in caplog.text
 
 
-async def test_a_server_that_is_none_of_ours_gets_no_call(client, authority, handlers):
+async def test_a_server_that_is_none_of_ours_gets_no_call(kind, authority, handlers):
     """Its certificate is a client's, of another authority, or for another host."""
     other = Authority(authority.directory / "other")
     for shows, host, told in (
@@ -160,7 +153,7 @@ async def test_a_server_that_is_none_of_ours_gets_no_call(client, authority, han
         listening = H2Transport(shows).listen(f"{host}:0")
         listening.add(methods.LOG, handlers)
         address = await listening.start()
-        async with channel_to(address, client(authority.tls())) as channel:
+        async with channel_to(address, kind(authority.tls())) as channel:
             error = await error_of(ask(channel, "a", timeout_s=20))
         await listening.stop(0)
         assert error.code is ErrorCode.NETWORK_EXCEPTION
@@ -214,12 +207,12 @@ async def _ask_who(channel: Any, broker_id: int) -> None:
     ],
 )
 async def test_a_certificate_opens_what_is_its_roles_and_a_broker_speaks_for_itself(
-    server, client, authority, handlers, role, name, does, refused, resource
+    kind, authority, handlers, role, name, does, refused, resource
 ):
     denied: list[tuple[object, ...]] = []
     async with (
-        broker(server, authority, handlers, denied=lambda *words: denied.append(words)) as address,
-        channel_to(address, client(authority.tls(role, name))) as channel,
+        broker(kind, authority, handlers, denied=lambda *words: denied.append(words)) as address,
+        channel_to(address, kind(authority.tls(role, name))) as channel,
     ):
         error = await error_of(does(channel, 1))
         assert error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error
@@ -233,33 +226,26 @@ async def test_a_certificate_opens_what_is_its_roles_and_a_broker_speaks_for_its
     assert str(why).removeprefix("it ") in refused
 
 
-async def test_who_has_the_certificate_is_let_through_to_the_handler(server, client, authority, handlers):
-    async with broker(server, authority, handlers) as address:
-        for role, name, does in (
-            (Role.BROKER, "1", _register),
-            (Role.CONTROLLER, "c", _ask_who),
-        ):
-            async with channel_to(address, client(authority.tls(role, name))) as channel:
+async def test_who_has_the_certificate_is_let_through_to_the_handler(authority, handlers):
+    async with broker(H2Transport, authority, handlers) as address:
+        for role, name, does in ((Role.BROKER, "1", _register), (Role.CONTROLLER, "c", _ask_who)):
+            async with channel_to(address, H2Transport(authority.tls(role, name))) as channel:
                 assert "here" in (await error_of(does(channel, 1))).message, "the handler's own answer"
 
 
-@pytest.mark.parametrize(
-    ("server", "auth"), [(H2Transport, "requested"), (H2Transport, "none"), (GrpcTransport, "none")]
-)
-async def test_where_no_certificate_is_required_who_shows_none_is_an_anonymous_client(
-    server, client, authority, handlers, auth
-):
+@pytest.mark.parametrize(("kind", "auth"), [(H2Transport, "requested"), (H2Transport, "none"), (GrpcTransport, "none")])
+async def test_where_no_certificate_is_required_who_shows_none_is_an_anonymous_client(kind, authority, handlers, auth):
     async with (
-        broker(server, authority, handlers, auth) as address,
-        channel_to(address, client(authority.shows(None))) as channel,
+        broker(kind, authority, handlers, auth) as address,
+        channel_to(address, kind(authority.shows(None))) as channel,
     ):
         await ask(channel, "a")
         assert handlers.peers == [Peer("User:ANONYMOUS", Role.CLIENT, "127.0.0.1")]
         assert (await error_of(_register(channel, 1))).code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if auth == "requested":
         async with (
-            broker(server, authority, handlers, auth) as address,
-            channel_to(address, client(authority.tls())) as channel,
+            broker(kind, authority, handlers, auth) as address,
+            channel_to(address, kind(authority.tls())) as channel,
         ):
             await ask(channel, "a")
             assert handlers.peers[-1].principal == "User:ann"
@@ -357,13 +343,13 @@ def _shown_by(address: str, authority: Authority) -> str:
         return str(connection.getpeercert()["serialNumber"])  # type: ignore[index]
 
 
-async def test_certificates_are_exchanged_while_both_sides_run(server, client, authority, handlers, tmp_path, caplog):
+async def test_certificates_are_exchanged_while_both_sides_run(kind, authority, handlers, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     theirs, ours = tmp_path / "server.pem", tmp_path / "client.pem"
     shutil.copy(authority.keystore(Role.BROKER, "1"), theirs)
     shutil.copy(authority.keystore(Role.CLIENT, "ann"), ours)
-    listening, shows = authority.shows(theirs), client(authority.shows(ours))
-    async with serving(handlers, *SERVICES, transport=server(listening)) as address:
+    listening, shows = authority.shows(theirs), kind(authority.shows(ours))
+    async with serving(handlers, *SERVICES, transport=kind(listening)) as address:
         async with channel_to(address, shows) as old:
             await ask(old, "a")
             theirs.write_text("not yet whole")
@@ -388,7 +374,7 @@ async def test_certificates_are_exchanged_while_both_sides_run(server, client, a
 
 
 async def test_an_authority_is_exchanged_step_by_step_and_the_old_one_is_believed_no_longer(
-    server, client, authority, handlers, tmp_path
+    kind, authority, handlers, tmp_path
 ):
     new = Authority(tmp_path / "new")
     files = {role: (tmp_path / f"{role}.pem", tmp_path / f"{role}-ca.pem") for role in (Role.BROKER, Role.CLIENT)}
@@ -401,10 +387,10 @@ async def test_an_authority_is_exchanged_step_by_step_and_the_old_one_is_believe
 
     exchange(authority, authority.truststore.read_bytes())
     theirs, ours = (Tls(TlsFiles(*files[role])) for role in files)
-    async with serving(handlers, *SERVICES, transport=server(theirs)) as address:
+    async with serving(handlers, *SERVICES, transport=kind(theirs)) as address:
 
         async def answers(tls: Tls) -> bool:
-            async with channel_to(address, client(tls)) as channel:
+            async with channel_to(address, kind(tls)) as channel:
                 try:
                     return await ask(channel, "a", timeout_s=20) == ["a"]
                 except ReplogError:

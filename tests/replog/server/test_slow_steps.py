@@ -8,12 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from replog.rpc import methods
-from replog.rpc.http2.transport import H2Transport
 from replog.rpc.v1 import log_pb2
 from replog.server.slow_steps import SLOW_S, SlowSteps
 from tests.replog.rpc.handlers import Handlers, channel_to, serving
-
-H2 = H2Transport()
 
 
 @pytest.fixture
@@ -108,7 +105,7 @@ def test_a_message_that_takes_long_is_told_with_the_methods_of_its_connection(to
     handlers = Handlers()
 
     async def main():
-        async with serving(handlers, methods.LOG, transport=H2) as address, channel_to(address, H2) as channel:
+        async with serving(handlers, methods.LOG) as address, channel_to(address) as channel:
             stream = channel.open(methods.Log["fetch"])
             for number in range(2):  # the first one may come before its call has begun
                 await stream.send(log_pb2.FetchRequest(correlation_id=number))

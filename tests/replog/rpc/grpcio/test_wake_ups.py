@@ -8,7 +8,7 @@ from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.grpcio.channel import GrpcChannel
+from replog.rpc.grpcio.channel import GrpcChannel, GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together, unread
 from replog.rpc.v1 import presence_pb2
 from tests.replog.rpc.handlers import channel_to, serving
@@ -73,6 +73,10 @@ class Present:
 
 async def test_of_thousands_of_calls_each_is_answered():
     take_together()
-    async with serving(Present(), methods.PRESENCE) as address, channel_to(address) as channel:
+    grpcio = GrpcTransport()
+    async with (
+        serving(Present(), methods.PRESENCE, transport=grpcio) as address,
+        channel_to(address, grpcio) as channel,
+    ):
         for _ in range(50):
             assert len(await asyncio.gather(*(ask(channel) for _ in range(50)))) == 50

@@ -74,7 +74,7 @@ async def scripted(script: Callable[[Scripted, Served, int], None]) -> AsyncIter
     server = Scripted(script)
     listener = await asyncio.start_server(server.connected, "127.0.0.1", 0)
     address = f"127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-    async with channel_to(address, H2Transport()) as channel:
+    async with channel_to(address) as channel:
         yield server, channel
     listener.close()
 

@@ -15,7 +15,6 @@ from replog.rpc.http2.connection import Connection
 from replog.rpc.http2.frames import CANCEL, DATA, HEADERS, PREFACE, RST_STREAM
 from replog.rpc.http2.headers import encode_fields
 from replog.rpc.http2.server import H2Server
-from replog.rpc.http2.transport import H2Transport
 from replog.rpc.v1 import log_pb2
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of
 from tests.replog.rpc.http2.accounts import check_accounts
@@ -157,7 +156,7 @@ class Half:
 @pytest.mark.parametrize("ends", ["deadline", "cancelled"])
 async def test_at_a_client(ends):
     server = Half()
-    async with server.listening() as address, channel_to(address, H2Transport()) as channel:
+    async with server.listening() as address, channel_to(address) as channel:
         calling = asyncio.create_task(ask(channel, "x" * 200_000, timeout_s=3.0 if ends == "deadline" else S))
         async with asyncio.timeout(S):
             while not server.heard or server.heard[0].size(1) < WINDOW:

@@ -15,7 +15,6 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.http2.frames import CONTINUATION, GOAWAY, HEADERS, PING, PREFACE, frame
 from replog.rpc.http2.headers import encode_fields
 from replog.rpc.http2.server import H2Server
-from replog.rpc.http2.transport import H2Transport
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
@@ -86,10 +85,10 @@ class Peers(NamedTuple):
 
 @pytest.fixture
 async def peers() -> AsyncIterator[Peers]:
-    handlers, transport = Large(), H2Transport()
+    handlers = Large()
     async with (
-        serving(handlers, methods.LOG, methods.INSPECTION, transport=transport) as address,
-        channel_to(address, transport) as other,
+        serving(handlers, methods.LOG, methods.INSPECTION) as address,
+        channel_to(address) as other,
     ):
         yield Peers(handlers, address, other)
 
@@ -196,7 +195,7 @@ async def test_messages_that_do_not_end_take_what_one_connection_may_have_and_th
 async def test_a_call_that_comes_with_the_message_whose_answer_finds_the_connection_reset_is_not_served_for_ever():
     handlers, fetch = Handlers(), methods.Log["fetch"]
     block, request = encode_fields(call(fetch.path)), log_pb2.FetchRequest(correlation_id=7).SerializeToString()
-    async with serving(handlers, methods.LOG, transport=H2Transport()) as address:
+    async with serving(handlers, methods.LOG) as address:
         host, port = address.rsplit(":", 1)
         with socket.create_connection((host, int(port))) as client:
             client.sendall(PREFACE + settings({}) + headers(1, block=block))

@@ -29,7 +29,7 @@ async def _gone(*left: "weakref.ref[object]") -> None:
 
 async def test_what_a_closed_channel_read_into_is_gone_at_once_whatever_errors_are_kept():
     handlers, errors = Handlers(), []
-    async with serving(handlers, methods.LOG, transport=H2Transport()) as address:
+    async with serving(handlers, methods.LOG) as address:
         channel = H2Transport().connect(address)
         assert await ask(channel, "a") == ["a"]
         handlers.delay_s = 600.0
@@ -44,7 +44,7 @@ async def test_what_a_closed_channel_read_into_is_gone_at_once_whatever_errors_a
 
 
 async def test_a_closed_connection_is_gone_at_once():
-    async with serving(Handlers(), methods.LOG, transport=H2Transport()) as address:
+    async with serving(Handlers(), methods.LOG) as address:
         channel = H2Transport().connect(address)
         assert await ask(channel, "a") == ["a"]
         left = [weakref.ref(channel), weakref.ref(channel._wire)]

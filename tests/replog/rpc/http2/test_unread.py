@@ -16,7 +16,6 @@ from replog.rpc.http2.frames import ENHANCE_YOUR_CALM, PREFACE
 from replog.rpc.http2.headers import encode_fields
 from replog.rpc.http2.server import H2Server
 from replog.rpc.http2.settings import INITIAL_WINDOW_SIZE
-from replog.rpc.http2.transport import H2Transport
 from replog.rpc.limits import MIB
 from replog.rpc.transport import Channel, Stream
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request
@@ -44,7 +43,7 @@ async def served(monkeypatch) -> AsyncIterator[Served]:
     server, handlers = H2Server("127.0.0.1:0"), Handlers()
     server.add(methods.LOG, handlers)
     address = await server.start()
-    async with channel_to(address, H2Transport()) as other:
+    async with channel_to(address) as other:
         yield Served(server, handlers, address, other)
     await server.stop(0)
 
@@ -89,7 +88,7 @@ async def test_messages_that_no_handler_takes_count_and_their_callers_may_try_ag
     async with contextlib.AsyncExitStack() as opened:
         streams: list[Stream] = []
         for _ in range(12):
-            channel = await opened.enter_async_context(channel_to(served.address, H2Transport()))
+            channel = await opened.enter_async_context(channel_to(served.address))
             streams.append(channel.open(PRODUCE))
         for number in range(2):  # the handler takes the first, and never the second
             for stream in streams:

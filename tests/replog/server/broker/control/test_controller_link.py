@@ -48,9 +48,9 @@ class Controller:
         await self.stepped_down.wait()
 
 
-@pytest.fixture(params=["h2", "grpcio"])
-async def three(request):
-    transport, controllers, servers = transport_named(request.param), [Controller() for _ in range(3)], []
+@pytest.fixture
+async def three():
+    transport, controllers, servers = transport_named(), [Controller() for _ in range(3)], []
     for controller in controllers:
         server = transport.listen("127.0.0.1:0")
         server.add(methods.CONTROLLER, controller)

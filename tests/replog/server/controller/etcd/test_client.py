@@ -53,12 +53,9 @@ def test_metadata_are_not_sent_about_in_plaintext_unless_somebody_says_so(refuse
     transport_to_etcd(config("10.0.0.1:2379", allow_plaintext="true"))
 
 
-@pytest.mark.parametrize("transport", ["h2", "grpcio"])
-async def test_the_next_etcd_is_asked_when_one_does_not_answer_and_stays_the_first_to_be_asked(
-    etcd, transport, monkeypatch
-):
+async def test_the_next_etcd_is_asked_when_one_does_not_answer_and_stays_the_first_to_be_asked(etcd, monkeypatch):
     monkeypatch.setattr(client_module, "ATTEMPT_S", 60.0)  # on a busy machine one second may be too little
-    client = EtcdClient(transport_to_etcd(config("127.0.0.1:1", rpc_transport=transport)), ["127.0.0.1:1", etcd])
+    client = EtcdClient(transport_to_etcd(config("127.0.0.1:1")), ["127.0.0.1:1", etcd])
     request = etcd_pb2.RangeRequest(key=b"x")
     assert (await client.call(methods.EtcdKV["range"], request)).header.revision > 0
     assert client._at == 1
