@@ -325,11 +325,7 @@ def tombstone_lost(case: CompactedCase, held: Held, rng: random.Random) -> Wrong
 
 
 def _lost(
-    case: CompactedCase,
-    held: Held,
-    rng: random.Random,
-    wanted: Callable[[int, bytes | None], bool],
-    name: str,
+    case: CompactedCase, held: Held, rng: random.Random, wanted: Callable[[int, bytes | None], bool], name: str
 ) -> Wrong:
     """Cut out a batch that has a record as `wanted`. Missed are the newest of their keys: of tombstones, those of which
     an older value is left."""

@@ -8,16 +8,7 @@ import pytest
 from replog.log.errors import LogStorageError
 from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.log.timestamps import offset_for_timestamp
-from tests.damage.samples import (
-    BATCH,
-    CLEAN,
-    END,
-    EPOCHS,
-    INDEXES,
-    assert_as_if_never_damaged,
-    put_back,
-    reopen,
-)
+from tests.damage.samples import BATCH, CLEAN, END, EPOCHS, INDEXES, assert_as_if_never_damaged, put_back, reopen
 from tests.damage.vocabulary import Damage, changed, directory_instead, missing, segment_file, sparse, written
 
 NOISE = random.Random(7).randbytes(97)

@@ -11,16 +11,7 @@ import pytest
 
 from replog.log.errors import CorruptRecord, LogStorageError
 from replog.log.offsets import Isolation, OffsetMetadata
-from tests.damage.samples import (
-    BATCH,
-    CLEAN,
-    END,
-    EPOCHS,
-    FULL,
-    assert_as_if_never_damaged,
-    put_back,
-    reopen,
-)
+from tests.damage.samples import BATCH, CLEAN, END, EPOCHS, FULL, assert_as_if_never_damaged, put_back, reopen
 from tests.damage.vocabulary import (
     Damage,
     both,

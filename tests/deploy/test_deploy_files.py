@@ -14,16 +14,7 @@ from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.config.properties import load_properties
 from replog.rpc.health import READY
 from replog.rpc.health import SERVICE as HEALTH
-from tests.deploy.commands import (
-    DEPLOY,
-    all_commands,
-    compose,
-    containers,
-    kubernetes,
-    parse,
-    systemd_command,
-    unit,
-)
+from tests.deploy.commands import DEPLOY, all_commands, compose, containers, kubernetes, parse, systemd_command, unit
 
 PORTS = ("listeners", "metrics.listener")
 REPLOG = [command for command in all_commands() if command.program.endswith("replog")]
@@ -202,10 +193,7 @@ def test_no_two_processes_of_a_host_listen_on_one_port(suffix):
     of = {name: load_properties(DEPLOY / "config" / f"{name}{suffix}.properties") for name in ("broker", "controller")}
     units = [systemd_command("replog-broker@.service", instance=instance) for instance in "12"]
     units.append(systemd_command("replog-controller.service"))
-    for processes in (
-        list(of.values()),
-        [{**of[one.arguments[0]], **one.overrides()} for one in units],
-    ):
+    for processes in (list(of.values()), [{**of[one.arguments[0]], **one.overrides()} for one in units]):
         ports = [settings[name].rpartition(":")[2] for settings in processes for name in PORTS]
         assert len(set(ports)) == len(ports), ports
 

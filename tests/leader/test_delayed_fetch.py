@@ -85,8 +85,7 @@ def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "error",
-    [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR],
+    "error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.KAFKA_STORAGE_ERROR]
 )
 def test_a_partition_that_left_completes_fe_12_a_to_d(leader, error):
     pending = PendingFetch({TP: leader})

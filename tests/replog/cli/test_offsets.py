@@ -96,10 +96,7 @@ async def test_records_are_copied_with_their_timestamps_and_shown_with_them(
         ('{"partitions": [{"topic": "t", "partition": 0, "offset": -2}]}', "no partition with its offset"),
         ('{"partitions": [{"topic": "t", "partition": 0}]}', "offset"),
         ('{"partitions": [{"topic": "t", "partition": 0, "offset": "1"}]}', "no partition with its offset"),
-        (
-            json.dumps({"partitions": [{"topic": "t", "partition": 0, "offset": 1}] * 2}),
-            "named twice",
-        ),
+        (json.dumps({"partitions": [{"topic": "t", "partition": 0, "offset": 1}] * 2}), "named twice"),
     ],
 )
 def test_what_names_no_offsets_is_refused(text: str, words: str):

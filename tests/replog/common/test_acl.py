@@ -2,16 +2,7 @@
 
 import pytest
 
-from replog.common.acl import (
-    OPERATIONS,
-    Acl,
-    AclFilter,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-    checked,
-)
+from replog.common.acl import OPERATIONS, Acl, AclFilter, Operation, PatternType, Permission, ResourceType, checked
 from replog.errors import ErrorCode, ReplogError
 
 SOUND = Acl(

@@ -113,10 +113,7 @@ def test_st_15_the_leader_reports_recovered_with_its_next_change():
 
 def test_row_1_unknown_topic_partition_and_topic_id(three):
     results = three.alter(
-        11,
-        three.item([11], topic="nope"),
-        three.item([11], partition=7),
-        three.item([11], topic_id=b"x" * 16),
+        11, three.item([11], topic="nope"), three.item([11], partition=7), three.item([11], topic_id=b"x" * 16)
     )
     unknown = Verdict(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert results == [unknown, unknown, Verdict(ErrorCode.UNKNOWN_TOPIC_ID)]

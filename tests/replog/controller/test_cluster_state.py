@@ -33,10 +33,7 @@ def test_ct_3_who_knows_id_and_epoch_of_a_broker_but_not_its_incarnation_changes
                 three.do(three.state.allocate_producer_ids(three.claim(11, None, incarnation)))
             case _:
                 three.heartbeat(
-                    11,
-                    incarnation=incarnation,
-                    fence=asked == "want_fence",
-                    shutdown=asked == "want_shutdown",
+                    11, incarnation=incarnation, fence=asked == "want_fence", shutdown=asked == "want_shutdown"
                 )
     assert three.image.brokers[11].incarnation_id.hex() not in str(caught.value)
     assert (three.image.version, three.state.sessions.left_ms(11, three.now_ms) + 1) == before
@@ -90,11 +87,7 @@ def test_ct_6_kafka_13173_brokers_that_expire_together_are_fenced_one_by_one_in_
     before = three.image.version
     assert three.expire(11, 12, 13) == [12, 11, 13]
     states = [change.value for change in three.history if change.version > before and change.kind == "partition"]
-    assert [(s.isr, s.leader, s.elr) for s in states] == [
-        ((11, 13), 11, ()),
-        ((13,), 13, (11,)),
-        ((), -1, (11, 13)),
-    ]
+    assert [(s.isr, s.leader, s.elr) for s in states] == [((11, 13), 11, ()), ((13,), 13, (11,)), ((), -1, (11, 13))]
     assert three.partition().last_known_leader == 13
 
 

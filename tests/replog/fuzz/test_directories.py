@@ -22,10 +22,7 @@ def test_any_directory_is_loaded_or_refused(changes):
     read_everything(changes)
 
 
-@settings(
-    max_examples=SOAK or 60,
-    phases=[Phase.generate, Phase.shrink],
-)
+@settings(max_examples=SOAK or 60, phases=[Phase.generate, Phase.shrink])
 @given(derived_changed())
 def test_damage_to_what_follows_from_the_log_changes_no_answer(changes):
     """Divergence 4: an index or an epoch file in doubt is rebuilt; an entry that nobody checked is not trusted."""

@@ -77,10 +77,7 @@ def test_a_paused_broker_is_fenced_and_comes_back_when_resumed(cluster):
 
 
 def test_only_one_command_at_a_time_changes_a_cluster(cluster):
-    with (
-        cluster._locked(),
-        pytest.raises(ReplogError, match="another command is changing the cluster"),
-    ):
+    with cluster._locked(), pytest.raises(ReplogError, match="another command is changing the cluster"):
         LocalCluster(cluster.directory).up()
 
 
@@ -218,12 +215,7 @@ def test_ctrl_c_ends_what_waits_for_a_broker_that_is_dead(one_broker):
         begun = {
             name: stack.enter_context(
                 subprocess.Popen(
-                    [sys.executable, *words],
-                    stdin=pipe,
-                    stdout=pipe,
-                    stderr=pipe,
-                    env=environment,
-                    text=True,
+                    [sys.executable, *words], stdin=pipe, stdout=pipe, stderr=pipe, env=environment, text=True
                 )
             )
             for name, words in WAITING.items()

@@ -53,11 +53,7 @@ WRITTEN = [
     ),
     (Change("producer_ids", None, 3000), "producer-ids", "3a0308b817"),
     (Change("collected", None, 11), "collected", "4a02080b"),
-    (
-        Change("client_quota", "User:a", {"a": "1"}),
-        "client-quota/User:a",
-        "62100a06557365723a6112060a0161120131",
-    ),
+    (Change("client_quota", "User:a", {"a": "1"}), "client-quota/User:a", "62100a06557365723a6112060a0161120131"),
     (
         Change("acl", "61" * 16, ACL),
         "acl/" + "61" * 16,

@@ -119,10 +119,7 @@ class Replica:
             self.high_watermark = 0
         self.directory.mkdir(exist_ok=True)
         self.log = Log.open(
-            self.directory,
-            topic_config(TOPIC.name, TOPIC.configs),
-            clean=False,
-            high_watermark=self.high_watermark,
+            self.directory, topic_config(TOPIC.name, TOPIC.configs), clean=False, high_watermark=self.high_watermark
         )
         self.lost_below = end if lost else self.lost_below
         self.up, self.broker_epoch = True, broker_epoch

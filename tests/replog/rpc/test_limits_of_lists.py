@@ -53,10 +53,7 @@ class Anything:
 
 async def test_a_request_that_lists_too_much_is_refused_before_it_is_parsed():
     """What follows the entry that is one too many is no message: nothing has looked at it."""
-    async with (
-        handlers.serving(Anything(), *SERVICES[:5]) as address,
-        handlers.channel_to(address) as channel,
-    ):
+    async with handlers.serving(Anything(), *SERVICES[:5]) as address, handlers.channel_to(address) as channel:
         for name, method in DESCRIBED.items():
             for field in lists_of(method.input_type):
                 most, what, more = LIMITS[name].listed, field.name, 1
@@ -96,10 +93,7 @@ ID = pb.ReplicaAssignment(broker_ids=[1])
 async def test_replicas_are_counted_over_all_partitions_of_a_request(most: Message, more: Message):
     method = METHODS[f"Controller/{most.DESCRIPTOR.name.removesuffix('Request')}"]
     method.decode_request(most.SerializeToString())
-    async with (
-        handlers.serving(Anything(), methods.CONTROLLER) as address,
-        handlers.channel_to(address) as channel,
-    ):
+    async with handlers.serving(Anything(), methods.CONTROLLER) as address, handlers.channel_to(address) as channel:
         stream = channel.open(raw(method))
         await stream.send(most.SerializeToString() + more.SerializeToString())
         with pytest.raises(ReplogError, match=f"more than {MAX_REPLICAS_PER_REQUEST}") as refused:

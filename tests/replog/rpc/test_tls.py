@@ -94,11 +94,7 @@ ATTACKERS: dict[str, tuple[Callable[[Authority], Tls | None], str, str]] = {
         f"of cluster 'another-cluster', and this is '{CLUSTER}'",
         f"of cluster 'another-cluster', and this is '{CLUSTER}'",
     ),
-    "nobody": (
-        lambda ours: _unchecked(ours, ours.signs([])),
-        "0 names replog://",
-        "0 names replog://",
-    ),
+    "nobody": (lambda ours: _unchecked(ours, ours.signs([])), "0 names replog://", "0 names replog://"),
     "somebody and somebody else": (
         lambda ours: _unchecked(ours, ours.signs([f"replog://{CLUSTER}/{role}/1" for role in ("client", "broker")])),
         "2 names replog://",

@@ -109,8 +109,7 @@ def test_another_controller_is_compared_with_from_its_first_answer_on(clock, tim
 
 
 @pytest.mark.parametrize(
-    ("ahead_ms", "appended"),
-    [(0, (NOW, 0)), (-1000, (NOW, 0)), (-DAYS, (NOW + DAYS, DAYS)), (DAYS, (NOW, DAYS))],
+    ("ahead_ms", "appended"), [(0, (NOW, 0)), (-1000, (NOW, 0)), (-DAYS, (NOW + DAYS, DAYS)), (DAYS, (NOW, DAYS))]
 )
 def test_a_record_is_dated_by_the_later_clock_if_both_differ(clock, time, ahead_ms, appended):
     """So no retention takes it too early, whichever is right."""

@@ -66,14 +66,7 @@ def returns(world: World, broker_id: str, how: str) -> None:
     for tp in image.index.on_broker(known.broker_id) if how == "empty" else ():
         missing.append((image.topics[tp.topic].topic_id, [tp.partition]))
     request = Registration(
-        "",
-        known.broker_id,
-        incarnation,
-        known.address,
-        known.rack,
-        previous,
-        known.incarnation_id,
-        missing=missing,
+        "", known.broker_id, incarnation, known.address, known.rack, previous, known.incarnation_id, missing=missing
     )
     world.commit(world.controller.register_broker(request, world.clock.monotonic_ms()).changes)
     _heartbeat(world, int(broker_id))

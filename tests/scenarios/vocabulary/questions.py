@@ -46,12 +46,7 @@ def asks(world: World, who: str, names: str, offset: str, last_epoch: str | None
             world.say(f"{shown[tp]} → {show_answer(answer)}{sent}")
 
     request = SessionRequest(
-        CONSUMER,
-        NO_BROKER_EPOCH,
-        named=asked,
-        isolation=Isolation.HIGH_WATERMARK,
-        rack=options.get("rack"),
-        **waiting,
+        CONSUMER, NO_BROKER_EPOCH, named=asked, isolation=Isolation.HIGH_WATERMARK, rack=options.get("rack"), **waiting
     )
     if broker.answer_consumer(request, respond):
         world.say(f"{', '.join(shown.values())} → waits")

@@ -4,17 +4,7 @@ import pytest
 from hpack import Encoder
 
 from replog.rpc.http2.bounds import Bounds, Rate
-from replog.rpc.http2.frames import (
-    ACK,
-    CONTINUATION,
-    END_HEADERS,
-    HEADERS,
-    PING,
-    PRIORITY,
-    RST_STREAM,
-    SETTINGS,
-    frame,
-)
+from replog.rpc.http2.frames import ACK, CONTINUATION, END_HEADERS, HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS, frame
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST
 from tests.replog.rpc.http2.raw import REQUEST_BLOCK, Raw, data, headers, message, reset, settings, update
 

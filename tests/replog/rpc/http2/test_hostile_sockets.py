@@ -86,10 +86,7 @@ class Peers(NamedTuple):
 @pytest.fixture
 async def peers() -> AsyncIterator[Peers]:
     handlers = Large()
-    async with (
-        serving(handlers, methods.LOG, methods.INSPECTION) as address,
-        channel_to(address) as other,
-    ):
+    async with serving(handlers, methods.LOG, methods.INSPECTION) as address, channel_to(address) as other:
         yield Peers(handlers, address, other)
 
 

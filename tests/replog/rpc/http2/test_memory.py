@@ -113,9 +113,7 @@ def test_an_end_inside_of_a_message(cut):
     client = Raw("client")
     client.ours.open(REQUEST)
     heard = client.hears(
-        headers(1, block=encode_fields(ANSWER)),
-        data(1, message(b"cut off")[:cut]),
-        headers(1, True, encode_fields(OK)),
+        headers(1, block=encode_fields(ANSWER)), data(1, message(b"cut off")[:cut]), headers(1, True, encode_fields(OK))
     )
     assert unreadable(heard[1:2]) == [(1, INTERNAL)]
     assert heard[2:] == [Trailers(1, OK)]

@@ -249,11 +249,7 @@ async def test_each_replica_has_its_size_and_its_ends(cluster, name):
     await cluster.produce(TP, batch(b"x"))
     now = await shown(cluster, 1)
     log = cluster.log(1, TP)
-    expected = {
-        "log_size": log.size,
-        "log_logstartoffset": 0,
-        "log_logendoffset": 1,
-    }[name]
+    expected = {"log_size": log.size, "log_logstartoffset": 0, "log_logendoffset": 1}[name]
     assert now[f"kafka_log_{name},partition=0,topic=t"] == expected
 
 

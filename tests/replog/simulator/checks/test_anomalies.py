@@ -52,11 +52,7 @@ STORIES = [  # as Story.told says them
         ["int-nonmonotonic-poll", "nonmonotonic-poll"],
     ),
     ("one offset in two polls", "sent 0@0; poll 0=0; poll 0=0", ["nonmonotonic-poll"]),
-    (
-        "the last reader misses one",
-        "sent 0@0 1@1 2@2 3@3; drained 0 1 3",
-        ["lost-write", "poll-skip", "unseen"],
-    ),
+    ("the last reader misses one", "sent 0@0 1@1 2@2 3@3; drained 0 1 3", ["lost-write", "poll-skip", "unseen"]),
     ("the last reader stops before the end", "sent 0@0 1@1; drained 0 1 end=3", ["poll-skip"]),
     ("skips, and disorder without idempotence", "sent 0@0 1@7; sent-plain 2@3 3@2; sent 4@-1 5@9", []),
     (

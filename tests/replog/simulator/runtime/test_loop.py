@@ -22,14 +22,7 @@ def test_callbacks_of_one_instant_run_in_the_order_they_were_scheduled(loop):
     loop.call_later(1.0, loop.call_soon, ran.append, "soon after 1.0")
     loop.call_soon_threadsafe(ran.append, "soon too")
     loop.run_until(5.0)
-    assert ran == [
-        "soon",
-        "soon too",
-        "timer of 1.0",
-        "soon after 1.0",
-        "second timer of 2.0",
-        "third timer of 2.0",
-    ]
+    assert ran == ["soon", "soon too", "timer of 1.0", "soon after 1.0", "second timer of 2.0", "third timer of 2.0"]
     assert loop.time() == 5.0
 
 

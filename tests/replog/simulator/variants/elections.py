@@ -225,15 +225,11 @@ VARIANTS = [
         "silence-is-no-death", "serving", (ClusterState, "fence_next_expired", lambda self, now_ms: Decision([], None))
     ),
     Variant(
-        "any-incarnation-joins",
-        "isr",
-        (replog.controller.alter_partition, "refusal", _refusal_of_any_incarnation),
+        "any-incarnation-joins", "isr", (replog.controller.alter_partition, "refusal", _refusal_of_any_incarnation)
     ),
     Variant("isr-by-membership", "isr", (replog.controller.alter_partition, "refusal", _refusal_by_membership)),
     Variant(
-        "no-partition-epoch-check",
-        "stragglers",
-        (replog.controller.alter_partition, "refusal", _refusal_of_old_epoch),
+        "no-partition-epoch-check", "stragglers", (replog.controller.alter_partition, "refusal", _refusal_of_old_epoch)
     ),
     Variant(
         "overtaken-proposals-count",

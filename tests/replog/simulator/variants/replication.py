@@ -189,19 +189,13 @@ def _is_of_this_life_or_a_later(self: PartitionLeader, context: FetchContext) ->
 
 VARIANTS = [
     Variant(
-        "hw-from-committed-isr",
-        "isr",
-        (leader.partition_leader, "high_watermark_candidate", _candidate_of_committed),
+        "hw-from-committed-isr", "isr", (leader.partition_leader, "high_watermark_candidate", _candidate_of_committed)
     ),
     Variant(
-        "hw-without-laggards",
-        "isr",
-        (leader.partition_leader, "high_watermark_candidate", _candidate_without_laggards),
+        "hw-without-laggards", "isr", (leader.partition_leader, "high_watermark_candidate", _candidate_without_laggards)
     ),
     Variant(
-        "hw-below-min-isr",
-        "swarm",
-        (leader.partition_leader, "high_watermark_candidate", _candidate_without_minimum),
+        "hw-below-min-isr", "swarm", (leader.partition_leader, "high_watermark_candidate", _candidate_without_minimum)
     ),
     Variant("delayed-produce-without-epoch", "failover", (DelayedProduce, "_check", _check_without_epoch)),
     Variant("ack-before-append", "swarm", (PartitionLeader, "on_fetched", _progress_before_append)),
@@ -215,9 +209,7 @@ VARIANTS = [
     ),
     Variant("reset-on-equal-record", "isr", (PartitionLeader, "become_leader", _become_leader_on_equal_record)),
     Variant(
-        "revert-on-invalid-update-version",
-        "stragglers",
-        (leader.partition_leader, "after_refusal", _refuse_nothing),
+        "revert-on-invalid-update-version", "stragglers", (leader.partition_leader, "after_refusal", _refuse_nothing)
     ),
     Variant(
         "partition-epoch-forgotten-for-good",

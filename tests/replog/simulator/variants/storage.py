@@ -98,10 +98,7 @@ _finish = LoadingProducers.finish
 VARIANTS = [
     Variant("no-recovery", "disks", (LogDirectory, "load", _trust_any_stop), raises=True),
     Variant(
-        "marker-left-behind",
-        "power",
-        (replog.log.directories.log_directory, "take_marker", _always_clean),
-        raises=True,
+        "marker-left-behind", "power", (replog.log.directories.log_directory, "take_marker", _always_clean), raises=True
     ),
     Variant(
         "stale-epochs-believed",

@@ -13,15 +13,7 @@ from follower.partition_follower import FetchState, FollowerProgress, PartitionF
 from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode, ReplogError
 from replog.log.epochs import LeaderEpochCache
-from replog.log.fetch import (
-    FetchAnswer,
-    FetchPartition,
-    SessionResponse,
-    SessionRow,
-    answer_of,
-    diverges,
-    read_log,
-)
+from replog.log.fetch import FetchAnswer, FetchPartition, SessionResponse, SessionRow, answer_of, diverges, read_log
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset
