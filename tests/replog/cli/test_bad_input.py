@@ -1,7 +1,6 @@
 """Bad input and bad surroundings: each is refused with a message that names thing, value and remedy, by the right
 status, without a traceback, and without harm to the cluster."""
 
-import shutil
 import socket
 import subprocess
 import sys
@@ -237,34 +236,6 @@ def test_a_broker_needs_its_settings(replog, tmp_path):
     missing = replog("broker", "--config", tmp_path / "missing.properties")
     assert missing.returncode == BAD_USE
     assert "missing.properties" in missing.stderr
-
-
-def test_a_broker_refuses_the_directory_of_another_broker(replog, cluster, tmp_path):
-    copy = shutil.copytree(cluster.data_directory(1), tmp_path / "copy")
-    done = _broker(replog, cluster, copy)
-    assert done.returncode in (PROBLEM_FOUND, BAD_USE)
-    assert "node.id" in done.stderr
-    assert "77" in done.stderr
-
-
-def test_truncated_high_watermarks_count_as_none_and_the_broker_says_so(cluster, done, topic):
-    """HW-11: a follower learns its high watermark again."""
-    done(f"produce --topic {topic}", stdin="kept\n")
-    cluster.wait_for_full_isr()
-    cluster.kill(2)
-    checkpoint = cluster.data_directory(2) / "replication-offset-checkpoint"
-    checkpoint.write_text("0\n5\nhalf-a-li")
-    cluster.start(2)
-    cluster.wait_for_full_isr()
-    told = [
-        line
-        for line in (cluster.data_directory(2).parent / "broker.log").read_text().splitlines()
-        if "half-a-li" in line
-    ]
-    assert len(told) == 1
-    assert str(checkpoint) in told[0]
-    assert "taking it as empty" in told[0]
-    assert b"kept" in (cluster.data_directory(2) / f"{topic}-0" / f"{0:020d}.log").read_bytes()
 
 
 def test_nobody_at_the_address_is_told(asks_nobody):

@@ -1,4 +1,4 @@
-"""From nothing to a secure cluster by commands alone: those of docs/security.md, as somebody types them."""
+"""A secure cluster by commands; by hand, with an authority of its own, `tests/docs/test_tour_secured.py` makes one."""
 
 import re
 from collections.abc import Callable
@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from replog.local_cluster.ports import free_port
-from replog.local_cluster.processes import ProcessId, spawn, terminate, wait_until_stopped
 from tests.replog.processes.commands import Replog
 
 pytestmark = pytest.mark.processes
@@ -44,55 +42,10 @@ def test_commands_find_the_certificate_of_a_secure_local_cluster_by_themselves(r
         ok("cluster", "down", **here)
 
 
-def test_the_way_of_the_documentation_by_hand(replog, ok, tmp_path):
-    tls, port, controller = tmp_path / "tls", free_port([]), free_port([])
-    cluster_id = ok("tls", "init", tls)
-    store = tmp_path / "controller"
-    assert cluster_id in ok("controller", "format", f"--override=metadata.log.dir={store}", "--cluster-id", cluster_id)
-    keystores = {
-        role: ok("tls", "issue", role, name, "--authority", tls, "--host", "127.0.0.2")
-        for role, name in (("controller", "main"), ("broker", "1"), ("client", "ann"))
-    }
-    common = {
-        role: [
-            "security.protocol=SSL",
-            f"ssl.keystore.location={keystore}",
-            f"ssl.truststore.location={tls / 'ca.pem'}",
-        ]
-        for role, keystore in keystores.items()
-    }
-    own = {
-        "controller": [f"listeners=127.0.0.1:{controller}", f"metadata.log.dir={store}", "min.insync.replicas=1"],
-        "broker": [
-            "node.id=1",
-            f"listeners=127.0.0.2:{port}",
-            f"log.dirs={tmp_path / 'broker'}",
-            f"controller.listener=127.0.0.1:{controller}",
-        ],
-        "client": [],
-    }
-    for role in own:
-        (tmp_path / f"{role}.properties").write_text("\n".join([*common[role], *own[role], ""]))
-    running: list[ProcessId] = []
-    try:
-        for role in ("controller", "broker"):
-            arguments = ["-m", "replog.cli", role, "--config", str(tmp_path / f"{role}.properties")]
-            running.append(spawn(arguments, tmp_path / f"{role}.log"))
-        client = {
-            "REPLOG_CLIENT_CONFIG": str(tmp_path / "client.properties"),
-            "REPLOG_BOOTSTRAP_SERVER": f"127.0.0.2:{port}",
-        }
-        create = ("topic", "create", "--topic", "t", "--partitions", 1, "--replication-factor", 1)
-        for _ in range(20):  # each waits for seconds until somebody answers
-            if (created := replog(*create, environment=client)).returncode == 0:
-                break
-        assert created.returncode == 0, created.stderr + (tmp_path / "broker.log").read_text()
-        ok("produce", "--topic", "t", stdin="hello\n", **client)
-        assert ok("consume", "--topic", "t", "--from-beginning", "--max-messages", 1, **client) == "hello"
-    finally:
-        for process in running:
-            terminate(process)
-        assert wait_until_stopped(running, 60.0) == []
+def test_a_cluster_gets_the_id_that_is_in_its_certificates(ok, tmp_path):
+    cluster_id = ok("tls", "init", tmp_path / "tls")
+    store = f"--override=metadata.log.dir={tmp_path / 'controller'}"
+    assert cluster_id in ok("controller", "format", store, "--cluster-id", cluster_id)
 
 
 @pytest.mark.parametrize(

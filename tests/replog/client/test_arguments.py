@@ -248,6 +248,20 @@ async def test_a_setting_beyond_its_range_is_named(client, option, least, most):
         await client("127.0.0.1:1", **{option: number}).close()
 
 
+@pytest.mark.parametrize(
+    ("client", "option", "value"),
+    [
+        (Producer, "acks", 2),
+        (Producer, "compression", "rar"),
+        (Consumer, "isolation_level", "dirty"),
+        (Consumer, "auto_offset_reset", "none"),
+    ],
+)
+def test_a_choice_that_there_is_not_is_refused(client, option, value):
+    with pytest.raises(ReplogError, match="INVALID_CONFIG"):
+        client("127.0.0.1:1", **{option: value})
+
+
 ODD: list[Any] = [None, 5, "", "no", b"no", True, 1.5, math.nan, [None], {"a": 1}, object(), -1]
 ODD += [TP, {TP: 5}]
 RIGHT = {"topic": "t", "value": b"x", "values": [b"x"], "partitions": [TP], "total": 5, "offset": 0, "user": "User:u"}

@@ -1,19 +1,20 @@
 """The client's view of the cluster."""
 
+import asyncio
 import random
 
 import pytest
 
-from replog.client import Admin, Producer
+from replog.client import Admin, Consumer, Producer
 from replog.client.metadata import AVOID_S, STALE_MS, ClusterView, Leader, Metadata, parse_bootstrap
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.ports import free_port
-from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.transport import H2Transport
 from replog.rpc.v1 import common_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.clock import SystemClock
 from replog.topic import TopicPartition
+from tests.replog.client.conftest import read
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.server.broker.conftest import eventually
 
@@ -66,7 +67,7 @@ def test_a_batch_fits_the_limits_of_its_topic_in_any_notation_they_are_stored(co
 
 async def test_that_there_are_no_metadata_is_logged_once_until_there_are_some_again(cluster, caplog):
     await cluster.start_broker(1)
-    metadata = Metadata(cluster.brokers[1].address, GrpcTransport(), random.Random(1))
+    metadata = Metadata(cluster.brokers[1].address, H2Transport(), random.Random(1))
     away = ReplogError(ErrorCode.NETWORK_EXCEPTION, "nobody is there")
     for _ in range(3):
         metadata.told_of(away)
@@ -78,10 +79,9 @@ async def test_that_there_are_no_metadata_is_logged_once_until_there_are_some_ag
     ] * 2
 
 
-@pytest.mark.parametrize("transport", [GrpcTransport, H2Transport])
-async def test_what_several_brokers_have_in_common_is_said_once(transport):
+async def test_what_several_brokers_have_in_common_is_said_once():
     ports = sorted({free_port([]) for _ in range(4)})
-    metadata = Metadata([f"127.0.0.1:{port}" for port in ports], transport(), random.Random(1))
+    metadata = Metadata([f"127.0.0.1:{port}" for port in ports], H2Transport(), random.Random(1))
     with pytest.raises(ReplogError) as refused:
         await metadata.fetch()
     await metadata.close()
@@ -168,13 +168,34 @@ async def test_clients_of_a_broker_that_lost_its_controller_hear_of_the_rest_of_
         await cluster.crash_broker(2)
 
 
+async def test_a_leader_dies_and_clients_that_know_only_the_bystander_go_on(cluster):
+    await cluster.start_brokers(1, 2)
+    async with proxy_to(cluster.controller_address) as link:
+        bystander = await cluster.start_broker(3, controller_listener=link.address)
+        known = bystander.address
+        async with Admin(known) as admin, Producer(known) as producer, Consumer(known) as consumer:
+            await admin.create_topic("t", assignment=[[1, 2]], configs={"min.insync.replicas": "1"})
+            await producer.send_and_wait("t", b"before")
+            consumer.assign([TP])
+            consumer.seek_to_beginning()
+            assert len(await read(consumer, 1)) == 1
+            link.cut()
+            await cluster.crash_broker(1)
+            async with asyncio.timeout(60), Producer(known) as newcomer:
+                for each in (producer, newcomer):
+                    await each.send_and_wait("t", b"after")
+                assert [record.value for record in await read(consumer, 2)] == [b"after"] * 2
+            assert bystander.manager.image.partitions[TP].leader == 1, "the broker is no bystander"
+        await cluster.crash_broker(3)
+
+
 async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster):
     """The first one has heard its controller just now, so that nothing tells that it knows old things."""
     knowing = await cluster.start_broker(1)
     async with proxy_to(cluster.controller_address) as link:
         bystander = await cluster.start_broker(2, controller_listener=link.address)
         link.cut()
-        metadata = Metadata(bystander.address, GrpcTransport(), random.Random(1))
+        metadata = Metadata(bystander.address, H2Transport(), random.Random(1))
         try:
             async with Admin(knowing.address) as admin:
                 await admin.create_topic("t", assignment=[[1]])
@@ -195,7 +216,7 @@ async def test_a_broker_that_hangs_is_asked_last_for_a_while(cluster):
     brokers = [await cluster.start_broker(1), await cluster.start_broker(2)]
     async with proxy_to(brokers[0].address) as hangs:
         hangs.cut()
-        metadata = Metadata([hangs.address, brokers[1].address], GrpcTransport(), random.Random(1))
+        metadata = Metadata([hangs.address, brokers[1].address], H2Transport(), random.Random(1))
         try:
             await metadata.fetch()
             for _ in range(5):

@@ -122,15 +122,6 @@ def test_no_record_takes_more_than_its_upper_bound(records):
         assert len(encode_batch([record])) <= largest_batch_of(*record[1:])
 
 
-def test_a_client_batch_starts_at_offset_zero_without_epoch_or_producer():
-    data = encode_batch([(1000, None, b"x", ()), (1010, None, b"y", ())])
-    header = parse_header(data)
-    assert (header.base_offset, header.leader_epoch, header.last_offset_delta, header.records_count) == (0, -1, 1, 2)
-    assert (header.base_timestamp, header.max_timestamp) == (1000, 1010)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
-    assert validate_crc(data, 0, header)
-
-
 def test_sizes_are_those_of_rb_6():
     assert len(encode_batch([(0, None, b"x", ())])) == 69
     assert len(encode_batch([(0, None, b"test", ())])) == 72

@@ -25,7 +25,7 @@ from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.incarnation import Claim
 from replog.metadata.values import PartitionState
-from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2.transport import H2Transport
 from replog.rpc.peer import anonymous, handling
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.clock import SystemClock
@@ -304,7 +304,7 @@ def running(tmp_path):
         if not is_formatted(tmp_path):
             format_cluster(tmp_path, rng=random.Random(3))
         store = StoreInThread(SqliteStore(tmp_path))
-        controller = ActiveController(config, store, GrpcTransport(), SystemClock(), random.Random(next(seeds)))
+        controller = ActiveController(config, store, H2Transport(), SystemClock(), random.Random(next(seeds)))
         try:
             await controller.start()
             yield Running(controller)

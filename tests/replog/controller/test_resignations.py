@@ -9,7 +9,7 @@ from replog.controller.resignations import INTERVAL_MS, Resignations
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
 from replog.rpc import methods
-from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2.transport import H2Transport
 from replog.server.broker.control.presence_service import PresenceService
 from replog.server.broker.identity import Identity
 from replog.topic import TopicPartition
@@ -103,7 +103,7 @@ async def test_ct_22_those_who_would_lead_are_asked_on_real_connections(running,
     async with running(broker_session_timeout_ms=600_000) as r, contextlib.AsyncExitStack() as servers:
         for broker_id in (1, 2, 3):
             incarnation = bytes([broker_id]) * 16
-            server = GrpcTransport().listen("127.0.0.1:0")
+            server = H2Transport().listen("127.0.0.1:0")
             server.add(methods.PRESENCE, PresenceService(Identity(broker_id, incarnation)))
             address = await server.start()
             if broker_id in alive:

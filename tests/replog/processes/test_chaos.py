@@ -28,7 +28,7 @@ from tests.replog.waiting import until
 pytestmark = pytest.mark.processes
 
 SEED = 4
-KILLS = 5  # of one broker at a random moment
+KILLS = 2  # of one broker at a random moment
 SILENCE_S = 28.0  # then a client would have waited for a request's timeout, which is 30 s
 SESSION_S = 3.0  # broker.session.timeout.ms of a local cluster
 COMPARED = (".log", ".index", ".timeindex", ".digest")

@@ -12,12 +12,10 @@ import pytest
 
 from replog.client import Admin, Producer
 from replog.demo.traffic import read_back
-from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster import probe
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import terminate, wait_until_stopped
 from replog.server.controller.formatting import format_cluster
-from replog.server.controller.sqlite_store import SqliteStore
 from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
@@ -129,48 +127,6 @@ async def test_an_older_copy_of_the_store_elects_nobody_and_every_acknowledged_r
     with cluster:
         await asyncio.to_thread(cluster.wait_for_full_isr, "t")
         assert await count(cluster, "t") == COUNT + 1
-
-
-async def test_a_copy_that_has_gone_on_by_itself_is_refused_too_and_what_it_does_not_know_is_kept(tmp_path):
-    """The guard by version alone disarmed itself: the copy fenced brokers, and so its version passed theirs."""
-    cluster = Cluster(tmp_path, brokers=3)
-    with cluster:
-        older = cluster.copy_store("older")
-        async with Admin(cluster.bootstrap) as admin:
-            await admin.create_topic("late", partitions=1, replication_factor=3)
-        await filled(cluster.bootstrap, "late", 100)
-        cluster.stop("controller")
-        newest = cluster.copy_store("newest")
-        cluster.put_back(older)
-        brokers = [member.process for member in cluster.state.brokers]
-        while version(cluster.store) <= version(newest):  # several starts, each long enough to fence a broker
-            for name in ("broker-1", "broker-2", "broker-3"):
-                cluster.pause(int(name[-1]))
-            fenced = cluster.controller_log().count("broker fenced")
-            with cluster.running("controller"):
-                until(lambda before=fenced: cluster.controller_log().count("broker fenced") == before + 3, "fencing")
-            for number in (1, 2, 3):
-                cluster.resume(number)
-        with cluster.running("controller"):
-            until(lambda: all(REFUSED in cluster.broker_log(n) for n in (1, 2, 3)), "a refusal by each")
-            with pytest.raises(ReplogError) as refused:
-                async with Admin(cluster.bootstrap, timeout_ms=1000) as admin:
-                    await admin.create_topic("late", partitions=1, replication_factor=3)
-            assert refused.value.code in (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.TOPIC_ALREADY_EXISTS)
-            assert await count(cluster, "late") == 100, "brokers serve what they have"
-        assert brokers == [member.process for member in cluster.state.brokers]
-        cluster.put_back(newest)
-        await asyncio.to_thread(cluster.up)
-        await filled(cluster.bootstrap, "late", 100)
-        assert await count(cluster, "late") == 200
-
-
-def version(directory: Path) -> int:
-    store = SqliteStore(directory)
-    try:
-        return store.load()[-1].version
-    finally:
-        store.close()
 
 
 @pytest.mark.plaintext("with TLS the controller refuses a store that its certificate is not of: test_server_security")

@@ -9,10 +9,7 @@ import pytest
 
 from replog.client import Admin, Producer
 from replog.demo.traffic import read_back
-from replog.local_cluster.ports import free_port
-from tests.replog.processes.several_controllers import Process, all_serve
 from tests.replog.processes.test_older_store import COUNT, Cluster, count, filled
-from tests.replog.server.controller.etcds import Etcds, etcd_or_skip
 from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
@@ -102,91 +99,3 @@ async def test_a_compacted_topic_of_which_only_the_disks_know_keeps_every_record
                 for topic in ("accounts", "idle"):
                     described = await admin.describe_topic(topic)
                     assert described.configs["cleanup.policy"] == "compact", topic
-
-
-@pytest.fixture
-def etcd(tmp_path):
-    (tmp_path / "etcd").mkdir()
-    etcds = Etcds(etcd_or_skip(), tmp_path / "etcd")
-    try:
-        etcds.start()
-        yield etcds.endpoints[0]
-    finally:
-        etcds.stop()
-
-
-async def in_sync(admin: Admin, topic: str, replicas: int) -> None:
-    async with asyncio.timeout(100):
-        while len((await admin.describe_topic(topic)).partitions[0].isr) < replicas:
-            await asyncio.sleep(0.1)
-
-
-@pytest.mark.plaintext("its processes have no certificates")
-async def test_a_store_in_etcd_is_made_below_another_prefix_and_every_acknowledged_record_is_there(tmp_path, etcd):
-    taken: list[int] = []
-    for _ in range(4):
-        taken.append(free_port(taken))
-    controller, *brokers = (f"127.0.0.1:{port}" for port in taken)
-    settings = {"listeners": controller, "metadata.store": "etcd", "metadata.etcd.endpoints": etcd}
-    settings["broker.session.timeout.ms"] = "3000"
-    bootstrap, data = ",".join(brokers), [tmp_path / f"data-{number}" for number in (1, 2, 3)]
-    started: list[Process] = []
-
-    async def run(name: str, role: str, overrides: dict[str, object]) -> Process:
-        process = Process(tmp_path / name, role, overrides)
-        process.start()
-        started.append(process)
-        return process
-
-    async def carry_out(name: str, role: str, overrides: dict[str, object], *arguments: str) -> str:
-        process = Process(tmp_path / name, role, overrides)
-        process.start(*arguments)
-        assert await asyncio.to_thread(process._process.wait, 100) == 0, process.logs()
-        return process.logs()
-
-    async def up(name: str) -> list[Process]:
-        await run(f"{name}-controller", "controller", settings)
-        return [
-            await run(
-                f"{name}-broker-{number}",
-                "broker",
-                {
-                    "node.id": number,
-                    "listeners": address,
-                    "controller.listener": controller,
-                    "log.dirs": data[number - 1],
-                    "broker.heartbeat.interval.ms": 300,
-                },
-            )
-            for number, address in enumerate(brokers, 1)
-        ]
-
-    try:
-        await carry_out("format", "controller format", settings)
-        running = await up("before")
-        async with Admin(bootstrap, timeout_ms=60_000) as admin:
-            await all_serve(admin, 3)
-            await admin.create_topic("t", partitions=1, replication_factor=3)
-            await in_sync(admin, "t", 3)
-            stale = (await admin.describe_topic("t")).partitions[0].leader
-            await carry_out("backup", "controller backup", settings, "--to", str(tmp_path / "copies"))
-            running[stale - 1].kill()
-            await filled(bootstrap, "t", 1000)
-        for process in started:
-            process.stop()
-        (copy,) = (tmp_path / "copies").iterdir()
-        settings["metadata.etcd.prefix"] = "/restored/"
-        replicas = [word for number in (1, 2, 3) for word in ("--replica", f"{number}={data[number - 1]}")]
-        restore = ("--from-older-copy", str(copy))
-        remarks = await carry_out("restore", "controller restore", settings, *restore, *replicas)
-        assert "ACLs and quotas are those of the copy" in remarks
-        await up("after")
-        async with Admin(bootstrap, timeout_ms=60_000) as admin:
-            await in_sync(admin, "t", 3)
-            assert len(await read_back(bootstrap, "t", 1, lambda _: None)) == 1000
-    except BaseException:
-        print("\n".join(process.logs()[-4000:] for process in started))
-        raise
-    finally:
-        for process in started:
-            process.stop()

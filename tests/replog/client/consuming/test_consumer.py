@@ -326,16 +326,6 @@ async def test_bad_use_is_refused_with_a_clear_error(cluster):
         await consumer.fetch()
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [{"isolation_level": "dirty"}, {"auto_offset_reset": "none"}, {"fetch_max_bytes": 0}, {"fetch_max_wait_ms": -1}],
-)
-def test_a_bad_setting_is_refused_by_name(bad):
-    with pytest.raises(ReplogError) as refused:
-        Consumer("127.0.0.1:1", **bad)  # type: ignore[arg-type]
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
-
-
 async def test_a_bound_that_a_new_leader_cannot_tell_yet_is_asked_for_again_fe_22(cluster):
     """FE-22: OFFSET_NOT_AVAILABLE is nothing that an application should see, by name or as a position."""
     address = await one_broker_with(cluster, 3)

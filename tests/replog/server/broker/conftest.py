@@ -15,9 +15,8 @@ from replog.errors import ErrorCode
 from replog.log.log import Log
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.grpcio.channel import GrpcChannel, GrpcTransport
-from replog.rpc.grpcio.server import GrpcServer
-from replog.rpc.transport import Transport
+from replog.rpc.http2.transport import H2Transport
+from replog.rpc.transport import Channel, Server
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
@@ -70,12 +69,12 @@ class InProcessCluster:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.transport: Transport = GrpcTransport()  # of brokers
+        self.transport = H2Transport()
         self.brokers: dict[int, Broker] = {}
         self.controller_address = ""
         self.controller: ActiveController
-        self._server: GrpcServer
-        self._channels: dict[str, GrpcChannel] = {}
+        self._server: Server
+        self._channels: dict[str, Channel] = {}
         self._rng = random.Random(1)
 
     async def start_controller(self) -> None:
@@ -87,9 +86,9 @@ class InProcessCluster:
         if not is_formatted(config.metadata_log_dir):
             format_cluster(config.metadata_log_dir, rng=self._rng)
         store = StoreInThread(SqliteStore(config.metadata_log_dir))
-        self.controller = ActiveController(config, store, GrpcTransport(), SystemClock(), self._rng)
+        self.controller = ActiveController(config, store, self.transport, SystemClock(), self._rng)
         await self.controller.start()
-        self._server = GrpcServer(config.listeners)
+        self._server = self.transport.listen(config.listeners)
         self._server.add(methods.CONTROLLER, ControllerService(self.controller))
         self.controller_address = await self._server.start()
 
@@ -155,12 +154,13 @@ class InProcessCluster:
             await channel.close()
         await self.controller.stop()
         await self._server.stop(0)
+        await asyncio.sleep(0.01)  # else the loop may end before a connection that was being accepted has
 
     # -- as a client
 
-    def channel(self, address: str) -> GrpcChannel:
+    def channel(self, address: str) -> Channel:
         if address not in self._channels:
-            self._channels[address] = GrpcChannel(address)
+            self._channels[address] = self.transport.connect(address)
         return self._channels[address]
 
     async def create_topic(self, topic: str, partitions: int = 1, replication_factor: int = 3, **configs: str) -> None:
@@ -222,7 +222,7 @@ class InProcessCluster:
     def log(self, broker_id: int, tp: TopicPartition) -> Log:
         return self.brokers[broker_id].manager.hosted[tp].log
 
-    def to_leader(self, tp: TopicPartition) -> GrpcChannel:
+    def to_leader(self, tp: TopicPartition) -> Channel:
         return self.channel(self.brokers[self.leader(tp)].address)
 
     async def produce(
@@ -235,11 +235,11 @@ class InProcessCluster:
         result = response.answers[0].partitions[0]
         return ErrorCode(result.error_code), result.base_offset, result.error_message
 
-    def any_channel(self) -> GrpcChannel:
+    def any_channel(self) -> Channel:
         return self.channel(next(iter(self.brokers.values())).address)
 
     async def fetch(
-        self, tp: TopicPartition, offset: int, channel: GrpcChannel | None = None, **fields: Any
+        self, tp: TopicPartition, offset: int, channel: Channel | None = None, **fields: Any
     ) -> tuple[log_pb2.FetchPartitionResult, bytes]:
         """`fields`: of the request."""
         request = fetch_request(tp, offset, **{"max_wait_ms": 100, **fields})

@@ -10,7 +10,7 @@ import pytest
 from replog.errors import ErrorCode
 from replog.metadata.incarnation import proof
 from replog.rpc import methods
-from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2.transport import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import presence_pb2
 from replog.server.broker.control.presence_service import PresenceService
@@ -22,7 +22,7 @@ INCARNATION, OTHER = b"a" * 16, b"o" * 16
 
 @contextlib.asynccontextmanager
 async def listening(incarnation: bytes = INCARNATION, broker_id: int = 1) -> AsyncIterator[str]:
-    server = GrpcTransport().listen("127.0.0.1:0")
+    server = H2Transport().listen("127.0.0.1:0")
     server.add(methods.PRESENCE, PresenceService(Identity(broker_id, incarnation)))
     yield await server.start()
     await server.stop(0)
@@ -99,7 +99,7 @@ async def test_ct_21_a_broker_that_says_it_is_there_has_its_session(watching):
 
 async def test_ct_21_a_broker_that_was_there_once_is_asked_for_again_when_its_next_stream_is_lost(watching):
     """CT-21: what it said once is no answer to the next question."""
-    server = GrpcTransport().listen("127.0.0.1:0")
+    server = H2Transport().listen("127.0.0.1:0")
     server.add(methods.PRESENCE, PresenceService(Identity(1, INCARNATION)))
     async with watching(await server.start()) as broker:
         await broker.stream.aclose()
@@ -227,7 +227,7 @@ async def test_ct_21_who_listens_at_the_address_of_a_broker_does_not_hear_its_in
             self.heard.append(request)
             return presence_pb2.AreYouResponse(yes=True)
 
-    impostor, server = Impostor(), GrpcTransport().listen("127.0.0.1:0")
+    impostor, server = Impostor(), H2Transport().listen("127.0.0.1:0")
     server.add(methods.PRESENCE, impostor)
     async with watching(await server.start()) as broker:
         await broker.stream.aclose()

@@ -13,7 +13,7 @@ import pytest
 from replog.errors import ReplogError
 from replog.local_cluster.ports import free_port
 from replog.rpc import methods
-from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2.transport import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller.formatting import format_cluster
 
@@ -72,7 +72,7 @@ def address_of(process):
 
 
 async def register(address, broker_id):
-    channel = GrpcTransport().connect(address)
+    channel = H2Transport().connect(address)
     try:
         request = pb.RegisterBrokerRequest(
             broker_id=broker_id, incarnation_id=os.urandom(16), address="h:1", previous_broker_epoch=-1
@@ -88,7 +88,7 @@ def test_it_serves_until_told_to_stop_and_exits_cleanly_though_somebody_watches(
     address = address_of(process)
 
     async def watch_and_stop():
-        channel = GrpcTransport().connect(address)
+        channel = H2Transport().connect(address)
         watch = channel.watch(methods.Controller["watch_metadata"], pb.WatchMetadataRequest())
         assert (await asyncio.wait_for(anext(watch), 60)).version == 2
         process.send_signal(stop)

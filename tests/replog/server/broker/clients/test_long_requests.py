@@ -12,9 +12,8 @@ import pytest
 
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.http2.channel import H2Channel
-from replog.rpc.http2.transport import H2Transport
 from replog.rpc.limits import MAX_BATCHES_PER_REQUEST, MAX_PARTITIONS_PER_REQUEST
+from replog.rpc.transport import Channel
 from replog.rpc.v1 import common_pb2
 from replog.rpc.v1 import log_pb2 as pb
 from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch
@@ -70,11 +69,9 @@ def steps(monkeypatch) -> Iterator[Steps]:
     gc.enable()
 
 
-async def _begin(cluster: InProcessCluster, partitions: int = HERE) -> H2Channel:
-    cluster.transport = transport = H2Transport()
-    broker = await cluster.start_broker(1)
-    await cluster.create_topic("t", partitions, replication_factor=1)
-    return transport.connect(broker.address)
+async def _begin(cluster: InProcessCluster, partitions: int = HERE) -> Channel:
+    await cluster.begin(1, partitions)
+    return cluster.any_channel()
 
 
 def _produce(batches: int, number: int = 0) -> WithRecords[pb.ProduceRequest]:
@@ -90,7 +87,6 @@ async def test_no_step_is_long_whatever_a_request_names(cluster, steps):
         took[name] = await steps.longest_ms(broker.call(methods.Log[name], request, CALL_S))
     request = _produce(MAX_BATCHES_PER_REQUEST)
     took["produce_once"] = await steps.longest_ms(broker.call(methods.Log["produce_once"], request, CALL_S))
-    await broker.close()
     assert max(took.values()) < 1000 * LONGEST_S, took
 
 
@@ -113,7 +109,6 @@ async def test_no_step_is_long_whatever_a_fetch_session_names_forgets_and_holds(
     took["others alone"] = await steps.longest_ms(ask(REQUESTS["fetch_once"]))
     stream.cancel()
     took["ends"] = await steps.longest_ms(asyncio.sleep(0))
-    await broker.close()
     assert max(took.values()) < 1000 * LONGEST_S, took
 
 
@@ -136,7 +131,6 @@ async def test_no_step_is_long_however_many_produces_come_at_once_and_they_keep_
     took = await steps.longest_ms(asyncio.wait_for(all_answered.wait(), CALL_S))
     stream.cancel()
     await asyncio.gather(reading, return_exceptions=True)
-    await broker.close()
     assert answered == [(number, number) for number in range(messages)]
     assert took < 1000 * LONGEST_S
 
@@ -154,5 +148,4 @@ async def test_no_step_is_long_however_many_fetches_come_at_once(cluster, steps)
     await ask(1)
     took = await steps.longest_ms(ask(5000))
     stream.cancel()
-    await broker.close()
     assert took < 1000 * LONGEST_S

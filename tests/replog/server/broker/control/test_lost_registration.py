@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.rpc import methods
-from replog.rpc.grpcio.channel import GrpcTransport
+from replog.rpc.http2.transport import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.control.presence_service import PresenceService
 from replog.server.broker.identity import Identity
@@ -19,6 +19,7 @@ from tests.replog.server.broker.conftest import InProcessCluster, batch, eventua
 
 TP = TopicPartition("t", 0)
 OTHER = b"o" * 16
+EVERYTHING = pb.WatchMetadataRequest()
 
 
 def lost(logs: Any) -> list[str]:
@@ -88,6 +89,10 @@ async def test_a_forged_heartbeat_without_the_incarnation_id_changes_nothing(clu
     assert (told["principal"], told["operation"], told["resource"]) == ("User:ANONYMOUS", "CLUSTER_ACTION", "BROKER:2")
     assert ("the incarnation id" in told["rule"]) is ("broker_epoch" in wrong)
     assert str(cluster.controller.state.image.brokers[2]) in told["rule"]
+    published = cluster.channel(cluster.controller_address).watch(methods.Controller["watch_metadata"], EVERYTHING)
+    brokers = [record.broker for record in (await anext(published)).records if record.HasField("broker")]
+    assert [broker.incarnation_id for broker in brokers] == [b"", b""], "anybody may read what is published"
+    await published.aclose()
 
 
 @pytest.mark.parametrize("victim", [1, 2], ids=["leader", "follower"])
@@ -130,7 +135,7 @@ def _deleted(broker_id: int) -> Any:
 @asynccontextmanager
 async def living(cluster: InProcessCluster, broker_id: int):
     """Another process of this id, which answers who it is."""
-    server = GrpcTransport().listen("127.0.0.1:0")
+    server = H2Transport().listen("127.0.0.1:0")
     server.add(methods.PRESENCE, PresenceService(Identity(broker_id, OTHER)))
     yield await server.start()
     await server.stop(0)

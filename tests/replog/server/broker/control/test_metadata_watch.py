@@ -195,6 +195,7 @@ async def test_what_was_heard_and_is_not_applied_yet_is_told_to_who_comes_next(c
         await controller.decide(lambda _: controller.state.begin_history())
     async with watched.running():
         await eventually(controller.is_behind.is_set)
+    await cluster.crash_broker(1)  # this controller would not give it leave to stop
 
 
 async def test_a_broker_is_up_to_date_only_once_nothing_newer_waits_to_be_applied(cluster):
