@@ -11,7 +11,6 @@ from leader.partition_leader import LeaderAppend, PartitionLeader
 from replog.client import DeliveryFailed, Producer
 from replog.client.producing.idempotence import ProducerId
 from replog.client.records import BatchBuilder
-from replog.common.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import BatchHeader, iterate_batches
 from replog.log.offsets import Buffer, Isolation

@@ -8,7 +8,6 @@ import pytest
 
 from replog.client import Admin, Consumer, DeliveryFailed, Producer
 from replog.client.producing.partitioner import partition_for_key
-from replog.config.properties import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError
 from tests.replog.client.conftest import TP, bootstrap, read
 from tests.replog.server.broker.conftest import eventually
