@@ -36,9 +36,12 @@ def test_a_controller_that_waits_for_its_etcd_can_be_stopped(tmp_path):
     command = [sys.executable, "-m", "replog.cli", "controller", "--override", "metadata.store=etcd"]
     command += ["--override", f"metadata.etcd.endpoints=127.0.0.1:{free_port([])}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        assert "cannot follow the metadata in etcd" in process.stdout.readline()
-        process.terminate()
-        assert process.wait(300) == 0, process.stdout.read()
+        try:
+            assert any("cannot follow the metadata in etcd" in line for line in process.stdout)
+            process.terminate()
+            assert process.wait(300) == 0, process.stdout.read()
+        finally:
+            process.kill()
 
 
 @pytest.fixture
