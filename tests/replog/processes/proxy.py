@@ -34,6 +34,9 @@ class Proxy:
         self._open.set()
 
     async def close(self) -> None:
+        for listener in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listener.fileno())
+        await asyncio.sleep(0)  # what was accepted just before is begun: a closed server would leave it open
         self._server.close()
         for pump in self._pumps:
             pump.cancel()
