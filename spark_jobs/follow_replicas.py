@@ -156,13 +156,13 @@ class Following:
 
         try:
             spark = spark_session(NAME, self._arguments.master)
-            tell = _tell_json if self._arguments.output is Format.JSON else _tell_table
+            notify = _print_json if self._arguments.output is Format.JSON else _print_lines
             ends = (self._arguments.until_diverged, self._arguments.max_rounds)
             where = (self._where, self._arguments.topic or [], self._arguments.level)
             reports_to = self._where if isinstance(self._where, str) else self._arguments.report_to
             report = Reporter(reports_to) if reports_to else lambda _: None
             self._follower = Follower(
-                spark, *where, self._arguments.checkpoint_dir, tell, *ends, writing=writing, report=report
+                spark, *where, self._arguments.checkpoint_dir, notify, *ends, writing=writing, report=report
             )
             try:
                 self._follower.run(self._arguments.interval)
@@ -190,18 +190,18 @@ class Following:
         follower = self._follower
         assert follower is not None
         if self._arguments.output is Format.TABLE:
-            where = f", see {self._arguments.checkpoint_dir / FINDINGS}" if follower.told else ""
-            done = f"{many(follower.rounds.total(), 'round')}, {many(follower.told, 'new finding')}"
+            where = f", see {self._arguments.checkpoint_dir / FINDINGS}" if follower.reported else ""
+            done = f"{many(follower.rounds.total(), 'round')}, {many(follower.reported, 'new finding')}"
             unread = not_looked_at(self._arguments.level, live=isinstance(self._where, str))
             print(f"{follower.verdict}: {done}{where}{f'; not looked at: {unread}' if unread else ''}")
         return EXIT_CODES[follower.verdict]
 
 
-def _tell_json(done: "Round") -> None:
+def _print_json(done: "Round") -> None:
     print(json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **done.as_json()}), flush=True)
 
 
-def _tell_table(done: "Round") -> None:
+def _print_lines(done: "Round") -> None:
     print("\n".join(_lines(done)), flush=True)
 
 

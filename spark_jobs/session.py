@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark_jobs.java import check_user, find_java_home, put, shim_java_home
+from spark_jobs.java import check_user, find_java_home, shim_java_home
 
 LOCAL = "local[*]"
 _ADAPTIVE = "org.apache.spark.sql.execution.adaptive"
@@ -119,7 +119,7 @@ def _own_java(master: str) -> dict[str, str]:
         os.environ["PYSPARK_PYTHON"] = sys.executable
     # Spark reads logging settings from a file before it reads ours, and would print its start-up otherwise.
     logging_file = java_home / "log4j2.properties"
-    put(logging_file, _LOG4J)
+    logging_file.write_text(_LOG4J)
     settings = {
         "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={logging_file.as_uri()}",
         "spark.ui.enabled": "false",

@@ -2,8 +2,9 @@
 
 | Looking for | File |
 |---|---|
-| the Spark jobs and their order | `audit.py` |
-| the comparison as Spark SQL, and its rows | `compare.py`, `rows.py` |
+| the order of the whole, and the result | `audit.py` |
+| the Spark jobs of each level, and their rows | `passes.py` |
+| the comparison as Spark SQL | `compare.py` |
 | the comparison of compacted parts, record by record | `cleaned.py` |
 | classes of faults, findings, the verdict | `findings.py` |
 | one finding for each cause, from faults and differences | `resolve.py` |
@@ -12,7 +13,6 @@
 | results for people: the page (HTML) | `report.py`, `templates/` |
 | the state of each replica, and the page's map | `overview.py` |
 | the page's plots, as SVG | `pictures.py` |
-| leader epochs side by side | `lineage.py`, `epochs.py` |
 | numbers, and text that may be hostile | `text.py` |
 | output to a terminal | `console.py` |
 | a finding explained on a terminal | `explain_text.py` |

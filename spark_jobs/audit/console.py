@@ -13,9 +13,11 @@ from rich.table import Table
 from replog.command.output import bytes_text
 from replog.command.terminal import TerminalWriter, table_of
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, AuditFinding, told_of_cleaned
-from spark_jobs.audit.overview import OK, STATES, is_fault, states
-from spark_jobs.audit.text import blamed, many, name_of, printable
+from spark_jobs.audit.explain_text import print_finding
+from spark_jobs.audit.findings import CONSISTENT, DIVERGED, notes_of_cleaned
+from spark_jobs.audit.overview import OK, STATES, states
+from spark_jobs.audit.results import finding_record
+from spark_jobs.audit.text import many, name_of, printable
 from spark_jobs.replicas.describe import Replica
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
@@ -86,12 +88,13 @@ class Console:
         """Print the findings, a table of replicas that are not ok, a line for the others, and where to find more."""
         line = self._writer.line
         for number, finding in enumerate(result.findings[:MAX_ROWS], 1):
-            self._finding(number, finding)
+            line("")
+            print_finding(self._writer, finding_record(finding), f"{number}. ")
         if len(result.findings) > MAX_ROWS:
             line(f"\nand {len(result.findings) - MAX_ROWS} more findings: see the report")
         self._replicas(result)
-        notes = told_of_cleaned(result.level, result.replicas)
-        notes += [] if result.taken is None else result.taken.told()
+        notes = notes_of_cleaned(result.level, result.replicas)
+        notes += [] if result.taken is None else result.taken.notes()
         for text in notes[:MAX_ROWS]:
             line(escape(printable(text)))
         if len(notes) > MAX_ROWS:
@@ -129,20 +132,6 @@ class Console:
             self._writer.line(
                 f"{many(len(well), 'replica')} of {many(partitions, 'partition')}: [{_COLOURS[OK]}]ok[/], {size}"
             )
-
-    def _finding(self, number: int, finding: AuditFinding) -> None:
-        offsets = "" if finding.first is None else f", offsets {finding.first} to {finding.last}"
-        name = name_of(finding.topic, finding.partition)
-        self._writer.line(f"\n{number}. [bold red]{finding.kind}[/] {escape(name + offsets)}")
-        paragraph = self._writer.paragraph
-        paragraph(
-            "wrong" if is_fault(finding) else "about", printable(blamed(finding.kind, finding.wrong, finding.why))
-        )
-        for evidence in finding.evidence:
-            place = evidence.file + ("" if evidence.position is None else f" at byte {evidence.position}")
-            repeated = finding.why.endswith(evidence.seen)
-            paragraph("seen", printable(place if repeated else f"{place}: {evidence.seen}"))
-        paragraph("remedy", printable(finding.remedy))
 
 
 def _table(columns: Sequence[str], rows: Sequence[tuple[Replica, str]]) -> Table:

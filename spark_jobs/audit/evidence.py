@@ -32,8 +32,7 @@ WINDOW = 192  # bytes of a hex dump
 BEFORE = 48  # bytes of it before the first difference
 NEIGHBOURS = 3  # entries shown on either side
 MAX_WALKED = 64 << 20  # bytes of log to search for a batch
-MAX_COMPARED = 64 << 20
-PIECE = 1 << 20
+MAX_COMPARED = 16 << 20
 
 _ENTRIES = {
     INDEX_SUFFIX: ("offset", "position"),
@@ -61,6 +60,12 @@ class Sight:
     def sound(self) -> bool:
         return self.header is not None and self.crc == self.header.crc
 
+    def read(self, size: int) -> bytes:
+        """Return bytes from the position on. Raises OSError."""
+        assert self.segment is not None
+        with self.segment.open(LOG_SUFFIX) as log:
+            return log.read(self.position, min(size, MAX_COMPARED))
+
 
 def evidence_of(finding: Mapping[str, Any], stores: Iterable[ReplicaStore]) -> Json:
     """Return what the partition's replicas hold at the finding's place: `headers`, `bytes`, `indexes`, `epochs`.
@@ -84,7 +89,7 @@ def evidence_of(finding: Mapping[str, Any], stores: Iterable[ReplicaStore]) -> J
     sights = [_sight(files, offset, positions.get(files.replica)) for files in replicas]
     shown["headers"] = list(map(_column, sights))
     shown["differs"] = _differing([column["fields"] for column in shown["headers"] if column["fields"]])
-    shown["bytes"] = _dumps(sights, finding["wrong_replica"], [e["replica"] for e in finding["evidence"]])
+    shown["bytes"] = _dumps(sights, [finding["wrong_replica"], *(e["replica"] for e in finding["evidence"])])
     shown["epochs"] = [_epochs(files, offset) for files in replicas]
     return shown
 
@@ -177,62 +182,42 @@ def _differing(columns: Sequence[Json]) -> list[str]:
 # -- bytes
 
 
-def _dumps(sights: Sequence[Sight], wrong: int | None, concerned: Sequence[int]) -> list[Json]:
-    """Return the same window of bytes of the suspect, and of a replica whose batch differs."""
-    readable = [sight for sight in sights if sight.header is not None and sight.segment is not None]
-    order = [wrong, *concerned]
-    suspects = [sight for replica in order for sight in readable if sight.replica == replica]
-    if not suspects:
+def _dumps(sights: Sequence[Sight], suspects: Sequence[int | None]) -> list[Json]:
+    """Return the same window of bytes of the first suspect, and of a replica whose batch differs."""
+    readable = {sight.replica: sight for sight in sights if sight.header is not None}
+    suspect = next((readable[replica] for replica in suspects if replica in readable), None)
+    if suspect is None:
         return []
-    suspect = suspects[0]
-    others = [sight for sight in readable if sight.replica != suspect.replica and sight.sound]
-    for other in others:
+    for other in readable.values():
+        if other is suspect or other.header is None or not other.sound:
+            continue
         try:
-            first, count = _difference(suspect, other)
+            one, two = suspect.read(other.header.size), other.read(other.header.size)
         except OSError:
             continue
-        if first is not None:
-            pair = [_window(suspect, first, count, other), _window(other, first, count, suspect)]
-            shown = [bytes.fromhex(dump["hex"]) for dump in pair]
-            differs = [n for n, (a, b) in enumerate(zip(*shown, strict=False)) if a != b]
-            return [{**dump, "differs": differs} for dump in pair]
-    return [] if suspect.sound else [_window(suspect, None, 0, None)]
-
-
-def _difference(one: Sight, other: Sight) -> tuple[int | None, int]:
-    """Return the first byte that differs, and how many do; additional bytes of a longer batch count."""
-    assert one.segment is not None
-    assert other.segment is not None
-    assert other.header is not None
-    size = min(other.header.size, MAX_COMPARED)
-    first: int | None = None
-    count = 0
-    with one.segment.open(LOG_SUFFIX) as left, other.segment.open(LOG_SUFFIX) as right:
-        for at in range(0, size, PIECE):
-            wanted = min(PIECE, size - at)
-            left_bytes, right_bytes = left.read(one.position + at, wanted), right.read(other.position + at, wanted)
-            if left_bytes == right_bytes:
-                continue
-            common = min(len(left_bytes), len(right_bytes))
-            changed = (int.from_bytes(left_bytes[:common]) ^ int.from_bytes(right_bytes[:common])).to_bytes(common)
-            count += common - changed.count(0) + max(len(left_bytes), len(right_bytes)) - common
-            first = at + common - len(changed.lstrip(b"\0")) if first is None else first
-    return first, count
-
-
-def _window(sight: Sight, first: int | None, count: int, other: Sight | None) -> Json:
-    assert sight.segment is not None
-    start = max(0, (first or 0) - BEFORE) // 16 * 16
-    place = {"replica": sight.replica, "file": sight.file, "batch": sight.position, "from": start}
-    diff = {"first_difference": first, "differing": count, "compared_with": None if other is None else other.replica}
-    dump: Json = {**place, "note": "", "hex": "", "differs": [], **diff}
+        if one != two:
+            return [_window(suspect, one, two, other.replica), _window(other, two, one, suspect.replica)]
     try:
-        with sight.segment.open(LOG_SUFFIX) as log:
-            size = WINDOW if sight.crc is None or sight.header is None else min(WINDOW, sight.header.size - start)
-            data = log.read(sight.position + start, max(0, size))
+        return [] if suspect.sound else [_window(suspect, suspect.read(WINDOW))]
     except OSError as error:
-        return {**dump, "note": f"cannot be read: {error}"}
-    return {**dump, "hex": data.hex()}
+        return [{**_window(suspect, b""), "note": f"cannot be read: {error}"}]
+
+
+def _window(sight: Sight, own: bytes, theirs: bytes | None = None, other: int | None = None) -> Json:
+    """Return bytes from before the first that differs; additional bytes of a longer batch count as different."""
+    first, count = None, 0
+    if theirs is not None:
+        common = min(len(own), len(theirs))
+        changed = (int.from_bytes(own[:common]) ^ int.from_bytes(theirs[:common])).to_bytes(common)
+        first = common - len(changed.lstrip(b"\0"))
+        count = common - changed.count(0) + max(len(own), len(theirs)) - common
+    start = max(0, (first or 0) - BEFORE) // 16 * 16
+    shown = own[start : start + WINDOW]
+    beside = shown if theirs is None else theirs[start : start + WINDOW]
+    differs = [n for n, (a, b) in enumerate(zip(shown, beside, strict=False)) if a != b]
+    place = {"replica": sight.replica, "file": sight.file, "batch": sight.position, "from": start, "note": ""}
+    diff = {"first_difference": first, "differing": count, "compared_with": other}
+    return {**place, "hex": shown.hex(), "differs": differs, **diff}
 
 
 # -- indexes
@@ -245,40 +230,30 @@ def _index(files: PartitionFiles | None, evidence: Mapping[str, Any]) -> Json:
     segment = _segment_named(files, evidence) if files is not None else None
     if segment is None:
         return {**shown, "note": "the segment is gone since the audit"}
-    layout = LAYOUTS[suffix]
+    layout, names = LAYOUTS[suffix], _ENTRIES[suffix]
     slot = (evidence["position"] or 0) // layout.size
-    first = max(0, slot - NEIGHBOURS)
+    begin = max(0, slot - NEIGHBOURS - 1)  # the entry before the first that is shown
     try:
         with segment.open(suffix) as file:
-            raw = file.read(first * layout.size, (2 * NEIGHBOURS + 1) * layout.size)
-        stored = list(layout.iter_unpack(raw[: len(raw) // layout.size * layout.size]))
+            raw = file.read(begin * layout.size, (slot + NEIGHBOURS + 1 - begin) * layout.size)
+        stored = layout.iter_unpack(raw[: len(raw) // layout.size * layout.size])
+        before = None if begin else (segment.base, 0)  # the offset after the entry before, and its digest
         with open_log(segment) as log:
-            for number, fields in enumerate(stored, first):
-                entry = _entry(suffix, segment.base, fields)
-                before = _entry(suffix, segment.base, stored[number - first - 1]) if number > first else None
-                log_says = _log_says(suffix, segment, log, entry, before, first=number == 0)
-                digits = {"digest": f"{entry['digest']:016x}"} if "digest" in entry else {}
-                row = {"entry": number, **entry, **digits, "log": log_says, "suspect": number == slot}
-                shown["entries"].append(row)
+            for number, fields in enumerate(stored, begin):
+                entry = dict(zip(names, fields, strict=True))
+                entry["offset"] += segment.base
+                if number >= slot - NEIGHBOURS:
+                    digits = {"digest": f"{entry['digest']:016x}"} if "digest" in entry else {}
+                    said = {"log": _log_says(suffix, segment, log, entry, before), "suspect": number == slot}
+                    shown["entries"].append({"entry": number, **entry, **digits, **said})
+                before = entry["offset"] + 1, entry.get("digest", 0)
     except OSError as error:
         shown["note"] = f"cannot be read: {error}"
     return shown
 
 
-def _entry(suffix: str, base: int, fields: tuple[int, ...]) -> dict[str, int]:
-    entry = dict(zip(_ENTRIES[suffix], fields, strict=True))
-    entry["offset"] += base
-    return entry
-
-
 def _log_says(
-    suffix: str,
-    segment: ReplicaSegment,
-    log: LogFile,
-    entry: dict[str, int],
-    before: dict[str, int] | None,
-    *,
-    first: bool,
+    suffix: str, segment: ReplicaSegment, log: LogFile, entry: dict[str, int], before: tuple[int, int] | None
 ) -> str:
     try:
         if suffix == INDEX_SUFFIX:
@@ -287,11 +262,9 @@ def _log_says(
         if suffix == TIME_INDEX_SUFFIX:
             at = find_batch(segment, log, entry["offset"])
             return "no such batch" if at is None else f"greatest timestamp {log.header(at).max_timestamp}"
-        if before is None and not first:
-            return ""
-        digest = 0 if before is None else before["digest"]
-        after = segment.base if before is None else before["offset"] + 1
-        for header in _headers(segment, log, after, entry["offset"]):
+        assert before is not None  # only the entry that is not shown has none
+        first, digest = before
+        for header in _headers(segment, log, first, entry["offset"]):
             digest = add_digests(digest, batch_digest(header))
         return f"batches since the entry before make {digest:016x}"
     except CorruptRecord as error:

@@ -35,24 +35,29 @@ def print_findings(report: Json, findings: Sequence[Json]) -> None:
 def print_explanation(shown: Json, of: int) -> None:
     """Print everything about one finding. `of` is the number of all findings."""
     writer = TerminalWriter()
-    place = name_of(shown["topic"], shown["partition"])
-    offsets = f", offsets {_offsets(shown)}" if shown["first_offset"] is not None else ""
-    batches = f" ({shown['batches']} batches)" if shown.get("batches", 1) > 1 else ""
-    number = f", finding {shown['number']} of {of}"
-    writer.line(f"[bold red]{_safe(shown['class'])}[/] {_safe(place + offsets + batches + number)}")
-    wrong = blamed(shown["class"], shown["wrong_replica"], shown["why"])
+    batches = f", {shown['batches']} batches" if shown.get("batches", 1) > 1 else ""
+    print_finding(writer, shown, f"finding {shown['number']} of {of}{batches}: ")
     writer.paragraph("means", shown["meaning"])
-    writer.paragraph("about" if shown["class"] == UNREADABLE else "wrong", printable(wrong))
-    writer.paragraph("remedy", printable(shown["remedy"]))
-    for evidence in shown["evidence"]:
-        at = "" if evidence["position"] is None else f" at byte {evidence['position']}"
-        writer.paragraph("seen", printable(f"{evidence['file']}{at}: {evidence['seen']}"))
     _print_batches(writer, shown)
     for dump in shown["bytes"]:
         _print_dump(writer, dump)
     for index in shown["indexes"]:
         _print_index(writer, index)
     _print_epochs(writer, shown)
+
+
+def print_finding(writer: TerminalWriter, finding: Json, head: str) -> None:
+    """Print what a report has of a finding."""
+    place = name_of(finding["topic"], finding["partition"])
+    offsets = f", offsets {_offsets(finding)}" if finding["first_offset"] is not None else ""
+    writer.line(f"{head}[bold red]{_safe(finding['class'])}[/] {_safe(place + offsets)}")
+    about = "about" if finding["class"] == UNREADABLE else "wrong"
+    writer.paragraph(about, printable(blamed(finding["class"], finding["wrong_replica"], finding["why"])))
+    for evidence in finding["evidence"]:
+        at = "" if evidence["position"] is None else f" at byte {evidence['position']}"
+        said = "" if evidence["seen"] in finding["why"] else f": {evidence['seen']}"
+        writer.paragraph("seen", printable(f"{evidence['file']}{at}{said}"))
+    writer.paragraph("remedy", printable(finding["remedy"]))
 
 
 def _print_batches(writer: TerminalWriter, shown: Json) -> None:

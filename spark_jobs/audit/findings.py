@@ -2,9 +2,9 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar, get_args
 
 from replog.log.files.names import SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from replog.topic import TopicPartition
@@ -40,7 +40,7 @@ MEANINGS = {
     OTHER_TOPIC: "Replicas of one partition belong, by their topic ids, to different topics of one name.",
     UNREADABLE: "Something could not be read, so nothing can be said of it.",
 }
-TOLD_AS = {REPEATED: GAP, NO_DIGESTS: UNREADABLE}
+REPORTED_AS = {REPEATED: GAP, NO_DIGESTS: UNREADABLE}
 """Classes of faults that have no class of findings of their own."""
 
 _COPY = (
@@ -53,7 +53,8 @@ REMEDIES = {
     VALUE_MISMATCH: _COPY,
     EPOCH_MISMATCH: _COPY,
     BIT_ROT: "Check the disk of broker {replica} (SMART, kernel log). " + _COPY,
-    GAP: "If another copy or a backup has these offsets, restore it; if not they are lost: seek consumers past them.",
+    GAP: "If another copy or a backup has these offsets, restore it; if not they are lost: seek consumers past them. "
+    "Then let broker {replica} rebuild its indexes: stop it, move those in {directory} aside, start it.",
     REPEATED: _COPY,
     EPOCH_CACHE_LIE: "Stop broker {replica}, move {directory}/leader-epoch-checkpoint aside and start the broker: the "
     "checkpoint is rebuilt from the batches. On Apache Kafka, move the whole of {directory} aside instead: the broker "
@@ -75,6 +76,9 @@ UNDECIDED = (
     "The replicas contradict each other and nothing tells which is right. Keep a copy of each of them, compare with a "
     "backup or with the producer, then let the wrong replica copy the partition again."
 )
+
+
+_Item = TypeVar("_Item", bound="_OfPartition")
 
 
 class _OfPartition:
@@ -180,6 +184,27 @@ class AuditFinding(_OfPartition):
         return tuple(sorted({seen.epoch for seen in self.evidence if seen.epoch is not None and seen.epoch >= 0}))
 
 
+@dataclass
+class Seen:
+    """Faults and disagreements that passes over the files saw, in some partitions or in all."""
+
+    faults: list[ReplicaFault] = field(default_factory=list)
+    mismatches: list[Mismatch] = field(default_factory=list)
+    intervals: list[Interval] = field(default_factory=list)
+
+    def __add__(self, other: "Seen") -> "Seen":
+        return Seen(self.faults + other.faults, self.mismatches + other.mismatches, self.intervals + other.intervals)
+
+    def keys(self) -> set[TopicPartition]:
+        return {item.key for items in (self.faults, self.mismatches, self.intervals) for item in items}
+
+    def without(self, keys: Collection[TopicPartition]) -> "Seen":
+        def kept(items: Iterable[_Item]) -> list[_Item]:
+            return [item for item in items if item.key not in keys]
+
+        return Seen(kept(self.faults), kept(self.mismatches), kept(self.intervals))
+
+
 def unsettled(topic: str, partition: int, why: str) -> AuditFinding:
     """Return the finding for a partition that changed each time it was read."""
     changing = f"the partition changed while it was audited, at each attempt: {why}"
@@ -275,7 +300,7 @@ def not_looked_at(level: str, *, live: bool) -> str:
     return _NOT_LOOKED_AT.get(level, _PRODUCERS if live else "")
 
 
-def told_of_cleaned(level: str, replicas: Iterable[Replica]) -> list[str]:
+def notes_of_cleaned(level: str, replicas: Iterable[Replica]) -> list[str]:
     """Say for each partition, in a line, what the level compares in the cleaned part."""
     how = "compared there record by record"
     if level != "deep":

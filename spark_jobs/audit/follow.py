@@ -92,12 +92,12 @@ class Follower:
     topics: Sequence[str]
     level: str
     directory: Path
-    tell: Callable[[Round], None]
+    notify: Callable[[Round], None]
     report: Callable[[StandingAudit], None] = field(default=lambda _: None, kw_only=True)
     until_diverged: bool = False
     max_rounds: int | None = None
     rounds: Counter[str] = field(default_factory=Counter)  # the number of rounds with each verdict
-    told: int = 0  # the number of findings that were reported
+    reported: int = 0  # the number of findings
     writing: Lock = field(default_factory=Lock)  # held from the write of a round until its report
 
     def run(self, interval_s: float) -> None:
@@ -129,8 +129,8 @@ class Follower:
             else:
                 done = self._finish(state, result, began)
             self.rounds[done.verdict] += 1
-            self.told += len(done.new)
-            self.tell(done)
+            self.reported += len(done.new)
+            self.notify(done)
         saved, findings = (state.saved, []) if result is None else (result.saved, result.findings)
         self.report(standing(done.verdict, self.level, int(time() * 1000), saved, findings))
         return done.verdict

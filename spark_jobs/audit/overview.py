@@ -1,8 +1,7 @@
 """The state of every replica of every partition, and the page's map of it. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit
@@ -23,8 +22,7 @@ MEANING = {
 }
 
 MAX_CELLS = 40_000  # cells of the map
-# Widths in pixels of a line, a cell, the start of a group, a letter and a digit; then the letters of a name.
-_LINE, _COLUMN, _BEGIN, _LETTER, _DIGIT, _LONGEST = 890, 28, 6, 7, 8, 30
+COLUMNS = 24  # partitions side by side
 
 
 def is_fault(finding: AuditFinding) -> bool:
@@ -67,67 +65,42 @@ class Cell:
 
 
 @dataclass
-class TopicCells:
-    """Neighbouring partitions of one topic; `columns` are (label, cells by replica)."""
-
-    topic: str
-    columns: list[tuple[str, list[Cell]]] = field(default_factory=list)
-
-    @property
-    def width(self) -> int:
-        return len(self.columns)
-
-
-@dataclass
 class Map:
-    """Lines of groups, as wide as the page; `counts` counts all cells, `left_out` the partitions that are not drawn."""
+    """Tables of (topic, columns), each column with a cell for each replica. `counts` counts all cells, `left_out` the
+    partitions that are not drawn."""
 
     replicas: list[int]
-    lines: list[list[TopicCells]]
+    tables: list[tuple[str, list[tuple[int, list[Cell]]]]]
     counts: dict[str, int]
     partitions: int
-    left_out: int = 0
-    left_out_states: str = ""
+    left_out: int
+    left_out_states: str
 
 
 def overview(result: Audit, listed: int) -> Map:
     """Return the map. If it would be too large, whole partitions are left out, those with the best states first."""
-    standing = states(result)
+    standing, against = states(result), concerned(result)
     replicas = sorted({*result.directories, *(place[2] for place in standing)})
-    partitions: dict[TopicPartition, dict[int, str]] = defaultdict(dict)
-    for (topic, partition, replica), state in standing.items():
-        partitions[TopicPartition(topic, partition)][replica] = state
-    keys = sorted(partitions)
-    against = concerned(result)
-    for n in (n for _, partition, n in standing if partition < 0):
-        for key in keys:  # an unreadable log directory may have a replica of any partition
-            if n not in partitions[key]:
-                partitions[key][n] = UNREAD
-                against[(*key, n)] = against["", -1, n]
-    counts = Counter(state for held in partitions.values() for state in held.values())
-    counts[ABSENT] = len(keys) * len(replicas) - sum(counts.values())
-    drawn = keys[:]
-    room = MAX_CELLS // max(len(replicas), 1)
-    if len(keys) > room:
-        worst = sorted(keys, key=lambda key: (min(STATES.index(state) for state in partitions[key].values()), key))
-        drawn = sorted(worst[:room])
-    without = Counter(min(partitions[key].values(), key=STATES.index) for key in set(keys) - set(drawn))
+    keys = sorted({TopicPartition(topic, partition) for topic, partition, _ in standing})
+    for n in [n for _, partition, n in standing if partition < 0]:
+        for place in ((*key, n) for key in keys):  # an unreadable log directory may have a replica of any partition
+            if standing.setdefault(place, UNREAD) == UNREAD and not against[place]:
+                against[place] = against["", -1, n]
+    counts = Counter(standing.values())
+    counts[ABSENT] = len(keys) * len(replicas) - len(standing)
+    worst = {key: min((standing.get((*key, n), ABSENT) for n in replicas), key=STATES.index) for key in keys}
+    drawn = sorted(keys, key=lambda key: STATES.index(worst[key]))[: MAX_CELLS // max(len(replicas), 1)]
+    without = Counter(worst[key] for key in set(keys) - set(drawn))
     described = {replica.place: replica for replica in result.replicas}
-    groups: dict[str, TopicCells] = {}
-    for key in drawn:
-        cells = [
-            _cell(partitions[key].get(n, ABSENT), described.get((*key, n)), against.get((*key, n), []), listed)
-            for n in replicas
-        ]
-        groups.setdefault(key[0], TopicCells(key[0])).columns.append((str(key[1]) if key[1] >= 0 else "all", cells))
-    return Map(
-        replicas,
-        _lines(groups.values()),
-        {state: counts[state] for state in STATES},
-        len(keys),
-        len(keys) - len(drawn),
-        ", ".join(f"{number(count)} {state}" for state, count in sorted(without.items())),
-    )
+    tables: list[tuple[str, list[tuple[int, list[Cell]]]]] = []
+    for key in sorted(drawn):
+        if not tables or tables[-1][0] != key.topic or len(tables[-1][1]) == COLUMNS:
+            tables.append((key.topic, []))
+        places = [(*key, n) for n in replicas]
+        cells = [_cell(standing.get(p, ABSENT), described.get(p), against.get(p, []), listed) for p in places]
+        tables[-1][1].append((key.partition, cells))
+    left = ", ".join(f"{number(count)} {state}" for state, count in sorted(without.items()))
+    return Map(replicas, tables, {s: counts[s] for s in STATES}, len(keys), len(keys) - len(drawn), left)
 
 
 def _cell(state: str, replica: Replica | None, findings: list[tuple[int, AuditFinding]], listed: int) -> Cell:
@@ -145,22 +118,3 @@ def _cell(state: str, replica: Replica | None, findings: list[tuple[int, AuditFi
     if findings[0][0] > listed:
         return Cell(state, f"{state}: {summary}, in findings.parquet; {tip}")
     return Cell(state, f"{state}: {summary}; {tip}", findings[0][0])
-
-
-def _lines(groups: Iterable[TopicCells]) -> list[list[TopicCells]]:
-    """Cut and pack the groups so that each line is about as wide as the page."""
-    lines: list[list[TopicCells]] = []
-    room = 0
-    for group in groups:
-        name = min(len(group.topic), _LONGEST) * _LETTER + 16
-        column = max(_COLUMN, _DIGIT * max(len(label) for label, _ in group.columns) + 7)
-        rest = group.columns
-        while rest:
-            if room < max(name, _BEGIN + column * min(len(rest), 8)):
-                lines.append([])
-                room = _LINE
-            taken = rest[: (room - _BEGIN) // column]
-            rest = rest[len(taken) :]
-            lines[-1].append(TopicCells(group.topic, taken))
-            room -= max(name, _BEGIN + column * len(taken))
-    return lines

@@ -4,17 +4,19 @@ Pure: it takes bounded lists from Spark, but needs no Spark itself.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
+from replog.config.properties import MAX_LONG
 from replog.log.files.names import DIGEST_SUFFIX, SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, segment_file_name
 from replog.topic import TopicPartition
 from spark_jobs.audit.findings import (
     COMMITTED_LOSS,
     EPOCH_MISMATCH,
     REMEDIES,
-    TOLD_AS,
+    REPORTED_AS,
     UNDECIDED,
     VALUE_MISMATCH,
     AuditFinding,
@@ -22,93 +24,102 @@ from spark_jobs.audit.findings import (
     Interval,
     Mismatch,
     ReplicaFault,
+    Seen,
     replica_names,
 )
 from spark_jobs.audit.votes import blame
 from spark_jobs.replicas.describe import Replica
 from spark_jobs.replicas.faults import BIT_ROT, EPOCH_CACHE_LIE, GAP, INDEX_LIE, NO_DIGESTS, REPEATED, UNREADABLE
 
+Item = TypeVar("Item", Replica, ReplicaFault, Mismatch, Interval)
+
 PRODUCERS = (TRANSACTION_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 TAIL = -1  # not a segment: offsets are missing after the last one
+MORE = "; perhaps more is wrong in its indexes or producer files: follow the remedy, then audit again"
 
 
-@dataclass
-class _Partition:
-    """All observations of one partition."""
-
-    replicas: list[Replica] = field(default_factory=list)
-    faults: list[ReplicaFault] = field(default_factory=list)
-    mismatches: list[Mismatch] = field(default_factory=list)
-    intervals: list[Interval] = field(default_factory=list)
-
-
-def resolve(
-    directories: dict[int, tuple[Path, ...]],
-    replicas: Iterable[Replica],
-    faults: Iterable[ReplicaFault],
-    mismatches: Iterable[Mismatch] = (),
-    intervals: Iterable[Interval] = (),
-) -> list[AuditFinding]:
-    """Return all findings by topic, partition and offset, without those that are consequences of others."""
-    partitions: dict[TopicPartition, _Partition] = defaultdict(_Partition)
-    for replica in replicas:
-        partitions[replica.key].replicas.append(replica)
-    for fault in faults:
-        partitions[fault.key].faults.append(fault)
-    for mismatch in mismatches:
-        partitions[mismatch.key].mismatches.append(mismatch)
-    for interval in intervals:
-        partitions[interval.key].intervals.append(interval)
+def resolve(directories: Mapping[int, tuple[Path, ...]], replicas: Iterable[Replica], seen: Seen) -> list[AuditFinding]:
+    """Return all findings by topic, partition and offset, without those that may be consequences of others."""
+    held, faults = _by_partition(replicas), _by_partition(seen.faults)
+    mismatches, intervals = _by_partition(seen.mismatches), _by_partition(seen.intervals)
     findings = [
         finding
-        for (topic, number), given in sorted(partitions.items())
-        for finding in _Resolver(directories, topic, number, given).findings()
+        for key in {*held, *faults, *mismatches, *intervals}
+        for finding in _Resolver(directories, key, held[key], faults[key]).findings(mismatches[key], intervals[key])
     ]
     return sorted(findings, key=lambda f: (f.key, -1 if f.first is None else f.first, f.kind))
 
 
 class _Resolver:
-    def __init__(self, directories: dict[int, tuple[Path, ...]], topic: str, partition: int, given: _Partition) -> None:
+    def __init__(
+        self,
+        directories: Mapping[int, tuple[Path, ...]],
+        place: TopicPartition,
+        replicas: list[Replica],
+        faults: list[ReplicaFault],
+    ) -> None:
         self._directories = directories
-        self._place = topic, partition
-        self._given = given
-        self._replicas = {replica.replica: replica for replica in given.replicas}
+        self._place = place
+        self._replicas = {replica.replica: replica for replica in replicas}
+        self._faults = faults
         self._rot = [rot for rot in _merge(self._of(BIT_ROT)) if not self._is_leftover(rot)]
-        self._unread = self._of(UNREADABLE)
-        unknown = [*self._rot, *self._unread]
         self._gaps = list(self._above_log_start([*self._of(GAP), *self._missing_tails()]))
+        self._unknown = [*self._rot, *self._of(UNREADABLE)]
         self._holes = _merge(
             hole
             for hole in self._gaps
-            if not any(_overlap(hole, other) for other in unknown if other.replica == hole.replica)
+            if not any(_overlap(hole, other) for other in self._unknown if other.replica == hole.replica)
         )
 
-    def findings(self) -> Iterator[AuditFinding]:
+    def findings(self, mismatches: list[Mismatch], intervals: list[Interval]) -> Iterator[AuditFinding]:
+        unread = [*self._unreadable(), *map(self._own, self._of(NO_DIGESTS))]
         findings = [
-            *self._unreadable(),
             *map(self._hole, self._holes),
-            *map(self._own, self._above_log_start(self._of(REPEATED))),
-            *map(self._own, self._rot),
+            *map(self._own, [*self._above_log_start(self._of(REPEATED)), *self._rot]),
         ]
-        for mismatch in _divergences(self._given.mismatches):
+        for mismatch in _divergences(mismatches):
             findings += [] if self._is_rot(mismatch) else self._mismatch(mismatch)
-        lies = [
-            lie
-            for lie in self._lies()
-            if not any(_explains(finding, lie) for finding in findings)
-            and not any(_makes_lie(cause, lie) for cause in [*self._gaps, *self._of(REPEATED), *self._rot])
+        lies, unsure = self._lies(findings)
+        findings += map(self._own, lies)
+        findings += [
+            self._unexplained(interval)
+            for interval in intervals
+            if not any(_leads_to(finding, interval) for finding in [*unread, *findings])
         ]
-        findings += map(self._own, self._by_file(lies))
-        for interval in self._given.intervals:
-            if not any(_leads_to(finding, interval) for finding in findings):
-                findings.append(self._unexplained(interval))
-        end = max((max(r.log_end, r.mark) for r in self._given.replicas if r.readable), default=0)
-        for finding in findings:  # a damaged header may name any offset
-            beyond = finding.first is not None and finding.last is not None and finding.first < end < finding.last
-            yield replace(finding, last=end - 1) if beyond else finding
+        end = max((max(r.log_end, r.mark) for r in self._replicas.values() if r.readable), default=0)
+        for finding in [*unread, *findings]:
+            if finding.first is not None and finding.last is not None and finding.first < end < finding.last:
+                finding = replace(finding, last=end - 1)  # a damaged header may name any offset
+            more = finding.kind != UNREADABLE and unsure.intersection(_suspects(finding))
+            yield replace(finding, why=finding.why + MORE) if more else finding
+
+    def _lies(self, findings: list[AuditFinding]) -> tuple[list[ReplicaFault], set[int]]:
+        """Return the faults of indexes, epochs and producer files to report, and the replicas that may have more.
+
+        Where a replica's batches are wrong, and behind that, its indexes are not judged: batches may have moved.
+        """
+        wrong_from: dict[int, int] = defaultdict(lambda: MAX_LONG)
+        spots = [(gap.replica, gap.first) for gap in self._gaps]
+        spots += [(replica, f.first) for f in findings for replica in _suspects(f) if f.first is not None]
+        for replica, first in spots:
+            wrong_from[replica] = min(wrong_from[replica], first)
+        lies = self._of(INDEX_LIE)
+        # A producer that one segment's file has wrong is wrong in the next one's, too.
+        judged_in: dict[int, int] = defaultdict(lambda: MAX_LONG)
+        for lie in lies:
+            if lie.file.endswith(PRODUCERS):
+                judged_in[lie.replica] = min(judged_in[lie.replica], lie.segment)
+
+        def is_judged(lie: ReplicaFault) -> bool:
+            in_place = not lie.file.endswith(PRODUCERS) or lie.segment == judged_in[lie.replica]
+            return in_place and lie.last < wrong_from[lie.replica]
+
+        epochs = [lie for lie in self._wrong_epochs() if not any(_explains(finding, lie) for finding in findings)]
+        unsure = {lie.replica for lie in lies if not is_judged(lie)}
+        return [*epochs, *self._by_file(filter(is_judged, lies))], unsure
 
     def _of(self, kind: str) -> list[ReplicaFault]:
-        return [fault for fault in self._given.faults if fault.kind == kind]
+        return [fault for fault in self._faults if fault.kind == kind]
 
     def _above_log_start(self, faults: Iterable[ReplicaFault]) -> Iterator[ReplicaFault]:
         """Yield faults without the part below the replica's log start, which was deleted on purpose."""
@@ -121,7 +132,7 @@ class _Resolver:
 
     def _missing_tails(self) -> Iterator[ReplicaFault]:
         """INV-1: yield a fault for each log that ends below its own high watermark: it has lost committed records."""
-        for replica in self._given.replicas:
+        for replica in self._replicas.values():
             if replica.readable and replica.log_end < replica.mark:
                 detail = f"the log ends at {replica.log_end}, below its own high watermark {replica.mark}"
                 offsets = max(replica.log_start, replica.log_end), replica.mark - 1
@@ -129,8 +140,8 @@ class _Resolver:
 
     def _hole(self, hole: ReplicaFault) -> AuditFinding:
         """INV-11: return a loss if another replica has the offsets and they are committed; otherwise a gap."""
-        holders = [r for r in self._given.replicas if r.replica != hole.replica and self._holds(r, hole)]
-        committed = max((r.mark for r in self._given.replicas), default=0)
+        holders = [r for r in self._replicas.values() if r.replica != hole.replica and self._holds(r, hole)]
+        committed = max((r.mark for r in self._replicas.values()), default=0)
         if not holders or hole.first >= committed:
             return self._own(hole)
         first = max(hole.first, min(r.log_start for r in holders))
@@ -146,28 +157,25 @@ class _Resolver:
             return False
         return not any(
             other.replica == replica.replica and other.first <= first and last <= other.last
-            for other in [*self._holes, *self._rot, *self._unread]
+            for other in [*self._holes, *self._unknown]
         )
 
     # -- faults that a replica shows by itself
 
     def _unreadable(self) -> Iterator[AuditFinding]:
         whole = set()
-        for replica in self._given.replicas:
+        for replica in self._replicas.values():
             if not replica.readable:
                 whole.add(replica.replica)
                 yield self._about(replica, replica.file or "", f"cannot be read: {replica.detail}")
             elif replica.high_watermark is None and replica.log_end > replica.log_start:
                 path = str(self._directory(replica.replica).with_name("replication-offset-checkpoint"))
                 why = "no high watermark is known for this replica, so none of its data is known to be committed"
-                remedy = (
-                    f"Let broker {replica.replica} write {path} (every 5 s, and at an orderly stop), then audit again."
-                )
+                remedy = f"Let broker {replica.replica} write {path} (every 5 s, and when it stops), then audit again."
                 yield replace(self._about(replica, path, why), remedy=remedy)
         for fault in self._of(UNREADABLE):
             if fault.replica not in whole:
                 yield self._finding(fault, f"cannot be read: {fault.detail}")
-        yield from map(self._own, self._of(NO_DIGESTS))
 
     def _about(self, replica: Replica, path: str, why: str) -> AuditFinding:
         number, remedy = replica.replica, REMEDIES[UNREADABLE].format(file=path)
@@ -186,39 +194,27 @@ class _Resolver:
             rot.replica in involved and rot.first <= mismatch.first and mismatch.last <= rot.last for rot in self._rot
         )
 
-    def _lies(self) -> Iterator[ReplicaFault]:
-        """Yield the faults of indexes and epoch checkpoints."""
-        for replica in self._given.replicas:
+    def _wrong_epochs(self) -> Iterator[ReplicaFault]:
+        for replica in self._replicas.values():
             if replica.fault == EPOCH_CACHE_LIE:
                 start, end = replica.log_start, max(replica.log_start, replica.log_end - 1)
                 place = EPOCH_CACHE_LIE, *self._place, replica.replica, -1, None
                 yield ReplicaFault(*place, start, end, -1, replica.file or "", replica.detail or "")
         yield from _merge(self._of(EPOCH_CACHE_LIE))
-        lies = self._of(INDEX_LIE)
-        wrong = {(lie.replica, name) for lie in lies if (name := lie.file).endswith(SNAPSHOT_SUFFIX)}
-        for lie in lies:
-            # If the snapshot at a segment's start is wrong, nothing can be said of the segment's other producer files.
-            begun = segment_file_name(lie.segment, SNAPSHOT_SUFFIX)
-            if not lie.file.endswith(PRODUCERS) or lie.file == begun or (lie.replica, begun) not in wrong:
-                yield lie
 
-    def _by_file(self, lies: list[ReplicaFault]) -> Iterator[ReplicaFault]:
+    def _by_file(self, lies: Iterable[ReplicaFault]) -> Iterator[ReplicaFault]:
         """Join the faults of one index file, with offsets of its segment: a wrong entry may name any offset."""
-        files: dict[tuple[str, int, int, str], list[ReplicaFault]] = defaultdict(list)
-        ends = {replica.replica: replica.log_end for replica in self._given.replicas}
+        files: dict[tuple[int, int, str], list[ReplicaFault]] = defaultdict(list)
         for lie in lies:
-            if not lie.segment <= lie.first < ends.get(lie.replica, lie.first + 1) and lie.kind == INDEX_LIE:
+            end = self._replicas[lie.replica].log_end if lie.replica in self._replicas else MAX_LONG
+            if not lie.segment <= lie.first < end:
                 lie = replace(lie, first=lie.segment, last=lie.segment)
-            files[lie.kind, lie.replica, lie.segment, lie.file].append(lie)
-        for (kind, *_), of in files.items():
-            if kind != INDEX_LIE or len(of) == 1:
-                yield from of
-                continue
-            count = sum(lie.count for lie in of)
-            detail = f"{of[0].detail} (the first of {count} such faults in this file)"
-            yield replace(
-                of[0], first=min(f.first for f in of), last=max(f.last for f in of), count=count, detail=detail
-            )
+            files[lie.replica, lie.segment, lie.file].append(lie)
+        for one, *others in files.values():
+            count = one.count + sum(lie.count for lie in others)
+            detail = f"{one.detail} (the first of {count} such faults in this file)" if others else one.detail
+            first, last = min(f.first for f in [one, *others]), max(f.last for f in [one, *others])
+            yield replace(one, first=first, last=last, count=count, detail=detail)
 
     def _own(self, fault: ReplicaFault) -> AuditFinding:
         return self._finding(fault, fault.detail)
@@ -231,7 +227,7 @@ class _Resolver:
         )
         epoch = fault.epoch if fault.epoch >= 0 else None
         evidence = Evidence(fault.replica, path, fault.position, fault.detail, epoch)
-        place = TOLD_AS.get(fault.kind, fault.kind), *self._place, (fault.replica,), fault.first, fault.last
+        place = REPORTED_AS.get(fault.kind, fault.kind), *self._place, (fault.replica,), fault.first, fault.last
         return AuditFinding(*place, fault.replica, why, remedy, (evidence,), fault.count)
 
     # -- disagreements of replicas
@@ -256,8 +252,8 @@ class _Resolver:
 
     def _contradicted(self, mismatch: Mismatch) -> set[int]:
         """Return the replicas whose own indexes or checkpoints contradict their batches there."""
-        tell = (DIGEST_SUFFIX, *PRODUCERS)
-        lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in self._of(INDEX_LIE) if lie.file.endswith(tell))]
+        derived = (DIGEST_SUFFIX, *PRODUCERS)
+        lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in self._of(INDEX_LIE) if lie.file.endswith(derived))]
         ends = {view.replica: view.last_offset for view in mismatch.views}
         return {lie.replica for lie in lies if lie.first <= ends.get(lie.replica, -1) and lie.last >= mismatch.first}
 
@@ -276,7 +272,7 @@ class _Resolver:
 
     def _directory(self, replica: int) -> Path:
         """Return the partition's directory in any log directory of that broker."""
-        paths = [directory / TopicPartition(*self._place).directory_name for directory in self._directories[replica]]
+        paths = [directory / self._place.directory_name for directory in self._directories[replica]]
         return next((path for path in paths if path.is_dir()), paths[0])
 
     def _path(self, fault: ReplicaFault) -> str:
@@ -324,21 +320,20 @@ def _leads_to(finding: AuditFinding, interval: Interval) -> bool:
     return involved and (finding.first is None or finding.first <= last + 1)  # a sum ends where the next batch begins
 
 
-def _makes_lie(cause: ReplicaFault, lie: ReplicaFault) -> bool:
-    """Return True if an index is wrong only because its batch is rotten or gone, or has moved in its file."""
-    if lie.kind != INDEX_LIE or cause.replica != lie.replica:
-        return False
-    beside = cause.segment in (lie.segment, TAIL, None)  # None: lost records, whose segment is not known
-    moved = cause.kind in (GAP, REPEATED) and beside and cause.first <= lie.last
-    return moved or _overlap(cause, lie)
-
-
 def _explains(finding: AuditFinding, lie: ReplicaFault) -> bool:
-    """Return True if an index or epoch checkpoint only looks wrong because `finding` changed the replica's batches."""
-    if finding.kind not in (VALUE_MISMATCH, EPOCH_MISMATCH) or lie.replica not in finding.replicas:
+    """Return True if an epoch checkpoint only looks wrong because the replica's batches diverge."""
+    if finding.kind not in (VALUE_MISMATCH, EPOCH_MISMATCH) or finding.first is None or finding.last is None:
         return False
-    if finding.wrong not in (None, lie.replica) or finding.first is None or finding.last is None:
-        return False
-    if lie.kind == EPOCH_CACHE_LIE:
-        return finding.first <= lie.first and lie.last <= finding.last
-    return finding.first <= lie.last and lie.first <= finding.last
+    return lie.replica in _suspects(finding) and finding.first <= lie.first and lie.last <= finding.last
+
+
+def _suspects(finding: AuditFinding) -> tuple[int, ...]:
+    """Return the replica that is wrong, or those of which one must be."""
+    return finding.replicas if finding.wrong is None else (finding.wrong,)
+
+
+def _by_partition(items: Iterable[Item]) -> dict[TopicPartition, list[Item]]:
+    grouped: dict[TopicPartition, list[Item]] = defaultdict(list)
+    for item in items:
+        grouped[item.key].append(item)
+    return grouped

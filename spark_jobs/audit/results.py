@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from replog.log.files.replacing import write_atomically
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import EXIT_CODES, AuditFinding, told_of_cleaned
+from spark_jobs.audit.findings import EXIT_CODES, AuditFinding, notes_of_cleaned
 from spark_jobs.audit.overview import states
 
 _CALLED = {"kind": "class", "first": "first_offset", "last": "last_offset", "wrong": "wrong_replica"}
@@ -63,8 +63,8 @@ def summary(result: Audit) -> dict[str, Any]:
         "level": result.level,
         "where": _where(result),
         "partitions_compared": result.compared,
-        "since": None if result.taken is None else result.taken.told(),
-        "cleaned": told_of_cleaned(result.level, result.replicas),
+        "since": None if result.taken is None else result.taken.notes(),
+        "cleaned": notes_of_cleaned(result.level, result.replicas),
         "not_looked_at": result.not_looked_at,
         "complete": result.complete and len(result.findings) <= LISTED,
         "classes": counts(result),

@@ -116,7 +116,7 @@ class TakenOver:
     starts: dict[TopicPartition, int] = field(default_factory=dict)
     whole: dict[TopicPartition, str] = field(default_factory=dict)
 
-    def told(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Return a line for each partition."""
         taken = [f"{p.directory_name}: compared from offset {start} on" for p, start in sorted(self.starts.items())]
         whole = [f"{p.directory_name}: compared as a whole: {why}" for p, why in sorted(self.whole.items())]

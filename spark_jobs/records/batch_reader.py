@@ -13,7 +13,7 @@ from spark_jobs.records.loop import run
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange, tasks
 from spark_jobs.records.task import read_range
-from spark_jobs.told import told_first
+from spark_jobs.reported import reported_first
 
 
 class BatchQueryReader(DataSourceReader):
@@ -22,7 +22,7 @@ class BatchQueryReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
-    @told_first()
+    @reported_first()
     def partitions(self) -> Sequence[InputPartition]:
         wanted = run(self._ranges())
         return tasks(wanted, self._options.min_partitions, self._options.max_records_per_partition)

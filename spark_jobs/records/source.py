@@ -11,7 +11,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from replog.errors import ErrorCode
-from spark_jobs.told import told_first
+from spark_jobs.reported import reported_first
 
 
 class ReplogSource(DataSource):
@@ -21,14 +21,14 @@ class ReplogSource(DataSource):
     def name(cls) -> str:
         return "replog"
 
-    @told_first()
+    @reported_first()
     def schema(self) -> StructType:
         from spark_jobs.records.options import include_headers
         from spark_jobs.records.schema import spark_schema
 
         return spark_schema(include_headers(self.options))
 
-    @told_first()
+    @reported_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         from spark_jobs.records.batch_reader import BatchQueryReader
         from spark_jobs.records.cluster import reach
@@ -40,7 +40,7 @@ class ReplogSource(DataSource):
         run(reach(options))
         return BatchQueryReader(options)
 
-    @told_first()
+    @reported_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         from spark_jobs.records.cluster import reach
         from spark_jobs.records.loop import run
@@ -52,7 +52,7 @@ class ReplogSource(DataSource):
         run(reach(options))
         return StreamReader(options)
 
-    @told_first()
+    @reported_first()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from spark_jobs.records.options import sink_options
         from spark_jobs.records.writer import BatchWriter
@@ -61,7 +61,7 @@ class ReplogSource(DataSource):
             raise ErrorCode.INVALID_CONFIG.error("a log cannot be overwritten; write with mode append")
         return BatchWriter(sink_options(self.options), schema)
 
-    @told_first()
+    @reported_first()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from spark_jobs.records.options import sink_options
         from spark_jobs.records.writer import StreamWriter

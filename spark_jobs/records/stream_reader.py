@@ -27,7 +27,7 @@ from spark_jobs.records.offsets import StreamOffset
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange, limited, tasks
 from spark_jobs.records.task import read_range
-from spark_jobs.told import told_first
+from spark_jobs.reported import reported_first
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: StreamOffset | None = None  # the end for Trigger.AvailableNow
         self._triggered_s = -math.inf  # the monotonic time of the last trigger that took records
 
-    @told_first()
+    @reported_first()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, as those below)
         return run(self._initial()).to_json()
 
@@ -51,11 +51,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(most)
         return ReadAllAvailable() if least is None else ReadMinRows(least)
 
-    @told_first()
+    @reported_first()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = run(cluster.settled(lambda _: self._asked()))
 
-    @told_first()
+    @reported_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         at = StreamOffset.from_json(start)
         return run(cluster.settled(lambda at_last: self._next(at, limit, at_last))).to_json()
@@ -63,7 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return None if self._latest is None else self._latest.to_json()
 
-    @told_first()
+    @reported_first()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         if start == end:
             return []

@@ -15,7 +15,7 @@ from spark_jobs.records.decoding import Batches, arrow_batches, checked_batches
 from spark_jobs.records.loop import run
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange
-from spark_jobs.told import told_first
+from spark_jobs.reported import reported_first
 
 POLL_S = 1.0
 ANSWER_S = 10.0  # the leader's time to answer whether its log ends before the range
@@ -29,7 +29,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
     `report_data_loss` raises if records of the range are gone, and what `BadRecords` raises."""
     reading = _Reading(options, wanted)
     bad = BadRecords(TopicPartition(wanted.topic, wanted.partition), fail=options.fail_on_bad_records)
-    with told_first():
+    with reported_first():
         run(reading.open())
         try:
             while (fetched := run(reading.fetch())) is not None:

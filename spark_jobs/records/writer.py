@@ -15,7 +15,7 @@ from spark_jobs.records import cluster
 from spark_jobs.records.loop import run
 from spark_jobs.records.options import SinkOptions
 from spark_jobs.records.schema import HEADERS
-from spark_jobs.told import told_first
+from spark_jobs.reported import reported_first
 
 _TYPES: dict[str, tuple[str, ...]] = {
     "topic": ("string",),
@@ -45,7 +45,7 @@ class _Writer:
         self._options = options
         _check_columns(options, schema)
 
-    @told_first()
+    @reported_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send all records and wait for all outcomes. Raises the first failure, with partition and cause.
 

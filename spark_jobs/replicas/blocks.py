@@ -112,18 +112,18 @@ class Producing:
 
 
 def check_blocks(
-    segment: ReplicaSegment, log_start: int, cells: Cells, *, crc: bool, told: list[Producing] | None = None
+    segment: ReplicaSegment, log_start: int, cells: Cells, *, crc: bool, producing: list[Producing] | None = None
 ) -> Iterator[Block | FileFault]:
     """Yield the segment's blocks, and every fault of its log and indexes. Raises OSError if a file cannot be read.
 
     Without `crc` no payload is read, and faults in it are not seen. If all of a sound segment was read, its producers
-    are appended to `told`.
+    are appended to `producing`.
     """
     try:
         sound = _Sound(segment, log_start, cells, crc=crc)
         yield from sound.blocks()
-        if told is not None and sound.whole:
-            told.append(sound.producing)
+        if producing is not None and sound.whole:
+            producing.append(sound.producing)
         return
     except NotSound:
         pass

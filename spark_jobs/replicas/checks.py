@@ -107,9 +107,9 @@ class _ChecksReader(SegmentReader):
         if self._pass == RECORDS:
             return cleaned_records(segment, max(work.log_start, work.cells.begin))
         if self._pass == BLOCKS:
-            told: list[Producing] = []
-            items = check_blocks(segment, work.log_start, work.cells, crc=self._crc, told=told)
-            return self._with_producers(items, segment, work, told) if self._crc else items
+            producing: list[Producing] = []
+            items = check_blocks(segment, work.log_start, work.cells, crc=self._crc, producing=producing)
+            return self._with_producers(items, segment, work, producing) if self._crc else items
         if self._pass == DIGESTS:
             return digest_points(segment, list(work.cells.cuts), entries=self._entries)
         if self._pass == INDEXES and self._entries:
@@ -119,7 +119,7 @@ class _ChecksReader(SegmentReader):
         return self._in_ranges(work, check_segment(segment, work.log_start, crc=self._crc))
 
     def _with_producers(
-        self, items: Iterator[Block | FileFault], segment: ReplicaSegment, work: CheckWork, told: list[Producing]
+        self, items: Iterator[Block | FileFault], segment: ReplicaSegment, work: CheckWork, producing: list[Producing]
     ) -> Iterator[_Item]:
         """Yield `items`, then the faults of the transaction index and snapshots, if the log itself has none."""
         sound = True
@@ -127,7 +127,7 @@ class _ChecksReader(SegmentReader):
             sound &= not isinstance(item, FileFault) or item.file != LOG_SUFFIX or item.fault == EPOCH_CACHE_LIE
             yield item
         if sound:
-            yield from producer_faults(segment, work.log_start, work.mark, next(iter(told), None))
+            yield from producer_faults(segment, work.log_start, work.mark, next(iter(producing), None))
 
     def _in_ranges(self, work: CheckWork, items: Iterator[Batch | FileFault]) -> Iterator[Batch | FileFault]:
         ranges = self._ranges_of(work.segment)

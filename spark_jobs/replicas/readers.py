@@ -17,7 +17,7 @@ from spark_jobs.kafka_options import SECURITY, SERVERS, in_full, refuse_unknown,
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import UNREADABLE, FileFault
 from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaStore
-from spark_jobs.told import told_first
+from spark_jobs.reported import reported_first
 
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # bytes of small segments in one input partition
@@ -49,7 +49,7 @@ class ReplicaSource(DataSource):
     def schema(self) -> str:
         return self.columns
 
-    @told_first()
+    @reported_first()
     def reader(self, schema: StructType) -> DataSourceReader:
         return self.reads(self)
 

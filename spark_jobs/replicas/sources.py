@@ -99,7 +99,7 @@ class _PartReader(SegmentReader):
             if isinstance(item, FileFault):
                 yield self.fault_row(segment, item)
             else:
-                yield (*place, *self._told(item), None, None, None)
+                yield (*place, *self._values(item), None, None, None)
 
     def _parts(self, segment: ReplicaSegment) -> list[Part]:
         """Return the parts in which a segment is read."""
@@ -109,7 +109,7 @@ class _PartReader(SegmentReader):
         """Yield the items of this work that become rows, and its faults."""
         raise NotImplementedError
 
-    def _told(self, item: Any) -> Row:
+    def _values(self, item: Any) -> Row:
         """Return the columns between the segment's place and `fault`."""
         raise NotImplementedError
 
@@ -158,7 +158,7 @@ class _IndexesReader(_PartReader):
     def _items(self, work: PartWork) -> Iterator[Point | FileFault]:
         return index_points(work.segment, work.log_start, [])
 
-    def _told(self, item: Point) -> Row:
+    def _values(self, item: Point) -> Row:
         return item.position, item.offset, item.offset, None, item.kind, item.slot, signed(item.value)
 
 
@@ -185,7 +185,7 @@ class _BatchesReader(_PartReader):
     def _items(self, work: PartWork) -> Iterator[Batch | FileFault]:
         return check_segment(work.segment, work.log_start, crc=self._crc, part=work.part)
 
-    def _told(self, item: Batch) -> Row:
+    def _values(self, item: Batch) -> Row:
         return item
 
 

@@ -79,7 +79,7 @@ def faults(data: Path, level: str) -> str:
         items = list(index_points(segment, 0, []) if level == "index" else deep_or_batches)
         if level == "deep" and not any(isinstance(item, FileFault) and item.file == ".log" for item in items):
             producing: list[Producing] = []
-            list(check_blocks(segment, 0, Cells(1 << 20, (), END), crc=True, told=producing))
+            list(check_blocks(segment, 0, Cells(1 << 20, (), END), crc=True, producing=producing))
             items += (found := list(producer_faults(segment, 0, END, *producing)))
             assert [fault[:5] for fault in found] == [fault[:5] for fault in producer_faults(segment, 0, END)]
         for item in items:

@@ -11,8 +11,8 @@ from spark_jobs.audit.findings import (
     compared,
     deleted_below,
     not_looked_at,
+    notes_of_cleaned,
     strangers,
-    told_of_cleaned,
     verdict,
 )
 from spark_jobs.replicas.describe import Replica
@@ -30,11 +30,11 @@ def test_nothing_to_compare_or_more_to_tell_than_was_looked_at_is_inconclusive()
 
 def test_what_a_level_does_not_compare_is_told():
     replicas = [replica(1, 0, 30), replica(2, 0, 50), replica(1, 1, 0), replica(2, 1, 0)]
-    assert told_of_cleaned("deep", replicas) == [
+    assert notes_of_cleaned("deep", replicas) == [
         "t-0: below offset 50 replicas were cleaned on their own; compared there record by record"
     ]
     for level in LEVELS[:3]:
-        (line,) = told_of_cleaned(level, replicas)
+        (line,) = notes_of_cleaned(level, replicas)
         assert f"below offset 50 replicas were cleaned on their own; level {level} compares nothing there" in line
 
 

@@ -66,8 +66,8 @@ def test_what_was_verified_is_not_read_again_unless_it_does_not_fit(spark, clust
 def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut_off_is_done_again(
     spark, cluster, tmp_path
 ):
-    told: list[Round] = []
-    follower = Follower(spark, cluster.directories, [], "deep", tmp_path, told.append)
+    reported: list[Round] = []
+    follower = Follower(spark, cluster.directories, [], "deep", tmp_path, reported.append)
     follower.round()
     cluster.extend("orders", BATCHES, 35, wrong_in_3)
     before = (tmp_path / STATE).read_bytes()
@@ -75,12 +75,12 @@ def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut
     (tmp_path / STATE).write_bytes(before)  # its findings were written, and then the end came
     follower.round()
     follower.round()
-    assert [(r.number, r.verdict, r.offsets, len(r.new), r.known) for r in told] == [
+    assert [(r.number, r.verdict, r.offsets, len(r.new), r.known) for r in reported] == [
         (0, CONSISTENT, 60, 0, 0),
         (1, DIVERGED, 10, 1, 0),
         (1, DIVERGED, 10, 1, 0),
         (2, DIVERGED, 10, 0, 1),
-    ], told
+    ], reported
     assert verified_to(read_state(tmp_path).saved) == 60
     table = spark.read.parquet(str(tmp_path / "findings")).collect()
     assert [(row["class"], row["wrong_replica"], row["first_offset"], row["round"]) for row in table] == [
@@ -90,19 +90,19 @@ def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut
 
 
 def test_it_ends_at_the_first_divergence_if_asked(spark, cluster, tmp_path):
-    told: list[Round] = []
+    reported: list[Round] = []
 
-    def tell(done: Round) -> None:
-        told.append(done)
-        if len(told) == 1:
+    def notify(done: Round) -> None:
+        reported.append(done)
+        if len(reported) == 1:
             cluster.extend("orders", BATCHES, 35, wrong_in_3)
 
     reports: list[StandingAudit] = []
     follower = Follower(
-        spark, cluster.directories, [], "deep", tmp_path / "follow", tell, until_diverged=True, report=reports.append
+        spark, cluster.directories, [], "deep", tmp_path / "follow", notify, until_diverged=True, report=reports.append
     )
     follower.run(0.5)
-    assert [(r.number, r.verdict, r.offsets) for r in told] == [(0, CONSISTENT, 60), (1, DIVERGED, 10)], told
+    assert [(r.number, r.verdict, r.offsets) for r in reported] == [(0, CONSISTENT, 60), (1, DIVERGED, 10)], reported
     assert [(r.verdict, r.diverged, dict(r.verified)) for r in reports] == [
         (CONSISTENT, (), {ORDERS: 60}),
         (DIVERGED, ("orders-0",), {ORDERS: 60}),

@@ -16,9 +16,10 @@ from spark_jobs.audit.findings import (
     Interval,
     Mismatch,
     ReplicaFault,
+    Seen,
     View,
 )
-from spark_jobs.audit.resolve import resolve
+from spark_jobs.audit.resolve import MORE, resolve
 from spark_jobs.replicas.describe import Replica
 
 DIRECTORIES = {replica: (Path(f"/data/{replica}"),) for replica in (1, 2, 3, 4)}
@@ -135,15 +136,16 @@ ROWS = [
         "COMMITTED_LOSS 2 50-60"),
     Row("lies behind a lost record, which knows no segment", [ONE, TWO],
         [gap(40, 41, segment=None, position=None, file=""), lie(70, 70)], "COMMITTED_LOSS 2 40-41"),
-    Row("but no lie of another segment, and none of epochs", [ONE, TWO],
-        [gap(40, 41), lie(70, 70, segment=64), wrong_epochs(30, 39)],
-        "EPOCH_CACHE_LIE 2 30-39; COMMITTED_LOSS 2 40-41; INDEX_LIE 2 70-70"),
+    Row("but no lie before it, and none of epochs", [ONE, TWO],
+        [gap(40, 41), lie(20, 20), lie(70, 70, segment=64), wrong_epochs(30, 39)],
+        "INDEX_LIE 2 20-20; EPOCH_CACHE_LIE 2 30-39; COMMITTED_LOSS 2 40-41"),
     Row("rot hides no checkpoint that is missing", [ONE, replica(2, **NO_CHECKPOINT)], [rot(10, 11)],
         "EPOCH_CACHE_LIE 2 0-99; BIT_ROT 2 10-11"),
-    Row("a divergence explains what indexes and epochs say of it", [ONE, TWO, replica(3)],
-        [wrong_epochs(10, 11), lie(8, 15, ".digest"), lie(12, 12, ".timeindex"),
+    Row("a divergence explains what epochs say of it, and may explain what indexes say from there on",
+        [ONE, TWO, replica(3)],
+        [wrong_epochs(10, 11), lie(8, 15, ".digest"), lie(12, 12, ".timeindex"), lie(12, 12, of=3), lie(9, 9),
          differ((1, 1, 7), (2, 1, 8), (3, 1, 7))],
-        "VALUE_MISMATCH 2 10-11; INDEX_LIE 2 12-12"),
+        "INDEX_LIE 2 9-9; VALUE_MISMATCH 2 10-11; INDEX_LIE 3 12-12"),
     Row("and no more", [ONE, TWO, replica(3)], [wrong_epochs(9, 11), differ((1, 1, 7), (2, 1, 8), (3, 1, 7))],
         "EPOCH_CACHE_LIE 2 9-11; VALUE_MISMATCH 2 10-11"),
     Row("a batch at the end of the segment before its own shifts the sum there", [ONE, TWO],
@@ -165,6 +167,10 @@ ROWS = [
          lie(30, 30, segment_file_name(80, ".snapshot"), segment=60), lie(70, 70, ".txnindex", segment=60),
          lie(75, 75, ".index", segment=60)],
         "INDEX_LIE 2 30-30; INDEX_LIE 2 75-75"),
+    Row("of the files that know producers those of the first segment with a fault are judged", [ONE, TWO],
+        [lie(70, 70, ".txnindex", segment=60), lie(30, 30, ".txnindex", segment=20),
+         lie(70, 70, ".txnindex", segment=60, of=1)],
+        "INDEX_LIE 2 30-30; INDEX_LIE 1 70-70"),
     Row("a transaction index that has no transaction of a changed batch is right", [ONE, TWO, replica(3)],
         [lie(11, 11, ".txnindex"), differ((1, 1, 7), (2, 1, 8), (3, 1, 7))], "VALUE_MISMATCH 2 10-11"),
     Row("and shows that the majority was changed", [ONE, TWO, replica(3)],
@@ -191,7 +197,7 @@ ROWS = [
 
 def findings_of(replicas: list[Replica], seen: list[ReplicaFault | Mismatch | Interval]) -> list[AuditFinding]:
     of_kind: list[list[Any]] = [[it for it in seen if isinstance(it, k)] for k in (ReplicaFault, Mismatch, Interval)]
-    return resolve(DIRECTORIES, replicas, *of_kind)
+    return resolve(DIRECTORIES, replicas, Seen(*of_kind))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
@@ -216,6 +222,23 @@ def test_a_finding_says_why_and_what_to_do(seen, why, remedy):
     (finding,) = findings_of([ONE, TWO], [seen])
     assert why in finding.why
     assert remedy in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("seen", "more"),
+    [
+        ([gap(40, 41)], [False]),
+        ([gap(40, 41), lie(20, 20)], [False, False]),
+        ([gap(40, 41), lie(70, 70)], [True]),
+        ([gap(40, 41), lie(70, 70, of=1)], [False, False]),
+        ([gap(40, 41), lie(70, 70), fault("UNREADABLE", 80, 89)], [True, False]),
+        ([rot(10, 11), lie(70, 70, segment=64)], [True]),
+        ([PARTED, lie(70, 70, of=1)], [True]),
+        ([lie(30, 30, ".txnindex", segment=20), lie(70, 70, ".txnindex", segment=60)], [True]),
+    ],
+)
+def test_a_finding_says_that_there_may_be_more_if_something_was_not_judged_beside_it(seen, more):
+    assert [finding.why.endswith(MORE) for finding in findings_of([ONE, TWO], seen)] == more
 
 
 def test_a_remedy_destroys_nothing():

@@ -155,7 +155,7 @@ def test_what_does_not_fit_is_compared_as_a_whole_and_says_why(cluster, change, 
     taken = take_over(before, "deep", listed(cluster))
     assert taken.starts == {}
     assert taken.whole[ORDERS].startswith(why), taken
-    assert any(why in line for line in taken.told())
+    assert any(why in line for line in taken.notes())
 
 
 def test_a_deeper_audit_than_the_saved_one_takes_nothing_over(cluster):

@@ -29,7 +29,7 @@ def test_transactions_that_come_while_a_segment_is_read_are_no_fault(tmp_path):
     transactions(tmp_path / "t-0", 0, 3)
     (segment,) = segments(tmp_path)
     told: list[Producing] = []
-    list(check_blocks(segment, 0, Cells(1 << 20, (), 6), crc=True, told=told))
+    list(check_blocks(segment, 0, Cells(1 << 20, (), 6), crc=True, producing=told))
     transactions(tmp_path / "t-0", 3, 2)
     assert told
     assert list(producer_faults(segment, 0, 6, *told)) == []

@@ -9,7 +9,7 @@ from replog.errors import ReplogError
 
 
 @contextmanager
-def told_first() -> Iterator[None]:
+def reported_first() -> Iterator[None]:
     """Leave the traceback out of a Spark worker's output for an error that is raised here, since its text says what is
     wrong. Put it around code that Spark calls; outside of workers it does nothing."""
     try:
