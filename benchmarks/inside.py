@@ -35,7 +35,7 @@ from benchmarks.peers.replog import producer
 from benchmarks.report import benchmark_parser, publish, table
 from replog.client import Admin
 from replog.config.processes import BrokerConfig, ControllerConfig
-from replog.rpc.http2.outgoing import Outgoing
+from replog.rpc.http2.protocol.outflow import Outflow
 from replog.rpc.transports import transport_named
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
@@ -166,7 +166,7 @@ async def measure(per_second: float, seconds: float) -> dict[str, Any]:
                 records = await send_alone(send, seconds)
                 profile.disable()
                 turns = loop.turns - turns
-    message = Outgoing.send_message.__code__
+    message = Outflow.send_message.__code__
     counts = {
         "messages": times(profile, message.co_filename, message.co_firstlineno, message.co_name),
         "socket_writes": times(profile, "~", 0, "<built-in method posix.writev>"),

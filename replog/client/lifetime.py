@@ -13,7 +13,7 @@ class Lifetime:
         self.is_copy = False  # this process is a child, after a fork
         self._what = what
         self._ending: asyncio.Task[None] | None = None
-        forks.tell(self)
+        forks.notify(self)
 
     def forked(self) -> None:
         self.is_copy = True

@@ -11,7 +11,7 @@ class OfOneProcess(Protocol):
 
 
 _all: WeakSet[OfOneProcess] = WeakSet()
-tell = _all.add
+notify = _all.add
 
 
 def _in_child() -> None:

@@ -1,9 +1,12 @@
 """Bounds the calls of one method that run on one server. Nobody takes all places from others."""
 
 import asyncio
-from types import TracebackType
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.fair_queue import FairQueue
 from replog.rpc.limits import Limit
 from replog.rpc.peer import ANONYMOUS, Peer
 
@@ -13,65 +16,47 @@ def peer_key(asks: Peer) -> str:
     return asks.host if asks.principal == ANONYMOUS else asks.principal
 
 
+@dataclass(slots=True, eq=False)
+class _Call:
+    who: str
+    task: "asyncio.Task[None] | None"
+    gives_way: bool = False
+
+
 class Gate:
     """Bounds calls, each of which does its work inside of `with gate.place(asks)`."""
 
     def __init__(self, path: str, limit: Limit) -> None:
         self._path = path
         self._limit = limit
-        self._under_way = 0
-        self._of: dict[str, dict[Place, None]] = {}  # the keys are `peer_key`s; oldest first
+        self._calls = FairQueue[str, _Call]()  # the peers are `peer_key`s
 
-    def place(self, asks: Peer) -> "Place":
-        return Place(self, peer_key(asks))
+    @contextlib.contextmanager
+    def place(self, asks: Peer) -> Iterator[None]:
+        """Take a place for a call. When all are taken, the peer that has most gives its newest to one that has at least
+        two less.
 
-    def take(self, place: "Place") -> None:
-        """Take a place. When all are taken, the peer that has most gives its newest to one that has at least two less.
+        Raises THROTTLING_QUOTA_EXCEEDED if none has, or when this call has to give way."""
+        call = _Call(peer_key(asks), asyncio.current_task())
+        if len(self._calls) >= self._limit.calls:
+            if not (crowd := self._calls.crowd(call.who)):
+                raise self._full()
+            newest = crowd[-1]
+            newest.gives_way = True
+            self._calls.remove(newest.who, newest)
+            if newest.task is not None:
+                newest.task.cancel()
+        self._calls.add(call.who, call)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if call.gives_way:
+                raise self._full() from None
+            raise
+        finally:
+            self._calls.remove(call.who, call)
 
-        Raises THROTTLING_QUOTA_EXCEEDED if none has."""
-        if self._under_way >= self._limit.calls:
-            most = max(self._of.values(), key=len, default={})
-            if len(most) <= len(self._of.get(place.who, ())) + 1:
-                raise self.full()
-            next(reversed(most)).give_way()
-        self._under_way += 1
-        self._of.setdefault(place.who, {})[place] = None
-
-    def leave(self, place: "Place") -> None:
-        places = self._of.get(place.who, {})
-        if place in places:
-            del places[place]
-            self._under_way -= 1
-            if not places:
-                del self._of[place.who]
-
-    def full(self) -> ReplogError:
+    def _full(self) -> ReplogError:
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
-            f"{self._under_way} calls of {self._path} are under way here, and no more are taken; try again later"
+            f"{len(self._calls)} calls of {self._path} are under way here, and no more are taken; try again later"
         )
-
-
-class Place:
-    """The place of one call. One that has to give way ends with THROTTLING_QUOTA_EXCEEDED."""
-
-    def __init__(self, gate: Gate, who: str) -> None:
-        self.who = who
-        self._gate = gate
-        self._task: asyncio.Task[None] | None = None
-        self._gives_way = False
-
-    def give_way(self) -> None:
-        self._gate.leave(self)
-        self._gives_way = True
-        if self._task is not None:
-            self._task.cancel()
-
-    def __enter__(self) -> None:
-        """Raises THROTTLING_QUOTA_EXCEEDED when there are too many calls."""
-        self._gate.take(self)
-        self._task = asyncio.current_task()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._gate.leave(self)
-        if self._gives_way and isinstance(error, asyncio.CancelledError):
-            raise self._gate.full() from None

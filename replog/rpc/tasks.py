@@ -20,10 +20,10 @@ def may_fail_unheard(work: Coroutine[Any, Any, T], name: str | None = None) -> a
 def for_good(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
     """Start a task that runs until it is cancelled, without a waiter. A defect that ends it is logged at once."""
     task = asyncio.create_task(work, name=name)
-    task.add_done_callback(_tell)
+    task.add_done_callback(_log_defect)
     return task
 
 
-def _tell(task: asyncio.Task[None]) -> None:
+def _log_defect(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (defect := task.exception()) is not None:
         logger.error("%s: this goes on no more until the process is started again", task.get_name(), exc_info=defect)

@@ -14,7 +14,7 @@ from replog.config.processes import ClientSecurity, ConnectionConfig, ServerSecu
 from replog.config.properties import load_settings
 from replog.errors import ErrorCode
 from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.limits import ConnectionLimits
 from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles

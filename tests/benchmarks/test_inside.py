@@ -6,7 +6,7 @@ from benchmarks.inside import ROOT, TurnsLoop, measure, part_of
 
 
 def test_each_file_belongs_to_the_part_that_it_lies_in():
-    assert part_of(str(ROOT / "replog/rpc/http2/wire.py"), "write") == "replog/rpc/http2"
+    assert part_of(str(ROOT / "replog/rpc/http2/shells/socket_connection.py"), "write") == "replog/rpc/http2"
     assert part_of(str(ROOT / "replog/rpc/codec.py"), "encode") == "replog/rpc"
     assert part_of(str(ROOT / ".venv/lib/python3.11/site-packages/hpack/hpack.py"), "encode") == "other"
     assert part_of(asyncio.__file__, "run") == "asyncio"

@@ -35,16 +35,16 @@ LINES = {
     "replog/log_tools": 2_673,
     "replog/metadata": 867,
     "replog/purgatory": 219,
-    "replog/rpc": 6_833,
-    "replog/server": 10_294,
+    "replog/rpc": 6_814,
+    "replog/server": 10_285,
     "replog/simulator": 9_326,
     "spark_jobs": 1_227,
     "spark_jobs/audit": 3_698,
     "spark_jobs/records": 1_930,
     "spark_jobs/replicas": 3_382,
 }
-FILES = 664
-TESTS = 76_620
+FILES = 663
+TESTS = 76_677
 RESULTS = 324
 PAGES, WORDS = 24, 44_429
 

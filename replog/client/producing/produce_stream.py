@@ -91,9 +91,10 @@ class ProduceStream:
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until the broker has read everything. With acks=0 only the end of the stream shows it."""
-        with contextlib.suppress(ReplogError):
-            await self._stream.finish()
-        await asyncio.wait([self._task], timeout=timeout_s)
+        with contextlib.suppress(ReplogError, TimeoutError):
+            async with asyncio.timeout(timeout_s):  # also for the opening of the stream
+                await self._stream.finish()
+                await asyncio.wait([self._task])
 
     def stop(self) -> "asyncio.Task[None]":
         """Give the stream up, and return the task that ends with it."""
@@ -106,8 +107,8 @@ class ProduceStream:
         try:
             await self._stream.each(self._take)
             error = ErrorCode.NETWORK_EXCEPTION.error(f"{self.address} ended the produce stream")
-        except ReplogError as wire:
-            error = wire
+        except ReplogError as lost:
+            error = lost
         except Exception as defect:  # noqa: BLE001 (the boundary)
             error = ErrorCode.UNKNOWN_SERVER_ERROR.error(f"the stream failed: {defect!r}")
         self._stream.cancel()

@@ -56,10 +56,9 @@ class Sender:
         self.accumulator: Accumulator  # the producer sets it: each needs the other
 
     def start(self) -> None:
-        work = (self._refresh_metadata(), self._watch_deadlines(), self._keep_named())
-        self._tasks = [asyncio.create_task(task) for task in work]
-        for task in self._tasks:
-            task.add_done_callback(_report_defect)
+        for work in (self._refresh_metadata(), self._watch_deadlines(), self._keep_named()):
+            self._tasks.append(asyncio.create_task(work))
+            self._tasks[-1].add_done_callback(_report_defect)
 
     async def stop(self) -> None:
         """End every stream. Batches without an outcome fail."""

@@ -25,7 +25,7 @@ from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
 from replog.metadata.incarnation import Claim
 from replog.metadata.values import PartitionState
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import anonymous, handling
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.clock import SystemClock

@@ -9,7 +9,7 @@ from replog.controller.resignations import INTERVAL_MS, Resignations
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
 from replog.rpc import methods
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.shells.transport import H2Transport
 from replog.server.broker.control.presence_service import PresenceService
 from replog.server.broker.identity import Identity
 from replog.topic import TopicPartition

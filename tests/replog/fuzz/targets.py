@@ -56,10 +56,10 @@ from replog.metadata.records import change_of, record_of
 from replog.metadata.standing_audit import StandingAudit
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
-from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Message
-from replog.rpc.http2.frames import (
+from replog.rpc.http2.protocol.bounds import Bounds
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.events import Message
+from replog.rpc.http2.protocol.frames import (
     DATA,
     END_HEADERS,
     END_STREAM,
@@ -344,7 +344,7 @@ def http2(side: Literal["client", "server"]) -> Callable[[bytes], Any]:
         assert sum(len(event.payload) for event in events if isinstance(event, Message)) <= 300_000
         for event in events:
             if isinstance(event, Message):
-                connection.took(event.stream, len(event.payload))
+                connection.consumed(event.stream_id, len(event.payload))
         connection.to_send()
 
     return receive

@@ -9,11 +9,12 @@ import grpc
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import gate, grpcio, http2, limits, methods
+from replog.rpc import gate, grpcio, limits, methods
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
-from replog.rpc.http2 import client_wire, wire
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.shells import client_connection, server_connection, socket_connection
+from replog.rpc.http2.shells import server as h2_server
+from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.v1 import log_pb2
 from tests.replog.processes.proxy import CHUNK, Proxy, proxy_to
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving
@@ -34,8 +35,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     waits = {"grpc.keepalive_time_ms", "grpc.http2.ping_timeout_ms"}
     faster = tuple((name, value // 10 if name in waits else value) for name, value in CHANNEL_OPTIONS)
     monkeypatch.setattr("replog.rpc.grpcio.channel.CHANNEL_OPTIONS", faster)
-    monkeypatch.setattr(client_wire, "SILENCE_S", client_wire.SILENCE_S / 10)
-    monkeypatch.setattr(wire, "ANSWER_S", wire.ANSWER_S / 10)
+    monkeypatch.setattr(client_connection, "SILENCE_S", client_connection.SILENCE_S / 10)
+    monkeypatch.setattr(socket_connection, "ANSWER_S", socket_connection.ANSWER_S / 10)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -209,7 +210,7 @@ def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:
 
 async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refused(transport, monkeypatch):
     monkeypatch.setattr(grpcio.server, "SERVER_OPTIONS", _options("grpc.max_concurrent_streams", 3))
-    monkeypatch.setattr(http2.server_wire, "MAX_STREAMS", 3)
+    monkeypatch.setattr(server_connection, "MAX_STREAMS", 3)
     async with (
         serving(Handlers(), methods.LOG, transport=transport) as address,
         channel_to(address, transport) as channel,
@@ -229,7 +230,7 @@ async def test_streams_of_one_connection_beyond_its_limit_wait_and_are_not_refus
 
 async def test_a_connection_beyond_the_limit_is_closed(transport, monkeypatch):
     monkeypatch.setattr(grpcio.server, "SERVER_OPTIONS", _options("grpc.max_allowed_incoming_connections", 3))
-    monkeypatch.setattr(http2.server, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(h2_server, "MAX_CONNECTIONS", 3)
     async with serving(Handlers(), methods.LOG, transport=transport) as address:
         connections = [await asyncio.open_connection(*address.split(":")) for _ in range(4)]
         greetings = [asyncio.create_task(reader.read(1)) for reader, _ in connections]

@@ -5,7 +5,7 @@ import pytest
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.transports import DEFAULT, TRANSPORTS, VARIABLE, transport_named
 
 

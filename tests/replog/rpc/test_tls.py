@@ -23,10 +23,10 @@ from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.authority import issue
 from replog.rpc import methods, tls
 from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.http2 import handshakes
-from replog.rpc.http2 import server as h2_server
-from replog.rpc.http2.reads import LITTLE_BYTES
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.shells import handshakes
+from replog.rpc.http2.shells import server as h2_server
+from replog.rpc.http2.shells.reads import LITTLE_BYTES
+from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import Peer, Role
 from replog.rpc.tls import NAME_LENGTH, Identity, Tls, TlsFiles, identity_of
 from replog.rpc.transport import Denied, unheard
@@ -281,7 +281,7 @@ async def test_thousands_of_handshakes_that_do_not_end_are_bounded_in_number_and
                         assert await ask(channel, "b") == ["b"], "who comes meanwhile is served"
             assert await ask(before, "a") == ["a"]
             async with asyncio.timeout(60):
-                while under_way or len(listening._wires) > 1:
+                while under_way or len(listening._connections) > 1:
                     await asyncio.sleep(0.05)
             assert all(_is_closed(half) for half in sockets)
             assert await ask(before, "a") == ["a"], "and who was there"
@@ -300,7 +300,7 @@ async def test_a_handshake_that_waits_for_its_turn_is_not_read_from_whoever_else
     spent_s = itertools.count(step=0.05)
     async with channel_to(await listening.start(), H2Transport(authority.shows(keystore))) as channel:
         listening._handshakes._cpu_s = lambda: next(spent_s)  # each step takes the time of many
-        listening._reads.much = LITTLE_BYTES  # as after another one has brought much in this turn
+        listening._shared.reads.much = LITTLE_BYTES  # as after another one has brought much in this turn
         assert await ask(channel, "a") == ["a"]
     await listening.stop(0)
 
@@ -421,14 +421,14 @@ async def test_who_came_before_an_authority_was_removed_has_to_come_again_and_no
 
     async with channel_to(address, H2Transport(authority.tls())) as channel:
         await ask(channel, "a")
-        (wire,) = listening._wires
+        (connection,) = listening._connections
         await exchanged(new, authority)
-        assert wire.is_believed, "one was added"
+        assert connection.is_believed, "one was added"
         assert await ask(channel, "a") == ["a"]
-        assert listening._wires == {wire}
+        assert list(listening._connections) == [connection]
         await exchanged(new)
         async with asyncio.timeout(20):
-            while listening._wires:
+            while listening._connections:
                 await asyncio.sleep(0.02)
         error = await error_of(ask(channel, "a", timeout_s=20))
         assert "does not trust the authority of our certificate" in error.message

@@ -15,7 +15,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import Peer, Role, peer
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import inspection_pb2, log_pb2

@@ -6,7 +6,7 @@ from leader.consumer_session import ConsumerSession
 from replog.errors import ErrorCode
 from replog.log.fetch import SessionRequest, SessionResponse
 from replog.server.authorizer import Permits
-from replog.server.broker.replicas.budget import Share
+from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replicas.traffic import CONSUMER
 from replog.server.slices import SLICE, in_slices
@@ -40,7 +40,7 @@ class ConsumerStream:
         if not self._ready.done():
             self._ready.set_result(None)
 
-    async def answer(self, request: SessionRequest, share: Share, *, goes_on: bool) -> SessionResponse:
+    async def answer(self, request: SessionRequest, share: Lease, *, goes_on: bool) -> SessionResponse:
         """Wait until there is something to say, and return the answer (FE-8 to FE-13). `share` holds its room in the
         broker's budget; the caller frees it when the reader has taken the answer.
 
@@ -76,7 +76,7 @@ class ConsumerStream:
             self._manager.throttle.served()
         return response
 
-    async def _room(self, share: Share, most: int) -> int:
+    async def _room(self, share: Lease, most: int) -> int:
         room = await share.take(most) if self._session.due else 0
         if self._cold_wait_ms and self._session.due and not room:  # a single call has no later answer
             raise ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(

@@ -27,7 +27,7 @@ from replog.server.broker.clients.produce_stream import ProduceStream, batches
 from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, ClientQuotas
 from replog.server.broker.clients.refusals import refusal
 from replog.server.broker.control.producer_id_blocks import ProducerIds
-from replog.server.broker.replicas.budget import Share
+from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.look_ups import LOOK_UP_S
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.slices import SLICE, in_slices
@@ -89,7 +89,7 @@ class LogService:
             while (request := await stream.receive()) is not None:
                 wanted = await _session_request(request, self._manager.config)
                 await throttle.turn()
-                with Share(self._manager.answers) as share:
+                with Lease(self._manager.answers) as share:
                     response = await consumer.answer(wanted, share, goes_on=request.goes_on)
                     throttle.record(response.size)
                     await stream.send(_fetch_response(request, response, self._manager.config.node_id))
@@ -102,7 +102,7 @@ class LogService:
             throttle = self._quotas.of(peer(), CONSUMED)
             if not await throttle.turn():
                 raise throttle.exceeded()
-            with Share(self._manager.answers) as share:
+            with Lease(self._manager.answers) as share:
                 response = await consumer.answer(wanted, share, goes_on=False)
                 throttle.record(response.size)
                 yield _fetch_response(request, response, self._manager.config.node_id)

@@ -28,7 +28,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.values import LEAST_CANDIDATES, PartitionState
 from replog.server.audit_log import AuditLog
 from replog.server.authorizer import Authorizer
-from replog.server.broker.replicas.budget import Budget, Held
+from replog.server.broker.replicas.byte_pool import BytePool
 from replog.server.broker.replicas.cold_reads import ColdReads
 from replog.server.broker.replicas.delayed_operations import DelayedOperations
 from replog.server.broker.replicas.hosted_partition import HostedPartition
@@ -71,8 +71,8 @@ class ReplicaManager:
         self.throttle = Throttle(clock)
         self.authorizer = Authorizer(config, image.acls, AuditLog(clock))
         self.cold_reads = ColdReads(self._tell)
-        self.answers = Budget(config.queued_max_response_bytes)  # consumers share it; replication has its own room
-        self.waiting_produces = Held(config.queued_max_request_bytes)
+        self.answers = BytePool(config.queued_max_response_bytes)  # consumers share it; replication has its own room
+        self.waiting_produces = BytePool(config.queued_max_request_bytes)
         windows = config.replication_quota_window_num
         window_ms = config.replication_quota_window_size_seconds * 1000
         self.sending = Throttles(config.leader_replication_throttled_rate, windows, window_ms)

@@ -46,6 +46,10 @@ class Broker:
         self._handle = handle
         await asyncio.Event().wait()
 
+    async def finish(self) -> None:
+        """The stream is still being opened, and stays so."""
+        await asyncio.Event().wait()
+
     def cancel(self) -> None:
         pass
 
@@ -78,7 +82,7 @@ class Producing:
             delivery_timeout_s=120.0,
             identity=None,
         )
-        stream = ProduceStream(sender, self.broker.address)
+        stream = self.stream = ProduceStream(sender, self.broker.address)
         loop = asyncio.get_running_loop()
         self.accumulator = sender.accumulator = Accumulator(
             batch_size=BATCH_SIZE,
@@ -219,3 +223,11 @@ async def test_a_request_has_as_many_batches_as_a_broker_takes_and_the_next_one_
     producing.broker.answer(1)
     await asyncio.sleep(GATHER_S)
     assert producing.broker.partitions[3] == [3, *[1] * 100]
+
+
+@in_virtual_time
+async def test_closing_waits_no_longer_for_a_stream_that_does_not_open(producing: Producing) -> None:
+    begun_s = asyncio.get_running_loop().time()
+    async with asyncio.timeout(60):
+        await producing.stream.drain(5.0)
+    assert asyncio.get_running_loop().time() - begun_s == 5.0

@@ -1,7 +1,7 @@
 """The sums of a connection: what its windows, its memory and its counters have to agree on after every step."""
 
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.stream import Stream
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.stream import DROP, Stream
 
 
 def lacks(stream: Stream) -> int:
@@ -9,32 +9,32 @@ def lacks(stream: Stream) -> int:
 
 
 def check_accounts(connection: Connection) -> None:
-    incoming, outgoing, receiver = connection._incoming, connection._outgoing, connection._receiver
+    inflow, outflow, receiver = connection._inflow, connection._outflow, connection._receiver
     streams = connection._open.values()
-    late = incoming._late.values()
+    late = inflow._late.values()
     held = sum(stream.held for stream in streams) + sum(size for _, size in late)
-    assert incoming._room + incoming._credit + held == incoming._memory, "the connection's window"
-    assert incoming._room >= 0
-    assert incoming._untaken == sum(stream.untaken for stream in streams) + sum(count for count, _ in late)
-    assert incoming._promised == sum(lacks(stream) for stream in streams if stream.admitted)
-    assert incoming._reserved == sum(stream.partial.reserved for stream in streams if stream.partial is not None)
+    assert inflow._room + inflow._credit + held == inflow._memory, "the connection's window"
+    assert inflow._room >= 0
+    assert inflow._untaken == sum(stream.untaken for stream in streams) + sum(count for count, _ in late)
+    assert inflow._promised == sum(lacks(stream) for stream in streams if stream.admitted)
+    assert inflow._reserved == sum(stream.partial.reserved for stream in streams if stream.partial is not None)
     for stream in streams:
         assert stream.held >= stream.untaken_bytes
         begun = len(stream.prefix)
         if stream.partial is not None:
             begun = 5 + stream.partial.size - stream.partial.lacks
-            memory = stream.partial.size + 5 if stream.partial.has_memory else 0
+            memory = stream.partial.size + 5 if stream.partial.whole is not None else 0
             assert stream.partial.reserved == max(0, memory - (stream.held - stream.untaken_bytes))
             assert stream.partial.reserved <= 8 * begun, "much memory for what has come"
-        if not stream.deaf:
+        if stream.reading != DROP:
             if stream.number == receiver._data_number:
                 begun += receiver.frames.data_left
             assert stream.held == stream.untaken_bytes + begun, "what a stream holds is its messages"
-        if stream.number in incoming._waiting:
+        if stream.number in inflow._waiting:
             assert stream.partial is not None
-            assert stream.partial.size > incoming._window - 5
+            assert stream.partial.size > inflow._window - 5
         assert stream.queued == sum(map(len, stream.queue))
-        assert stream.turn == (stream in outgoing.turns)
+        assert stream.turn == (stream in outflow.turns)
         assert stream.turn or not stream.queue or stream.send_window <= 0, "a stream that could send has no turn"
-    assert set(incoming._waiting) <= set(connection._open)
-    assert all(stream.number in connection._open for stream in outgoing.turns)
+    assert set(inflow._waiting) <= set(connection._open)
+    assert all(stream.number in connection._open for stream in outflow.turns)

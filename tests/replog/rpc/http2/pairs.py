@@ -1,8 +1,8 @@
 """Two connections in memory, and the bytes between them."""
 
-from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Event, Headers, Message, Unreadable
+from replog.rpc.http2.protocol.bounds import Bounds
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.events import Event, Headers, Message, Unreadable
 
 REQUEST = [
     (b":method", b"POST"),
@@ -44,7 +44,7 @@ class Pair:
                 heard += events
                 for event in events:
                     if take and isinstance(event, Message):
-                        connection.took(event.stream, len(event.payload))
+                        connection.consumed(event.stream_id, len(event.payload))
             if not to_server and not to_client:
                 return
 
@@ -69,4 +69,4 @@ class Pair:
 
 def unreadable(events: list[Event]) -> list[tuple[int, int]]:
     """Streams, and gRPC's status of each, that cannot be read any more."""
-    return [(event.stream, event.status) for event in events if isinstance(event, Unreadable)]
+    return [(event.stream_id, event.status) for event in events if isinstance(event, Unreadable)]

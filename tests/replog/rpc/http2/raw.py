@@ -1,9 +1,9 @@
 """Frames by hand: a peer that sends whatever a test wants."""
 
-from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Event, Failed
-from replog.rpc.http2.frames import (
+from replog.rpc.http2.protocol.bounds import Bounds
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.events import Event, Failed
+from replog.rpc.http2.protocol.frames import (
     DATA,
     END_HEADERS,
     END_STREAM,
@@ -15,8 +15,8 @@ from replog.rpc.http2.frames import (
     WINDOW_UPDATE,
     frame,
 )
-from replog.rpc.http2.headers import encode_fields
-from replog.rpc.http2.settings import pack_settings
+from replog.rpc.http2.protocol.hpack import encode_fields
+from replog.rpc.http2.protocol.settings import pack_settings
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, REQUEST
 
 REQUEST_BLOCK, ANSWER_BLOCK = encode_fields(REQUEST), encode_fields(ANSWER)

@@ -8,8 +8,8 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Iterable
 
-from replog.rpc.http2 import acceptor
-from replog.rpc.http2.acceptor import REST_S, TAKEN_AT_ONCE, Acceptor
+from replog.rpc.http2.shells import acceptor
+from replog.rpc.http2.shells.acceptor import REST_S, TAKEN_AT_ONCE, Acceptor
 
 S = 60.0
 EARLY_S = 0.001  # by which a timer may be

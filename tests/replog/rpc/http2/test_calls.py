@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.http2.calls import (
+from replog.rpc.http2.protocol.hpack import encode_fields
+from replog.rpc.http2.shells.calls import (
     ANSWER,
     OK_TRAILERS,
     Refused,
@@ -18,7 +19,6 @@ from replog.rpc.http2.calls import (
     trailers,
     whole_answer,
 )
-from replog.rpc.http2.headers import encode_fields
 from replog.rpc.status import MAX_MESSAGE, CallStatus, from_status, to_status
 
 ERROR = ReplogError(ErrorCode.INVALID_TOPIC_EXCEPTION, "no such name: 100 % ä\n")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import (
+from replog.rpc.http2.protocol.bounds import Bounds
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.events import (
     Drained,
     Ended,
     Failed,
@@ -93,7 +93,7 @@ def test_what_is_not_taken_holds_the_sender_back():
     waits = pair.client.waiting(stream)
     assert waits > 0
     for _ in range(here):
-        pair.server.took(stream, 10_000)
+        pair.server.consumed(stream, 10_000)
     pair.exchange(take=False)
     assert pair.client.waiting(stream) < waits
 
@@ -103,7 +103,7 @@ def test_streams_take_turns():
     first, second = pair.call(), pair.call()
     pair.client.send_message(first, [bytes(4 << 20)])
     pair.client.send_message(second, [b"small"])
-    assert [event.stream for event in pair.server_hears()] == [second, first]
+    assert [event.stream_id for event in pair.server_hears()] == [second, first]
 
 
 def test_either_side_resets_a_stream_and_the_connection_goes_on():

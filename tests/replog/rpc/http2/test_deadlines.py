@@ -2,7 +2,7 @@
 
 import asyncio
 
-from replog.rpc.http2.deadlines import Deadlines
+from replog.rpc.http2.shells.deadlines import Deadlines
 
 
 async def test_deadlines_pass_in_their_order_except_those_that_were_dropped(monkeypatch):

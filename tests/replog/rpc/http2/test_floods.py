@@ -3,8 +3,18 @@
 import pytest
 from hpack import Encoder
 
-from replog.rpc.http2.bounds import Bounds, Rate
-from replog.rpc.http2.frames import ACK, CONTINUATION, END_HEADERS, HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS, frame
+from replog.rpc.http2.protocol.bounds import Bounds, Rate
+from replog.rpc.http2.protocol.frames import (
+    ACK,
+    CONTINUATION,
+    END_HEADERS,
+    HEADERS,
+    PING,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    frame,
+)
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST
 from tests.replog.rpc.http2.raw import REQUEST_BLOCK, Raw, data, headers, message, reset, settings, update
 
@@ -79,7 +89,7 @@ def test_ordinary_calls_are_no_flood():
     raw = Raw()
     for stream in streams(30_000):
         raw.hears(headers(stream), data(stream, message(b"ask"), end=True))
-        raw.ours.took(stream, 3)
+        raw.ours.consumed(stream, 3)
         raw.ours.send_trailers(stream, [*ANSWER, *OK])
         raw.ours.to_send()
     assert raw.ours.usable
@@ -124,5 +134,5 @@ def test_a_flood_of_messages_that_nobody_takes_costs_their_stream():
     assert [type(event).__name__ for event in heard[-2:]] == ["Message", "Unreadable"]
     assert len(heard) == 20_003
     for _ in range(20_001):
-        raw.ours.took(1, 0)
+        raw.ours.consumed(1, 0)
     assert raw.hears(headers(3), data(3, message(b"x")))[1].payload == b"x"

@@ -9,10 +9,10 @@ import pytest
 
 from replog.errors import ErrorCode
 from replog.rpc import methods
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Message
-from replog.rpc.http2.frames import GOAWAY, REFUSED_STREAM, frame
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.events import Message
+from replog.rpc.http2.protocol.frames import GOAWAY, REFUSED_STREAM, frame
+from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles
 from replog.rpc.transport import Channel
@@ -44,7 +44,7 @@ class Scripted:
                     if isinstance(event, Message):
                         request = log_pb2.GetMetadataRequest.FromString(bytes(event.payload))
                         served.asked.append(request.topics[0])
-                        self.script(self, served, event.stream)
+                        self.script(self, served, event.stream_id)
                 served.send()
 
 
@@ -146,8 +146,8 @@ async def test_what_is_asked_while_a_server_ends_an_idle_connection_is_answered_
     async with channel_to(address, H2Transport(authority.tls() if secure else None)) as channel:
         for _ in range(5):
             await ask(channel, "a")
-            (wire,) = listening._wires
-            listening._dismiss(wire, "others need its place")
+            (connection,) = listening._connections
+            listening._dismiss(connection, "others need its place")
             for _ in range(turns):
                 await asyncio.sleep(0)
             assert await asyncio.gather(ask(channel, "b"), ask(channel, "c")) == [["b"], ["c"]]

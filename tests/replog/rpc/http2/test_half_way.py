@@ -10,11 +10,11 @@ import pytest
 from replog.errors import ErrorCode
 from replog.rpc import methods
 from replog.rpc.codec import pieces_of
-from replog.rpc.http2.calls import request_fields
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.frames import CANCEL, DATA, HEADERS, PREFACE, RST_STREAM
-from replog.rpc.http2.headers import encode_fields
-from replog.rpc.http2.server import H2Server
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.frames import CANCEL, DATA, HEADERS, PREFACE, RST_STREAM
+from replog.rpc.http2.protocol.hpack import encode_fields
+from replog.rpc.http2.shells.calls import request_fields
+from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.v1 import log_pb2
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of
 from tests.replog.rpc.http2.accounts import check_accounts
@@ -80,8 +80,8 @@ async def _raw_client(handlers: Handlers) -> AsyncIterator[tuple[Frames, asyncio
         writer.write(PREFACE + settings({}))
         heard = Frames(reader)
         await heard.next()
-        (wire,) = server._wires
-        yield heard, writer, wire.connection
+        (connection,) = server._connections
+        yield heard, writer, connection.http2
     finally:
         writer.close()
         await server.stop(0)
@@ -161,9 +161,9 @@ async def test_at_a_client(ends):
         async with asyncio.timeout(S):
             while not server.heard or server.heard[0].size(1) < WINDOW:
                 await asyncio.sleep(0.01)
-            while channel._wire.connection.held < 200_000 and not calling.done():
+            while channel._connection.http2.held < 200_000 and not calling.done():
                 await asyncio.sleep(0.01)
-        connection = channel._wire.connection
+        connection = channel._connection.http2
         if ends == "cancelled":
             assert connection.waiting(1) > 100_000
             calling.cancel()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from replog.rpc.http2.handshakes import BURST_S, SHARE, Handshakes
+from replog.rpc.http2.shells.handshakes import BURST_S, SHARE, Handshakes
 from replog.rpc.peer import Peer, unproved
 
 COST_S = 0.001

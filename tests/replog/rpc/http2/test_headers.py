@@ -4,8 +4,8 @@ from hpack import Decoder, Encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replog.rpc.http2 import fields as fields_of
-from replog.rpc.http2.headers import HeaderDecoder, encode_fields
+from replog.rpc.http2.protocol import fields as fields_of
+from replog.rpc.http2.protocol.hpack import HeaderDecoder, encode_fields
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST
 
 NAMES = st.sampled_from([b"x", b"grpc-timeout", b"content-type", b"accept", b"cookie", b"a-long-name-" + b"n" * 140])

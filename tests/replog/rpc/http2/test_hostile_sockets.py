@@ -11,9 +11,9 @@ import pytest
 
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.http2.frames import GOAWAY, PREFACE
-from replog.rpc.http2.headers import encode_fields
-from replog.rpc.http2.server import H2Server
+from replog.rpc.http2.protocol.frames import GOAWAY, PREFACE
+from replog.rpc.http2.protocol.hpack import encode_fields
+from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
@@ -184,10 +184,10 @@ async def test_a_connection_that_is_closed_for_a_fault_ends_though_its_peer_does
         client.sendall(PREFACE + settings({4: 2**31 - 1}) + update(0, 2**30))
         client.sendall(headers(1, block=READ_FILE) + data(1, message(b""), end=True))
         async with asyncio.timeout(S):
-            while not any(wire._full for wire in server._wires):
+            while not any(connection._full for connection in server._connections):
                 await asyncio.sleep(0.01)
         client.sendall(data(0, b"?"))
         async with asyncio.timeout(10):
-            while server._wires:
+            while server._connections:
                 await asyncio.sleep(0.01)
     await server.stop(0)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from replog.rpc import methods
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.shells.transport import H2Transport
 from tests.replog.rpc.handlers import Handlers, ask, error_of, produce_request, serving
 
 
@@ -37,7 +37,7 @@ async def test_what_a_closed_channel_read_into_is_gone_at_once_whatever_errors_a
         stream = channel.open(methods.Log["produce"])
         await stream.send(produce_request(1))
         errors.append(await error_of(stream.receive(0.05)))
-        left = weakref.ref(channel._wire._reads)
+        left = weakref.ref(channel._connection._reads)
         await channel.close()
         await _gone(left)
         assert len(errors) == 2
@@ -47,7 +47,7 @@ async def test_a_closed_connection_is_gone_at_once():
     async with serving(Handlers(), methods.LOG) as address:
         channel = H2Transport().connect(address)
         assert await ask(channel, "a") == ["a"]
-        left = [weakref.ref(channel), weakref.ref(channel._wire)]
+        left = [weakref.ref(channel), weakref.ref(channel._connection)]
         await channel.close()
         del channel
         await _gone(*left)

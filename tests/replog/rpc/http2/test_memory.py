@@ -2,10 +2,10 @@
 
 import pytest
 
-from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.events import Ended, Headers, Message, Reset, Trailers, Unreadable
-from replog.rpc.http2.frames import DATA, PADDED, WINDOW_UPDATE, frame
-from replog.rpc.http2.headers import encode_fields
+from replog.rpc.http2.protocol.bounds import Bounds
+from replog.rpc.http2.protocol.events import Ended, Headers, Message, Reset, Trailers, Unreadable
+from replog.rpc.http2.protocol.frames import DATA, PADDED, WINDOW_UPDATE, frame
+from replog.rpc.http2.protocol.hpack import encode_fields
 from tests.replog.rpc.http2.accounts import check_accounts
 from tests.replog.rpc.http2.pairs import ANSWER, OK, REQUEST, Pair, unreadable
 from tests.replog.rpc.http2.raw import Raw, data, headers, message, number, settings, update
@@ -38,34 +38,6 @@ def test_several_messages_in_one_frame_and_one_in_many():
     for byte in message(b"ccc")[3:-1]:
         assert raw.hears(data(1, bytes([byte]))) == []
     assert raw.hears(data(1, b"c" + message(b"d"), end=True)) == [Message(1, b"ccc"), Message(1, b"d"), Ended(1)]
-
-
-def test_a_read_that_is_one_small_message_is_taken_alone_and_any_other_read_is_not():
-    raw = Raw()
-    raw.hears(headers(1))
-    small = message(b"abc")
-    read = data(1, small)
-    for other in (
-        read[:5],
-        read[:-1],
-        read + b"\0",
-        read + read,
-        data(1, small, end=True),
-        data(1, small + small),
-        data(1, small[:-1]),
-        data(1, message(b"packed", flag=1)),
-        data(1, message(bytes(20_000))),
-        data(3, small),
-        headers(3),
-    ):
-        assert raw.ours.only_message(memoryview(other), 0) == []
-        check_accounts(raw.ours)
-    assert raw.ours.held == 0
-    assert raw.ours.only_message(memoryview(read), 0) == [Message(1, b"abc")]
-    check_accounts(raw.ours)
-    assert raw.hears(read[:11]) == []
-    assert raw.ours.only_message(memoryview(read), 0) == [], "in the middle of another frame"
-    assert raw.hears(read[11:]) == [Message(1, b"abc")]
 
 
 @pytest.mark.parametrize(
@@ -126,10 +98,10 @@ def test_credit_goes_back_when_messages_are_taken_in_halves_of_the_window():
     raw = Raw(bounds=TIGHT)
     raw.hears(headers(1), frames(1, message(bytes(40_000))))
     assert credit(raw) == {}
-    raw.ours.took(1, 40_000)
+    raw.ours.consumed(1, 40_000)
     assert credit(raw) == {1: 40_005}
     raw.hears(frames(1, message(bytes(20_000))))
-    raw.ours.took(1, 20_000)
+    raw.ours.consumed(1, 20_000)
     assert credit(raw) == {}
 
 
@@ -137,14 +109,14 @@ def test_the_connection_gets_its_credit_in_large_pieces():
     raw = Raw(bounds=TIGHT)
     for stream in range(1, 200, 2):
         raw.hears(headers(stream), data(stream, message(bytes(10_000)), end=True))
-        raw.ours.took(stream, 10_000)
+        raw.ours.consumed(stream, 10_000)
         raw.ours.send_trailers(stream, [*ANSWER, *OK])
-    raw.ours.took(1, 10_000)  # once too often
+    raw.ours.consumed(1, 10_000)  # once too often
     assert raw.hears(headers(201)) == [Headers(201, REQUEST, False)]
     assert credit(raw) == {}
     for stream in range(203, 230, 2):
         raw.hears(headers(stream), data(stream, message(bytes(10_000)), end=True))
-        raw.ours.took(stream, 10_000)
+        raw.ours.consumed(stream, 10_000)
     assert set(credit(raw)) == {0}
 
 
@@ -174,7 +146,7 @@ def test_what_a_reset_stream_held_and_what_still_comes_gives_its_credit_back():
         raw.hears(data(stream, bytes(10_005)))
         given += credit(raw).get(0, 0)
     assert given > 200 * 60_000 - 2 * MIB
-    raw.ours.took(1, 30_000)
+    raw.ours.consumed(1, 30_000)
     assert raw.hears(headers(401), frames(401, message(b"x" * 30_000)))[1:] == [Message(401, b"x" * 30_000)]
 
 
@@ -221,7 +193,7 @@ def test_large_messages_wait_for_their_place_and_the_one_that_lacks_least_is_nex
     assert set(credit(raw)) == {1, 3}  # the memory of 2 MiB has room for two of them
     assert raw.hears(frames(1, message(bytes(900_000))[10_000:])) == [Message(1, bytes(900_000))]
     assert credit(raw) == {}
-    raw.ours.took(1, 900_000)
+    raw.ours.consumed(1, 900_000)
     assert {7} == set(credit(raw)) - {0, 1}
     raw.hears(frames(7, message(bytes(300_000))[10_000:]))
     raw.ours.reset(7, 8)
@@ -235,7 +207,7 @@ def test_incomplete_messages_that_fill_the_memory_give_way_to_each_other():
         pair.client.send_message(stream, [bytes(MIB - 5 - stream)])
     heard, refused = [], []
     while events := pair.server_hears():
-        heard += [event.stream for event in events if isinstance(event, Message)]
+        heard += [event.stream_id for event in events if isinstance(event, Message)]
         for stream, status in unreadable(events):
             refused.append(stream)
             assert status == RESOURCE_EXHAUSTED
@@ -285,7 +257,7 @@ def test_whoever_is_full_of_untaken_messages_waits_for_the_reader():
         held = sum(len(event.payload) for event in messages)
         assert held <= TIGHT.memory
         for event in messages:
-            pair.server.took(event.stream, len(event.payload))
+            pair.server.consumed(event.stream_id, len(event.payload))
             taken += 1
         pair.exchange(take=False)
     assert taken == 160
@@ -298,4 +270,4 @@ def test_a_crowd_of_large_messages_all_arrive():
         pair.client.send_message(stream, [bytes(MIB - 5 - stream)], end=True)
     heard = pair.server_hears()
     assert not [event for event in heard if isinstance(event, Reset | Unreadable)]
-    assert sorted(event.stream for event in heard if isinstance(event, Message)) == streams
+    assert sorted(event.stream_id for event in heard if isinstance(event, Message)) == streams

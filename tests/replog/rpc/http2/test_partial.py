@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Ended, Event, Message
-from replog.rpc.http2.headers import encode_fields
+from replog.rpc.http2.protocol.bounds import Bounds
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.events import Ended, Event, Message
+from replog.rpc.http2.protocol.hpack import encode_fields
 from tests.replog.rpc.http2.accounts import check_accounts
 from tests.replog.rpc.http2.pairs import REQUEST
 from tests.replog.rpc.http2.raw import Raw, data, headers, message, update
@@ -88,7 +88,7 @@ def test_another_frame_may_come_instead(other):
     heard, size = land(raw.ours, other[: 100 * KIB])
     check_accounts(raw.ours)
     heard += raw.hears(other[size:])
-    assert [event.stream for event in heard] == [3]
+    assert [event.stream_id for event in heard] == [3]
     assert raw.hears(rest) == [Message(1, LARGE)]
 
 

@@ -3,11 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replog.rpc.http2.bounds import Bounds
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Failed, Message
-from replog.rpc.http2.frames import HEADER_BYTES, PREFACE, frame
-from replog.rpc.http2.headers import encode_fields
+from replog.rpc.http2.protocol.bounds import Bounds
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.events import Failed, Message
+from replog.rpc.http2.protocol.frames import HEADER_BYTES, PREFACE, frame
+from replog.rpc.http2.protocol.hpack import encode_fields
 from tests.cases import SOAK
 from tests.replog.rpc.http2.accounts import check_accounts
 from tests.replog.rpc.http2.pairs import ANSWER, OK, REQUEST, Pair
@@ -66,8 +66,8 @@ def conversation(side: str) -> bytes:
 FROM_CLIENT, FROM_SERVER = conversation("client"), conversation("server")
 
 
-def heard_in_pieces(side: str, sent: bytes, cuts: list[int], as_a_wire: bool = False) -> list:
-    """As a wire does it, large messages are put into their places, and small ones taken alone, where that may be."""
+def heard_in_pieces(side: str, sent: bytes, cuts: list[int], as_a_socket: bool = False) -> list:
+    """As a socket does it, large messages are put into their places, where that may be."""
     ours = Connection(side, Pair().server._streams.bounds)
     if side == "client":
         ours._streams.allowed = 10
@@ -77,7 +77,7 @@ def heard_in_pieces(side: str, sent: bytes, cuts: list[int], as_a_wire: bool = F
     reused = bytearray(len(sent))  # as a shell would: nothing may be kept of it
     for cut in sorted({*cuts, len(sent)}):
         while start < cut:
-            place = ours.place() if as_a_wire else None
+            place = ours.place() if as_a_socket else None
             if place is not None:
                 size = min(cut - start, len(place))
                 place[:size] = sent[start : start + size]
@@ -85,8 +85,8 @@ def heard_in_pieces(side: str, sent: bytes, cuts: list[int], as_a_wire: bool = F
             else:
                 size = cut - start
                 reused[:size] = sent[start:cut]
-                data = memoryview(reused)[:size] if size % 2 or as_a_wire else sent[start:cut]
-                heard += (ours.only_message(data, 0) if as_a_wire else []) or ours.receive(data, 0)
+                data = memoryview(reused)[:size] if size % 2 or as_a_socket else sent[start:cut]
+                heard += ours.receive(data, 0)
                 reused[:size] = bytes([0xAA]) * size
             start += size
             check_accounts(ours)
@@ -101,8 +101,8 @@ def test_any_cut_of_the_bytes_means_the_same(drawn):
         assert not any(isinstance(event, Failed) for event in whole)
         assert sum(isinstance(event, Message) for event in whole) > 10
         cuts = drawn.draw(st.lists(st.integers(0, len(sent)), max_size=60))
-        for as_a_wire in (False, True):
-            assert heard_in_pieces(side, sent, cuts, as_a_wire) == whole
+        for as_a_socket in (False, True):
+            assert heard_in_pieces(side, sent, cuts, as_a_socket) == whole
 
 
 def test_byte_by_byte_means_the_same():
@@ -116,13 +116,15 @@ def test_frame_by_frame_means_the_same():
         while ends[-1] < len(sent):
             ends.append(ends[-1] + HEADER_BYTES + int.from_bytes(sent[ends[-1] : ends[-1] + 3]))
         assert len(ends) > 30
-        assert heard_in_pieces(side, sent, ends, as_a_wire=True) == heard_in_pieces(side, sent, [])
+        assert heard_in_pieces(side, sent, ends, as_a_socket=True) == heard_in_pieces(side, sent, [])
 
 
 @settings(max_examples=SOAK or 300)
 @given(
     st.sampled_from(["client", "server"]),
-    st.lists(LIKELY | st.tuples(st.sampled_from(["took", "reset", "answer", "finish", "write"]), STREAMS), max_size=40),
+    st.lists(
+        LIKELY | st.tuples(st.sampled_from(["consumed", "reset", "answer", "finish", "write"]), STREAMS), max_size=40
+    ),
 )
 def test_any_frames_and_calls_are_answered_and_the_sums_stay_right(side, steps):
     raw = Raw(side, SMALL, {4: 100, 3: 5})
@@ -139,9 +141,9 @@ def test_any_frames_and_calls_are_answered_and_the_sums_stay_right(side, steps):
             assert not any(isinstance(event, Failed) for event in heard[:-1])
         else:
             call, stream = step
-            if call == "took" and untaken:
+            if call == "consumed" and untaken:
                 event = untaken.pop(0)
-                ours.took(event.stream, len(event.payload))
+                ours.consumed(event.stream_id, len(event.payload))
             elif call == "reset":
                 ours.reset(stream, 8)
             elif call == "answer":
@@ -160,7 +162,7 @@ def test_the_sums_would_notice():
     raw = Raw(bounds=SMALL)
     raw.hears(headers(1), data(1, message(b"abc")), settings_frame({4: 5}))
     check_accounts(raw.ours)
-    raw.ours._incoming._credit += 1
+    raw.ours._inflow._credit += 1
     try:
         check_accounts(raw.ours)
     except AssertionError:

@@ -6,14 +6,14 @@ import socket
 from collections import defaultdict
 from collections.abc import AsyncIterator
 
-from replog.rpc.http2.reads import LITTLE_BYTES, MUCH_BYTES, READ_BYTES, Reads
+from replog.rpc.http2.shells.reads import LITTLE_BYTES, MUCH_BYTES, READ_BYTES, Reads
 
 S = 60.0
 MIB = 1 << 20
 
 
 class Readings(asyncio.BufferedProtocol):
-    """Reads as a wire does, and notes how much came in which turn of the loop."""
+    """Reads as a connection does, and notes how much came in which turn of the loop."""
 
     def __init__(self, reads: Reads, turns: list[int]) -> None:
         self.came: list[tuple[int, int]] = []

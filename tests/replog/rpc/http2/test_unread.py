@@ -11,11 +11,11 @@ from benchmarks.unfinished import UnfinishedMessage
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import limits, methods
 from replog.rpc.codec import pieces_of
-from replog.rpc.http2.calls import request_fields
-from replog.rpc.http2.frames import ENHANCE_YOUR_CALM, PREFACE
-from replog.rpc.http2.headers import encode_fields
-from replog.rpc.http2.server import H2Server
-from replog.rpc.http2.settings import INITIAL_WINDOW_SIZE
+from replog.rpc.http2.protocol.frames import ENHANCE_YOUR_CALM, PREFACE
+from replog.rpc.http2.protocol.hpack import encode_fields
+from replog.rpc.http2.protocol.settings import INITIAL_WINDOW_SIZE
+from replog.rpc.http2.shells.calls import request_fields
+from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.limits import MIB
 from replog.rpc.transport import Channel, Stream
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request
@@ -34,7 +34,7 @@ class Served(NamedTuple):
 
     @property
     def held(self) -> int:
-        return sum(wire.connection.held for wire in self.server._wires)
+        return sum(connection.http2.held for connection in self.server._connections)
 
 
 @pytest.fixture
@@ -118,9 +118,9 @@ async def test_a_stream_whose_end_cannot_go_out_lets_go_of_its_messages_too(serv
     async with asyncio.timeout(S):
         while served.held < 100_000 or not served.handlers.asked:
             await asyncio.sleep(0.01)
-    (wire,) = served.server._wires
-    assert wire.connection.waiting(1)
-    wire.refuse(1, ReplogError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "go"))
+    (connection,) = served.server._connections
+    assert connection.http2.waiting(1)
+    connection.refuse(1, ReplogError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "go"))
     assert served.held == 0
     async with asyncio.timeout(S):
         assert await reader.readuntil(reset(1, ENHANCE_YOUR_CALM))

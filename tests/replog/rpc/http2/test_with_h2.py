@@ -8,8 +8,19 @@ import h2.events
 import h2.settings
 import pytest
 
-from replog.rpc.http2.connection import Connection
-from replog.rpc.http2.events import Drained, Ended, GoAway, Headers, Message, Opened, Pong, Reset, Trailers, Writable
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.events import (
+    Drained,
+    Ended,
+    GoAway,
+    Headers,
+    Message,
+    Opened,
+    Pong,
+    Reset,
+    Trailers,
+    Writable,
+)
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST
 
 
@@ -47,7 +58,7 @@ class Beside:
             self.heard += heard
             for event in heard:
                 if isinstance(event, Message):
-                    self.ours.took(event.stream, len(event.payload))
+                    self.ours.consumed(event.stream_id, len(event.payload))
             if not data and not back:
                 return
 

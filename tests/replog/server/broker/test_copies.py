@@ -8,7 +8,7 @@ from replog.errors import ErrorCode
 from replog.log.formats.batch import HEADER_SIZE
 from replog.log.offsets import Isolation
 from replog.rpc.codec import RecordsDecoder
-from replog.rpc.http2.partial import Partial
+from replog.rpc.http2.protocol.partial import Partial
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch

@@ -17,7 +17,7 @@ from replog.server.authorizer import everything
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.clients.quotas import ClientQuotas
-from replog.server.broker.replicas.budget import ROOM_WAIT_S, Share
+from replog.server.broker.replicas.byte_pool import ROOM_WAIT_S, Lease
 from replog.server.broker.replicas.replica_manager import TOLD_AT_ONCE
 from replog.server.clock import SystemClock
 from replog.topic import TopicPartition
@@ -71,9 +71,9 @@ async def test_a_poll_that_ends_empty_needs_no_room_for_an_answer(cluster):
     consumer = ConsumerStream(manager, everything)
     named = {tp: FetchPartition(1, 1 << 20)}
     first = SessionRequest(CONSUMER, NO_BROKER_EPOCH, 0, 1, 1 << 20, named, isolation=Isolation.HIGH_WATERMARK)
-    with Share(manager.answers) as share, Share(manager.answers) as taken:
+    with Lease(manager.answers) as share, Lease(manager.answers) as taken:
         await consumer.answer(first, share, goes_on=False)
-        manager.answers.change(manager.answers.capacity)  # others have it all
+        manager.answers.add(manager.answers.capacity)  # others have it all
         taken.size = manager.answers.capacity
         began_s = asyncio.get_running_loop().time()
         response = await consumer.answer(first._replace(max_wait_ms=50, named={}), share, goes_on=True)
@@ -90,7 +90,7 @@ async def test_all_who_wait_for_a_partition_are_answered_though_few_look_in_one_
     request = SessionRequest(CONSUMER, NO_BROKER_EPOCH, 60_000, 1, 1 << 20, named, isolation=Isolation.HIGH_WATERMARK)
 
     async def read() -> int:
-        with contextlib.closing(ConsumerStream(manager, everything)) as consumer, Share(manager.answers) as share:
+        with contextlib.closing(ConsumerStream(manager, everything)) as consumer, Lease(manager.answers) as share:
             return (await consumer.answer(request, share, goes_on=False)).size
 
     async with asyncio.timeout(10):
@@ -105,19 +105,19 @@ async def test_a_single_call_that_finds_no_room_hears_so_and_not_that_there_is_n
     tp = TopicPartition("t", 0)
     await cluster.produce(tp, batch(b"x"))
     answers = cluster.brokers[1].manager.answers
-    answers.change(answers.capacity)  # others have it all
+    answers.add(answers.capacity)  # others have it all
     with pytest.raises(ReplogError, match="no room for an answer; try again") as refused:
         await cluster.fetch(tp, 0)
     assert refused.value.retriable
-    answers.change(-answers.capacity)
+    answers.add(-answers.capacity)
     assert (await cluster.fetch(tp, 0))[1]
 
 
 async def test_a_request_waits_as_long_as_it_says_from_when_there_was_room(cluster):
     await cluster.begin(1)
     answers, loop = cluster.brokers[1].manager.answers, asyncio.get_running_loop()
-    answers.change(answers.capacity)  # others have it all, for a while
-    loop.call_later(0.3, answers.change, -answers.capacity)
+    answers.add(answers.capacity)  # others have it all, for a while
+    loop.call_later(0.3, answers.add, -answers.capacity)
     begun_s = loop.time()
     assert (await cluster.fetch(TopicPartition("t", 0), 0, max_wait_ms=400))[1] == b""
     assert loop.time() - begun_s >= 0.65

@@ -12,7 +12,7 @@ from replog.errors import ErrorCode
 from replog.log.fetch import SessionRequest, SessionResponse
 from replog.rpc import methods
 from replog.server.broker.clients.consume import ConsumerStream
-from replog.server.broker.replicas.budget import Share
+from replog.server.broker.replicas.byte_pool import Lease
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, fetch_request
 
@@ -28,7 +28,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
 
     answer = ConsumerStream.answer
 
-    async def counted(self: ConsumerStream, request: SessionRequest, share: Share, *, goes_on: bool) -> SessionResponse:
+    async def counted(self: ConsumerStream, request: SessionRequest, share: Lease, *, goes_on: bool) -> SessionResponse:
         response = await answer(self, request, share, goes_on=goes_on)
         bytes_by_broker[self._manager.config.node_id] += response.size
         return response

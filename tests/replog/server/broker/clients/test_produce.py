@@ -19,7 +19,7 @@ from replog.server.authorizer import everything
 from replog.server.broker.clients.produce import BATCH_BYTES, Produce
 from replog.server.broker.clients.produce_stream import MAX_PRODUCES_UNDER_WAY, ProduceStream
 from replog.server.broker.clients.quotas import PRODUCED, QuotaThrottle
-from replog.server.broker.replicas.budget import Held
+from replog.server.broker.replicas.byte_pool import BytePool
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB, record
 from tests.replog.log.eviction import forget_tails
@@ -108,7 +108,7 @@ async def test_who_finds_no_room_is_not_read_from_until_there_is(cluster):
     """Produces that wait for a replica that does not come fill the room; then they time out."""
     leader = await leader_without_fetches(cluster)
     log = cluster.log(leader, TP)
-    cluster.brokers[leader].manager.waiting_produces = Held(20 * BATCH_BYTES)
+    cluster.brokers[leader].manager.waiting_produces = BytePool(20 * BATCH_BYTES)
     stream = cluster.to_leader(TP).open(methods.Log["produce"])
     await send(stream, 50, timeout_ms=2000)
     await eventually(lambda: log.log_end_offset == 20)

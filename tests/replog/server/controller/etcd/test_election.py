@@ -6,7 +6,7 @@ import pytest
 
 from replog.errors import ReplogError
 from replog.rpc import methods
-from replog.rpc.http2.transport import H2Transport
+from replog.rpc.http2.shells.transport import H2Transport
 from replog.server.clock import SystemClock
 from replog.server.controller.etcd.client import EtcdClient
 from replog.server.controller.etcd.election import Election

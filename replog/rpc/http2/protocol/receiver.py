@@ -1,0 +1,347 @@
+"""Handles each frame of the peer (RFC 9113 5 and 6)."""
+
+from collections.abc import Callable
+
+from replog.log.offsets import Buffer
+from replog.rpc.http2.protocol.bounds import Meter
+from replog.rpc.http2.protocol.control import Control
+from replog.rpc.http2.protocol.events import Ended, Headers, Message, Reset, Trailers
+from replog.rpc.http2.protocol.fields import REQUEST, RESPONSE, TRAILERS, Wanted
+from replog.rpc.http2.protocol.frames import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    ENHANCE_YOUR_CALM,
+    FLOW_CONTROL_ERROR,
+    FRAME_SIZE_ERROR,
+    GOAWAY,
+    HEADERS,
+    MAX_STREAM,
+    PADDED,
+    PING,
+    PRIORITY,
+    PROTOCOL_ERROR,
+    PUSH_PROMISE,
+    REFUSED_STREAM,
+    RST_STREAM,
+    SETTINGS,
+    STREAM_CLOSED,
+    WINDOW_UPDATE,
+    WITH_PRIORITY,
+    ConnectionFailure,
+    FrameReader,
+    unpadded,
+)
+from replog.rpc.http2.protocol.hpack import HeaderDecoder
+from replog.rpc.http2.protocol.partial import LITTLE
+from replog.rpc.http2.protocol.stream import (
+    AWAIT_HEADERS,
+    CONNECTION_ERROR,
+    HANDLE,
+    REACTIONS,
+    RESET_AGAIN,
+    RESET_RECEIVED,
+    STREAM_ERROR,
+    UNOPENED,
+    Stream,
+)
+from replog.rpc.http2.protocol.streams import Streams
+
+_new = tuple.__new__  # a named tuple's own takes two calls
+_SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
+_OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (PRIORITY, RST_STREAM, CONTINUATION)
+
+
+class Receiver:
+    """Handles the frames of one connection. Every method may raise ConnectionFailure."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
+        self._open = streams.open
+        self._inflow = streams.inflow
+        self._outflow = streams.outflow
+        self._emit = streams.emit
+        bounds = self._bounds = streams.bounds
+        self.frames = FrameReader(self, bounds.max_frame, bounds.header_block)
+        self._decoder = HeaderDecoder(bounds)
+        self._block = bytearray()  # a header block so far
+        self._block_flags = 0
+        self._continuations = 0
+        self._data_number = self._data_flags = self._data_size = 0  # the last DATA frame's, which may come in pieces
+        self._resets = Meter("streams that were reset", bounds.resets)
+        self._refusals = Meter("streams over the limit", bounds.refusals)
+        self._empty = Meter("empty DATA frames", bounds.empty_data)
+        self._updates = Meter("WINDOW_UPDATE frames", bounds.window_updates)
+        self._ignored = Meter("frames without a use", bounds.ignored)
+        self.control = Control(streams, self._ignored)
+        self._handlers: dict[int, Callable[[int, int, Buffer], None]] = {
+            HEADERS: self.on_headers,
+            PRIORITY: self._on_ignored,
+            RST_STREAM: self._on_reset,
+            SETTINGS: self.control.on_settings,
+            PUSH_PROMISE: self._on_push_promise,
+            PING: self.control.on_ping,
+            GOAWAY: self.control.on_go_away,
+            WINDOW_UPDATE: self._on_window_update,
+            CONTINUATION: self._on_continuation,
+        }
+
+    def on_frame(self, kind: int, flags: int, number: int, payload: Buffer) -> None:
+        size = _SIZES.get(kind)
+        if size is not None and len(payload) != size:
+            raise ConnectionFailure(FRAME_SIZE_ERROR, f"a frame of type {kind} has {len(payload)} bytes, not {size}")
+        if (number and kind in _OF_CONNECTION) or (not number and kind in _OF_STREAM):
+            raise ConnectionFailure(PROTOCOL_ERROR, f"a frame of type {kind} came on stream {number}")
+        self._handlers.get(kind, self._on_ignored)(flags, number, payload)
+
+    # -- DATA
+
+    def on_data(self, number: int, flags: int, payload: Buffer) -> None:
+        stream = self._open.get(number)
+        if stream is not None and flags <= END_STREAM:
+            message = self._inflow.take_whole(stream, payload)
+            if message is not None:
+                self._emit(_new(Message, (number, message)))
+                if flags & END_STREAM:
+                    self._end(stream)
+                return
+        stream = self._data_begins(number, len(payload))
+        if flags & PADDED:
+            whole = len(payload)
+            payload = unpadded(flags, payload)  # wrong padding ends the connection, even on a stream that is gone
+            if stream is not None:
+                self._inflow.padding(stream, whole - len(payload))
+        self._data(stream, flags, payload, True)
+
+    def on_data_begins(self, number: int, flags: int, length: int) -> None:
+        self._data_begins(number, length)
+        self._data_flags = flags
+
+    def on_data_piece(self, piece: Buffer, last: bool) -> None:
+        self._data(self._open.get(self._data_number), self._data_flags, piece, last)
+
+    def place(self) -> memoryview | None:
+        """Return the place for the next bytes, instead of `feed`: in the message that they should belong to."""
+        stream, frames = self._open.get(self._data_number), self.frames
+        if stream is None or stream.partial is None or stream.content_left is not None:
+            return None
+        if frames.data_left:
+            return stream.partial.place(frames.data_left, begins=False)
+        if frames.begun or self._data_size < LITTLE:
+            return None
+        return stream.partial.place(self._data_size, begins=True)  # most often a frame is as large as the one before
+
+    def landed(self, size: int) -> None:
+        """Handle `size` bytes that have been put into the last `place`."""
+        frames, stream = self.frames, self._open[self._data_number]
+        partial = stream.partial
+        assert partial is not None
+        begins = not frames.data_left
+        if begins:
+            header = partial.give_back(size)
+            size -= len(header)
+            frames.feed(header)
+            if not frames.data_left or self._open.get(self._data_number) is not stream:
+                frames.feed(partial.landed(0, size))  # the frame is not the expected one
+                return
+        here = min(size, frames.data_left, partial.lacks)
+        frames.data_left -= here
+        behind = self._inflow.landed(stream, here, size - here)
+        if not frames.data_left:
+            self._data_ends(stream, self._data_flags)
+        if behind:
+            frames.feed(behind)
+
+    def _data_begins(self, number: int, size: int) -> Stream | None:
+        """Count a frame against the windows. Return its stream, if that takes it."""
+        self._data_number, self._data_size = number, size
+        stream = self._taker(number, DATA, "DATA")
+        if stream is None:
+            self._inflow.arrives(None, size)
+            if not size:
+                self._empty.count(self._streams.now_ms)
+            return None
+        if not self._inflow.arrives(stream, size):
+            self._break_off(stream, FLOW_CONTROL_ERROR, f"{size} bytes of DATA are more than the stream's window has")
+            return None
+        if stream.reading == AWAIT_HEADERS:
+            self._break_off(stream, PROTOCOL_ERROR, "DATA came before the headers of the answer")
+            return None
+        return stream
+
+    def _data(self, stream: Stream | None, flags: int, payload: Buffer, last: bool) -> None:
+        if stream is not None and stream.content_left is not None:
+            stream.content_left -= len(payload)
+            if stream.content_left < 0:
+                self._break_off(stream, PROTOCOL_ERROR, "more DATA came than content-length said")
+                stream = None
+        if stream is not None:
+            self._inflow.take_in(stream, payload)
+        if not last:
+            return
+        self._data_ends(stream, flags)
+        if not (payload or flags & END_STREAM or stream is None):
+            self._empty.count(self._streams.now_ms)
+
+    def _data_ends(self, stream: Stream | None, flags: int) -> None:
+        self._inflow.frame_done()
+        if flags & END_STREAM and stream is not None and stream.number in self._open:
+            self._end(stream)
+
+    def _end(self, stream: Stream) -> None:
+        """The peer ends its stream, without trailers that anybody wants."""
+        if stream.content_left:
+            self._break_off(stream, PROTOCOL_ERROR, "less DATA came than content-length said")
+            return
+        if self._inflow.ended(stream):
+            self._emit(Ended(stream.number))
+        self._streams.peer_ends(stream)
+
+    # -- headers
+
+    def on_headers(self, flags: int, number: int, payload: Buffer) -> None:
+        if not number:
+            raise ConnectionFailure(PROTOCOL_ERROR, "HEADERS came on stream 0")
+        if flags & (PADDED | WITH_PRIORITY):
+            payload = unpadded(flags, payload)
+            if flags & WITH_PRIORITY:
+                if len(payload) < 5:
+                    raise ConnectionFailure(FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
+                payload = payload[5:]
+        if flags & END_HEADERS:
+            self._on_block(number, flags, bytes(payload))
+        else:
+            self._block = bytearray(payload)
+            self._block_flags = flags
+            self._continuations = 0
+            self.frames.expected = number
+
+    def _on_continuation(self, flags: int, number: int, payload: Buffer) -> None:
+        if not self.frames.expected:
+            raise ConnectionFailure(PROTOCOL_ERROR, f"CONTINUATION on stream {number} continues nothing")
+        self._continuations += 1
+        self._block += payload
+        bounds = self._bounds
+        if self._continuations > bounds.continuations or len(self._block) > bounds.header_block:
+            raise ConnectionFailure(
+                ENHANCE_YOUR_CALM,
+                f"a header block of over {bounds.continuations} CONTINUATION frames or {bounds.header_block} bytes",
+            )
+        if flags & END_HEADERS:
+            self.frames.expected = FrameReader.ANY
+            self._on_block(number, self._block_flags, bytes(self._block))
+
+    def _on_block(self, number: int, flags: int, block: bytes) -> None:
+        streams, end = self._streams, bool(flags & END_STREAM)
+        if not streams.client and number > streams.last_peer and number % 2:
+            self._on_call(number, block, end)
+            return
+        stream = self._open.get(number)
+        awaited = stream is not None and stream.reading == AWAIT_HEADERS
+        decoded = self._decoder.decode(block, RESPONSE if awaited else TRAILERS)
+        stream = self._taker(number, HEADERS, "HEADERS")
+        if stream is None:
+            return
+        if decoded.code:
+            self._break_off(stream, decoded.code, decoded.problem)
+        elif awaited:
+            self._on_answer(stream, decoded.fields, decoded.wanted, end)
+        elif not end:
+            self._break_off(stream, PROTOCOL_ERROR, "trailers do not end the stream")
+        elif not streams.client:
+            self._end(stream)
+        elif stream.content_left:
+            self._break_off(stream, PROTOCOL_ERROR, "less DATA came than content-length said")
+        else:
+            self._inflow.ended(stream)
+            self._emit(Trailers(number, decoded.fields))
+            self._streams.peer_ends(stream)
+
+    def _on_call(self, number: int, block: bytes, end: bool) -> None:
+        streams = self._streams
+        decoded = self._decoder.decode(block, REQUEST)
+        streams.last_peer = number
+        if number > streams.last_taken:  # the client knows of the GOAWAY, and that it was not handled
+            self._ignored.count(self._streams.now_ms)
+        elif len(self._open) >= self._bounds.max_streams:
+            self._refusals.count(self._streams.now_ms)
+            streams.write_reset(number, REFUSED_STREAM)
+        elif decoded.code or (end and decoded.wanted.content_length):
+            self._resets.count(self._streams.now_ms)
+            streams.write_reset(number, decoded.code or PROTOCOL_ERROR)
+        else:
+            stream = streams.begin(number)
+            stream.has_headers(decoded.wanted)
+            if end:
+                stream.remote_end()
+            self._emit(Headers(number, decoded.fields, end))
+
+    def _on_answer(self, stream: Stream, fields: list[tuple[bytes, bytes]], wanted: Wanted, end: bool) -> None:
+        if end and (wanted.informational or wanted.content_length):
+            self._break_off(stream, PROTOCOL_ERROR, "an answer ends before it is complete")
+            return
+        if wanted.informational:
+            self._ignored.count(self._streams.now_ms)
+            return
+        stream.has_headers(wanted)
+        self._emit(Headers(stream.number, fields, end))
+        if end:
+            self._streams.peer_ends(stream)
+
+    # -- streams that end
+
+    def _break_off(self, stream: Stream, code: int, text: str) -> None:
+        self._resets.count(self._streams.now_ms)
+        self._streams.break_off(stream, code, text)
+
+    def _taker(self, number: int, kind: int, name: str) -> Stream | None:
+        """Return the stream if it takes a frame of this kind now; otherwise do what `REACTIONS` says."""
+        stream = self._open.get(number)
+        state = self._streams.state_of(number) if stream is None else stream.state
+        reaction = REACTIONS[kind][state]
+        if reaction == HANDLE:
+            return stream
+        if reaction == UNOPENED:
+            raise ConnectionFailure(PROTOCOL_ERROR, f"{name} came on stream {number}, which nobody opened")
+        if reaction == CONNECTION_ERROR:
+            raise ConnectionFailure(STREAM_CLOSED, f"{name} came on stream {number}, which has ended")
+        if reaction == STREAM_ERROR:
+            assert stream is not None
+            self._break_off(stream, STREAM_CLOSED, f"{name} came after the end of the stream")
+        elif reaction == RESET_AGAIN:
+            self._resets.count(self._streams.now_ms)
+            self._streams.write_reset(number, STREAM_CLOSED)
+        return None
+
+    def _on_reset(self, flags: int, number: int, payload: Buffer) -> None:
+        stream = self._taker(number, RST_STREAM, "RST_STREAM")
+        if stream is None:
+            self._ignored.count(self._streams.now_ms)
+            return
+        if not self._streams.client:
+            self._resets.count(self._streams.now_ms)
+        self._emit(Reset(number, int.from_bytes(payload, "big"), ""))
+        self._streams.remember_reset(number, RESET_RECEIVED)
+        self._streams.close(stream, True)
+
+    # -- other frames
+
+    def _on_window_update(self, flags: int, number: int, payload: Buffer) -> None:
+        self._updates.count(self._streams.now_ms)
+        increment = int.from_bytes(payload, "big") & MAX_STREAM
+        if not number:
+            if not increment:
+                raise ConnectionFailure(PROTOCOL_ERROR, "WINDOW_UPDATE of the connection by 0")
+            self._outflow.window_grows(None, increment)
+        elif (stream := self._taker(number, WINDOW_UPDATE, "WINDOW_UPDATE")) is not None:
+            if not increment:
+                self._break_off(stream, PROTOCOL_ERROR, "WINDOW_UPDATE by 0")
+            elif not self._outflow.window_grows(stream, increment):
+                self._break_off(stream, FLOW_CONTROL_ERROR, "WINDOW_UPDATE makes the window too large")
+
+    def _on_push_promise(self, flags: int, number: int, payload: Buffer) -> None:
+        raise ConnectionFailure(PROTOCOL_ERROR, "PUSH_PROMISE came, and nobody pushes here")
+
+    def _on_ignored(self, flags: int, number: int, payload: Buffer) -> None:
+        self._ignored.count(self._streams.now_ms)

@@ -1,0 +1,85 @@
+"""One stream: its state by RFC 9113 5.1, and what the parts of a connection know of it.
+
+```
+                 IDLE
+                  |  HEADERS, of either side
+    END_STREAM   OPEN   END_STREAM
+    sent        /    \\  received
+    HALF_CLOSED_LOCAL  HALF_CLOSED_REMOTE
+    END_STREAM  \\    /  END_STREAM
+    received     CLOSED  sent
+```
+
+RST_STREAM leads from each of them, IDLE excepted, to RESET_SENT or RESET_RECEIVED. Both are "closed" in the RFC, which
+tells them apart by what late frames do: `REACTIONS`."""
+
+from collections import deque
+
+from replog.log.offsets import Buffer
+from replog.rpc.http2.protocol.fields import Wanted
+from replog.rpc.http2.protocol.frames import DATA, HEADERS, RST_STREAM, WINDOW_UPDATE
+from replog.rpc.http2.protocol.partial import Partial
+
+IDLE, OPEN, HALF_CLOSED_LOCAL, HALF_CLOSED_REMOTE, CLOSED, RESET_SENT, RESET_RECEIVED = range(7)
+LOCAL_END, REMOTE_END = range(2)  # END_STREAM, sent and received
+
+NEXT = {
+    (OPEN, LOCAL_END): HALF_CLOSED_LOCAL,
+    (OPEN, REMOTE_END): HALF_CLOSED_REMOTE,
+    (HALF_CLOSED_LOCAL, REMOTE_END): CLOSED,
+    (HALF_CLOSED_REMOTE, LOCAL_END): CLOSED,
+}
+
+# the reactions to a frame of the peer
+HANDLE, IGNORE, RESET_AGAIN, STREAM_ERROR, CONNECTION_ERROR, UNOPENED = range(6)
+
+# states: IDLE, OPEN, HALF_CLOSED_LOCAL, HALF_CLOSED_REMOTE, CLOSED, RESET_SENT, RESET_RECEIVED
+_MORE = (UNOPENED, HANDLE, HANDLE, STREAM_ERROR, CONNECTION_ERROR, IGNORE, RESET_AGAIN)
+_REST = (UNOPENED, HANDLE, HANDLE, HANDLE, IGNORE, IGNORE, IGNORE)
+REACTIONS = {DATA: _MORE, HEADERS: _MORE, RST_STREAM: _REST, WINDOW_UPDATE: _REST}  # a server opens by HEADERS before
+
+# the uses of a stream's DATA
+AWAIT_HEADERS, CUT_MESSAGES, COUNT_LENGTH, DROP = range(4)
+
+
+class Stream:
+    """One stream. It counts bytes on the wire: messages with their prefixes, padding."""
+
+    __slots__ = (
+        *("admitted", "compressed", "content_left", "ending", "held", "number", "partial", "prefix", "queue", "queued"),
+        *("reading", "room", "send_window", "since_ms", "state", "trailers", "turn", "untaken", "untaken_bytes"),
+    )
+
+    def __init__(self, number: int, send_window: int, room: int) -> None:
+        self.number = number
+        self.state = OPEN
+        # received
+        self.reading = AWAIT_HEADERS  # a request's, or its answer's
+        self.room = room  # the peer may still send so much
+        self.held = 0  # received bytes for which no credit was given
+        self.since_ms = 0  # the oldest of them arrived then, or the last message was taken, if that is later
+        self.untaken = 0  # whole messages that wait for their reader
+        self.untaken_bytes = 0  # their bytes; all other held bytes are of a message that is not whole
+        self.prefix = b""  # a message's, not whole
+        self.partial: Partial | None = None  # the message that arrives
+        self.admitted = False  # a message larger than the window has its place in memory, and may be sent
+        self.compressed = False  # the peer said that messages are, in a way unknown here
+        self.content_left: int | None = None  # bytes that its content-length announced
+        # sent
+        self.send_window = send_window
+        self.queue: deque[Buffer] = deque()
+        self.queued = 0  # bytes in it
+        self.turn = False  # it waits for its turn to send
+        self.ending = False  # END_STREAM follows the queue
+        self.trailers: bytes | None = None  # this header block and END_STREAM follow the queue
+
+    def has_headers(self, wanted: Wanted) -> None:
+        """Note the headers of the request, or of its answer."""
+        self.content_left = wanted.content_length
+        self.compressed = wanted.compressed
+        self.reading = CUT_MESSAGES if wanted.content_length is None else COUNT_LENGTH
+
+    def remote_end(self) -> None:
+        """The peer sends no more."""
+        self.state = NEXT[self.state, REMOTE_END]
+        self.reading = DROP

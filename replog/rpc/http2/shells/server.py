@@ -1,0 +1,168 @@
+"""`replog.rpc.transport.Server` over HTTP/2."""
+
+import asyncio
+import contextlib
+import errno
+import inspect
+import socket
+from functools import partial
+
+from google.protobuf.descriptor import ServiceDescriptor
+
+from replog.common.addresses import parse_address
+from replog.rpc.fair_queue import FairQueue
+from replog.rpc.gate import Gate
+from replog.rpc.health import SERVICE as HEALTH
+from replog.rpc.health import Health
+from replog.rpc.http2.shells.acceptor import Acceptor
+from replog.rpc.http2.shells.handshakes import Handshakes, Refusals
+from replog.rpc.http2.shells.reads import Reads
+from replog.rpc.http2.shells.server_connection import Route, ServerConnection, Shared
+from replog.rpc.http2.shells.unread import Unread
+from replog.rpc.limits import MAX_CONNECTIONS, UNSAID, ConnectionLimits
+from replog.rpc.methods import methods_of
+from replog.rpc.names import look_up
+from replog.rpc.reflection import SERVICES, Reflection
+from replog.rpc.serving import cannot_listen
+from replog.rpc.tasks import for_good
+from replog.rpc.tls import Tls
+from replog.rpc.transport import Denied, unheard
+
+SWEEP_S = 10.0  # the longest pause between looks for connections that are idle, or no longer trusted
+ENDING_S = 5.0  # the time for handlers that were cancelled
+
+
+class H2Server:
+    """`replog.rpc.transport.Server`."""
+
+    def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
+        self._address = address
+        self._limits = limits
+        self._sweeping: asyncio.Task[None] | None = None
+        self._handshakes = None if tls is None else Handshakes(tls)
+        self._routes: dict[str, Route] = {}
+        self._names: list[str] = []
+        self._connections = FairQueue[str, ServerConnection]()  # the peers are hosts
+        self._acceptor: Acceptor | None = None
+        self._drained = asyncio.Event()  # set when a connection was drained, or lost
+        self._shared = Shared(
+            self._routes,
+            Reads(),
+            Unread(self._connections),
+            self._takes,
+            self._leaves,
+            self._drained.set,
+            Refusals(),
+            self._handshakes,
+        )
+        self._health = Health()
+        self.add(HEALTH, self._health)
+
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
+        for method in methods_of(service).values():
+            handler = getattr(handlers, method.handler_name)
+            ends_with_answer = not method.client_streaming and inspect.iscoroutinefunction(handler)
+            gate = Gate(method.path, method.limit)
+            self._routes[method.path] = Route(method, handler, gate, denied, ends_with_answer)
+        self._names.append(service.full_name)
+
+    async def start(self) -> str:
+        names = [*self._names, *(service.full_name for service in SERVICES)]
+        for service in SERVICES:
+            self.add(service, Reflection(names))
+        host, port = parse_address(self._address)
+        try:
+            sockets = await _listeners(host, port)
+        except (OSError, UnicodeError) as error:
+            raise cannot_listen(self._address) from error
+        self._acceptor = Acceptor(sockets, partial(ServerConnection, self._shared))
+        self._sweeping = for_good(self._sweep(), "end idle connections")
+        await self.set_serving(False)
+        return f"{host}:{sockets[0].getsockname()[1]}"
+
+    def _takes(self, connection: ServerConnection) -> bool:
+        host = connection.asks.host
+        if len(self._connections.of(host)) >= self._limits.per_host:
+            return False
+        if len(self._connections) >= MAX_CONNECTIONS:
+            if not (crowd := self._connections.crowd(host)):
+                return False
+            # streams of busy ones are long: the newest goes, as `Gate` does it
+            gives_way = min(reversed(crowd), key=lambda each: each.idle_since)
+            self._dismiss(gives_way, "others need its place")
+        self._connections.add(host, connection)
+        return True
+
+    def _leaves(self, connection: ServerConnection) -> None:
+        self._connections.remove(connection.asks.host, connection)
+
+    def _dismiss(self, connection: ServerConnection, why: str) -> None:
+        connection.dismiss(why)
+        self._leaves(connection)
+
+    async def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(SWEEP_S, self._limits.idle_ms / 4000))
+            idle_before = loop.time() - self._limits.idle_ms / 1000
+            for connection in [each for each in self._connections if each.idle_since <= idle_before]:
+                self._dismiss(connection, "it had no call for connections.max.idle.ms")
+            if self._handshakes is not None:
+                self._handshakes.tls.look_soon()
+            for connection in [connection for connection in self._connections if not connection.is_believed]:
+                self._dismiss(connection, "an authority was removed from ssl.truststore.location")
+
+    async def set_serving(self, serving: bool, *services: str) -> None:
+        """Set the answer of health.v1 for these services; without names, for the whole server and each service."""
+        self._health.set_serving(services or ("", *self._names), serving)
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    async def stop(self, grace_s: float) -> None:
+        await self.set_serving(False)
+        if self._acceptor is not None:
+            self._acceptor.close()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        connections = list(self._connections)
+        for connection in connections:
+            connection.http2.go_away()
+            connection.write()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                while any(connection.http2.open_streams for connection in connections if not connection.lost):
+                    self._drained.clear()
+                    await self._drained.wait()
+        tasks = [call.task for connection in connections for call in connection.calls.values()]
+        for connection in connections:
+            connection.cut_short_all()
+            connection.close("this server stops")
+        if tasks:
+            await asyncio.wait(tasks, timeout=ENDING_S)
+        await asyncio.gather(*(connection.closed() for connection in connections))
+
+
+async def _listeners(host: str, port: int) -> list[socket.socket]:
+    """Return a socket for each address of the host, all with one port. Raises OSError."""
+    places = await look_up(host, port, socket.AI_PASSIVE)
+    with contextlib.ExitStack() as opened:
+        listeners: list[socket.socket] = []
+        for family, kind, protocol, _, place in places:
+            listener = opened.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # or the port of an ended process stays busy
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                listener.bind((place[0], port, *place[2:]))
+            except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL and len(places) > 1:
+                    continue  # this machine does not have that address
+                raise
+            port = listener.getsockname()[1]
+            listeners.append(listener)
+        if not listeners:
+            raise OSError(errno.EADDRNOTAVAIL, "none of its addresses is this machine's")
+        opened.pop_all()
+    return listeners

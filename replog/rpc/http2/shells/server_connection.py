@@ -1,0 +1,359 @@
+"""The server's side of one connection: each call becomes a task, which ends with the call."""
+
+import asyncio
+import math
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+from google.rpc import code_pb2
+
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.codec import pieces_of
+from replog.rpc.gate import Gate
+from replog.rpc.http2.protocol import events
+from replog.rpc.http2.protocol.bounds import Bounds
+from replog.rpc.http2.protocol.connection import Connection
+from replog.rpc.http2.protocol.fields import FieldList
+from replog.rpc.http2.protocol.frames import CANCEL, ENHANCE_YOUR_CALM
+from replog.rpc.http2.shells.calls import ANSWER, OK_TRAILERS, Asked, Refused, parse_request, trailers, whole_answer
+from replog.rpc.http2.shells.handshakes import Handshakes, Refusals
+from replog.rpc.http2.shells.message_stream import MessageStream
+from replog.rpc.http2.shells.reads import Reads
+from replog.rpc.http2.shells.socket_connection import SocketConnection
+from replog.rpc.http2.shells.tls_layer import HELLO, TlsLayer, explained
+from replog.rpc.http2.shells.unread import Unread
+from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS
+from replog.rpc.methods import Method
+from replog.rpc.peer import Peer, anonymous, handling, unproved
+from replog.rpc.serving import decoded, serve, status_of
+from replog.rpc.status import CallStatus, to_status
+from replog.rpc.transport import Denied, always
+
+SILENCE_S = 30.0  # the silence before a ping
+_TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
+_STOPPING = CallStatus(code_pb2.UNAVAILABLE, "the server is stopping; ask another one, or this one later", b"")
+
+
+class Route(NamedTuple):
+    method: Method
+    handler: Callable[..., Any]
+    gate: Gate
+    denied: Denied
+    ends_with_answer: bool  # the handler does nothing after its one answer
+
+
+class ServerCall:
+    """`replog.rpc.transport.ServerStream`."""
+
+    def __init__(self, connection: "ServerConnection", stream: MessageStream, route: Route) -> None:
+        self.stream = stream
+        self.task: asyncio.Task[None]
+        self._connection = connection
+        self._route = route
+        self._answered = False
+        self._waits = False  # the last message had to wait: look again
+
+    @property
+    def path(self) -> str:
+        return self._route.method.path
+
+    async def receive(self, timeout_s: float | None = None) -> Any | None:
+        payload = await self.stream.next(timeout_s)
+        if payload is None:
+            return None
+        return self._checked(payload)
+
+    def _checked(self, payload: bytes) -> Any:
+        method = self._route.method
+        message = decoded(method.decode_request, payload)
+        if isinstance(message, ReplogError):
+            try:
+                raise message
+            finally:
+                del message  # otherwise it holds itself, and the payload, by the frames of its traceback
+        method.access.check_claim(method.path, self._connection.asks, message)
+        return message
+
+    async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
+        stream, asks = self.stream, self._connection.asks
+
+        def take(payload: bytes) -> None:
+            message = self._checked(payload)
+            handling(asks)
+            handle(message)
+
+        await stream.each(take, lambda: not (self._waits and stream.must_wait) and ready())
+
+    def go_on(self) -> None:
+        self.stream.go_on()
+
+    def post(self, message: Any) -> None:
+        stream, connection = self.stream, self._connection
+        if connection.calls.get(stream.stream_id) is not self:
+            return
+        if not self._answered:
+            self._answered = True
+            connection.http2.send_headers(stream.stream_id, ANSWER)
+        waits = self._waits = stream.send(pieces_of(self._route.method.encode_response, message))
+        if waits or self._route.method.server_streaming:
+            connection.write()
+        elif not self._route.ends_with_answer:  # its trailers follow at once
+            connection.write_soon()
+
+    async def send(self, message: Any) -> None:
+        self.post(message)
+        if self._waits:
+            await self.stream.all_gone()
+
+    async def run(self) -> None:
+        route = self._route
+        try:
+            await serve(route.method, route.handler, route.gate, self, self._connection.asks, route.denied)
+        except asyncio.CancelledError:
+            if self._connection.is_under_way(self):
+                raise  # the loop ends
+        except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
+            self._connection.end(self, status_of(error))
+        else:
+            self._connection.end(self, None)
+
+    def ending(self, status: CallStatus | None) -> Any:
+        if status is None:
+            return OK_TRAILERS if self._answered else (*ANSWER, *OK_TRAILERS)
+        return trailers(status) if self._answered else whole_answer(status)
+
+
+class Shared(NamedTuple):
+    """The things that the connections of one server share."""
+
+    routes: Mapping[str, Route]
+    reads: Reads
+    unread: Unread
+    takes: Callable[["ServerConnection"], bool]  # True if there is a place for one more connection
+    on_closed: Callable[["ServerConnection"], None]
+    on_drained: Callable[[], None]  # no call is left of those before `go_away`, or the connection is lost
+    refusals: Refusals
+    handshakes: Handshakes | None  # if there are, the peer has to speak TLS
+
+
+class ServerConnection(SocketConnection):
+    def __init__(self, shared: Shared) -> None:
+        bounds = Bounds(MAX_REQUEST_BYTES, max_streams=MAX_STREAMS)
+        super().__init__(Connection("server", bounds), "the client", SILENCE_S, shared.reads)
+        self.calls: dict[int, ServerCall] = {}
+        self.asks: Peer
+        self.idle_since = math.inf  # the loop's time, s, if it has no call
+        self._last_headers: FieldList | None = None
+        self._last_asked: Asked
+        self._shared = shared
+        self._handshakes = shared.handshakes
+        self._sealed = shared.handshakes is not None
+        self._flight = b""  # the handshake's bytes, until it is its turn
+        self._place = ""  # the other end's address and port
+        self._unauthenticated = ""  # the reason why none of its calls is taken
+        self._authorities: frozenset[bytes] = frozenset()  # trusted when its handshake began
+
+    def __str__(self) -> str:
+        return f"{self.peer}, {', '.join(sorted({call.path for call in self.calls.values()}))}"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        host, port, *_ = transport.get_extra_info("peername") or ("", 0)  # none if it has already gone
+        self.asks = anonymous(host) if self._handshakes is None else unproved(host)
+        self._place = f"{host}:{port}"
+        self.idle_since = asyncio.get_running_loop().time()
+        if self._shared.takes(self):
+            super().connection_made(transport)
+            if self._handshakes is not None:
+                self._handshakes.begin(self)
+        else:
+            self.lost = True
+            cast(asyncio.Transport, transport).abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._shared.on_closed(self)
+        self._handshake_is_over()
+        super().connection_lost(exc)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self.lost:
+            super().buffer_updated(nbytes)
+            self._shared.unread.count(nbytes)
+
+    def close(self, why: str | None = None) -> None:
+        """Close it as any; the client's bytes are read and dropped meanwhile, so that it gets the last words."""
+        if not self.lost:
+            self.http2.go_away(text=why or "", at_once=True)
+            self._write()
+            self.refuse_connection(why or self.why, b"" if self._tls_layer is None else self._tls_layer.close())
+
+    # -- TLS
+
+    def _unseal(self, data: memoryview, now_ms: int) -> None:
+        if not self._sealed:
+            super()._unseal(data, now_ms)
+            return
+        assert self._handshakes is not None
+        self._flight = bytes(data)
+        if not self._handshakes.go_on(self):
+            self._transport.pause_reading()
+
+    def go_on_handshake(self) -> None:
+        super()._unseal(memoryview(self._flight), int(self._loop.time() * 1000))
+        self._flight = b""
+        if not self.lost:
+            self._transport.resume_reading()  # it may be paused
+            if self.http2.has_to_send:
+                self.write_soon()
+
+    def new_tls_layer(self, data: memoryview) -> TlsLayer | None:
+        assert self._handshakes is not None
+        if data[0] == HELLO:
+            self._authorities = self._handshakes.tls.material.authorities
+            return TlsLayer(self._handshakes.tls.server, None)
+        self.give_up_handshake(f"it speaks no TLS, and began with {bytes(data[:24])!r}; set its security.protocol=SSL")
+        return None
+
+    def on_open(self, tls_layer: TlsLayer) -> None:
+        assert self._handshakes is not None
+        self._handshake_is_over()
+        try:
+            if (uris := tls_layer.uris()) is not None:
+                self.asks = self._handshakes.tls.accepted(uris, self.asks.host)
+        except ValueError as error:
+            self._log_refusal(str(error))
+            self._unauthenticated = str(error)
+
+    @property
+    def is_believed(self) -> bool:
+        """True if every authority that may have issued its certificate is still trusted."""
+        return self._handshakes is None or self._authorities <= self._handshakes.tls.material.authorities
+
+    def on_unsafe(self, error: ssl.SSLError) -> None:
+        self._handshake_is_over()
+        self.why = explained(error, None)
+        self._log_refusal(self.why)
+
+    def give_up_handshake(self, why: str) -> None:
+        self._handshake_is_over()
+        self._log_refusal(why)
+        self.why = why
+        self.abort()
+
+    def _handshake_is_over(self) -> None:
+        if self._handshakes is not None:
+            self._handshakes.end(self)
+
+    def _log_refusal(self, why: str) -> None:
+        self._shared.refusals.say(self._place, why)
+
+    def _on_failed(self, event: events.Failed) -> None:
+        self._log_refusal(event.text)
+        super()._on_failed(event)
+
+    def is_under_way(self, call: ServerCall) -> bool:
+        return self.calls.get(call.stream.stream_id) is call
+
+    def end(self, call: ServerCall, status: CallStatus | None) -> None:
+        """End the call with a status; None: it went well. Only the first call counts."""
+        if self._forget(call.stream.stream_id) is not None:
+            self.http2.send_trailers(call.stream.stream_id, call.ending(status))
+            self.write()
+
+    def _forget(self, stream_id: int) -> ServerCall | None:
+        call = self.calls.pop(stream_id, None)
+        if call is not None:
+            del self.streams[stream_id]
+            call.stream.drop()
+            self.deadlines.drop(call)
+            if not self.calls:
+                self.idle_since = self._loop.time()
+        return call
+
+    def dismiss(self, why: str) -> None:
+        """Close it, and tell the client that its later calls were not done."""
+        self.cut_short_all()
+        self.close(why)
+
+    def _cut_short(self, call: ServerCall, status: CallStatus) -> None:
+        self.end(call, status)
+        call.task.cancel()
+
+    def _too_late(self, call: ServerCall) -> None:
+        self._cut_short(call, _TOO_LATE)
+        if self.http2.waiting(call.stream.stream_id):  # the end would wait behind data that nobody takes
+            self.http2.reset(call.stream.stream_id, CANCEL)
+            self.write_soon()
+
+    def refuse(self, stream_id: int, error: ReplogError) -> None:
+        """End its call, and drop its messages."""
+        if (call := self.calls.get(stream_id)) is not None:
+            self._cut_short(call, to_status(error))
+        self.http2.reset(stream_id, ENHANCE_YOUR_CALM)  # the end may have to wait for a window
+        self.write_soon()
+
+    def cut_short_all(self) -> None:
+        """End all calls, because the server stops."""
+        for call in list(self.calls.values()):
+            self._cut_short(call, _STOPPING)
+
+    # -- what arrives
+
+    def on_headers(self, event: events.Headers) -> None:
+        if self.lost:  # an earlier message in the same read has closed it: nobody would end this call
+            return
+        stream_id = event.stream_id
+        try:
+            asked = self._parsed(event.headers)
+        except Refused as refused:
+            self.http2.send_trailers(stream_id, refused.fields)
+            return
+        if self._unauthenticated:
+            refusal = to_status(ErrorCode.CLUSTER_AUTHORIZATION_FAILED.error(self._unauthenticated))
+            self.http2.send_trailers(stream_id, whole_answer(refusal))
+            return
+        route = self._shared.routes.get(asked.path)
+        if route is None:
+            status = CallStatus(code_pb2.UNIMPLEMENTED, f"there is no method {asked.path[:200]} here", b"")
+            self.http2.send_trailers(stream_id, whole_answer(status))
+            return
+        stream = self.streams[stream_id] = MessageStream(self.http2, stream_id, self.write_soon, self.deadlines)
+        call = self.calls[stream_id] = ServerCall(self, stream, route)
+        self.idle_since = math.inf
+        if event.end:
+            stream.on_over()
+        if asked.timeout_s is not None:
+            self.deadlines.set(call, asked.timeout_s, self._too_late)
+        handling(self.asks)
+        call.task = self._loop.create_task(call.run(), name=route.method.path)
+
+    def _parsed(self, headers: FieldList) -> Asked:
+        """Parse a request's headers. Raises Refused. Equal headers are mostly one list, so the last result is kept."""
+        if headers is not self._last_headers:
+            self._last_asked = parse_request(headers)
+            self._last_headers = headers
+        return self._last_asked
+
+    def on_ended(self, event: events.Ended) -> None:
+        if (stream := self.streams.get(event.stream_id)) is not None:
+            stream.on_over()
+
+    def on_reset(self, event: events.Reset) -> None:
+        if (call := self._forget(event.stream_id)) is not None:
+            call.task.cancel()
+
+    def on_unreadable(self, event: events.Unreadable) -> None:
+        status = CallStatus(event.status, event.text, b"")
+        if (call := self.calls.get(event.stream_id)) is not None:
+            self._cut_short(call, status)
+
+    def on_go_away(self, event: events.GoAway) -> None:
+        """Do nothing: the client opens nothing more, and its open calls go on."""
+
+    def on_drained(self, event: events.Drained) -> None:
+        self._shared.on_drained()
+
+    def on_lost(self, failure: ReplogError) -> None:
+        self._shared.on_drained()
+        for stream_id in list(self.calls):
+            self.on_reset(events.Reset(stream_id, 0, failure.message))
