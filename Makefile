@@ -11,7 +11,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-partitions bench-attacks soak bench-storage bench-spark bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-partitions bench-attacks soak bench-storage bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -109,10 +109,7 @@ soak: $(SETUP_DONE)  ## Two hours of mixed load with kills: memory flat, no reco
 bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)
 	$(PYTHON) -m benchmarks.storage
 
-bench-spark: $(SETUP_DONE)  ## Reading through Spark's format("replog") (three minutes)
-	$(PYTHON) -m benchmarks.spark_source
-
-bench-audit: $(SETUP_DONE)  ## The audit's levels beside sha256sum and Kafka's DumpLogSegments (a quarter of an hour, 26 GB of disk)
+bench-audit: $(SETUP_DONE)  ## The audit's levels beside sha256sum and Kafka's DumpLogSegments (some minutes, 6 GB of disk)
 	$(PYTHON) -m benchmarks.audit
 
 clean:  ## Remove caches and reports (delete .venv by hand to redo the set-up)

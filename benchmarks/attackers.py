@@ -10,15 +10,15 @@ import asyncio
 import contextlib
 import os
 import sys
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.beside import Figures, answer_orders
 from benchmarks.peers.peer import CONTROLLER, broker_name
-from benchmarks.unfinished import UnfinishedMessage
+from benchmarks.unfinished import UnfinishedMessage, unfinished
 from replog.client import Admin, Producer
 from replog.client.records import encode_batch
 from replog.common.addresses import parse_address
@@ -64,14 +64,9 @@ async def prepare(bootstrap: str, expanded: int = EXPANDED) -> None:
         for number in range(PACKED_PARTITIONS):
             partition = log_pb2.ProducePartition(topic=PACKED, partition=number, records_size=len(records))
             head = log_pb2.ProduceRequest(acks=-1, timeout_ms=30_000, partitions=[partition])
-            while (await _stored(channel, WithRecords(head, (records,)))).error_code:
+            stored = WithRecords(head, (records,))
+            while (await channel.call(Log["produce_once"], stored, CALL_S)).answers[0].partitions[0].error_code:
                 await asyncio.sleep(0.05)  # the broker does not know the partition yet
-
-
-async def _stored(channel: GrpcChannel, request: WithRecords[log_pb2.ProduceRequest]) -> log_pb2.ProducePartitionResult:
-    answer = await channel.call(Log["produce_once"], request, CALL_S)
-    result: log_pb2.ProducePartitionResult = answer.answers[0].partitions[0]
-    return result
 
 
 def packed(size: int) -> bytes:
@@ -133,37 +128,52 @@ def parked_fetches(address: str, fetches: int) -> AbstractAsyncContextManager[li
 
 def file_readers(address: str, streams: int) -> AbstractAsyncContextManager[list[Stream]]:
     request = inspection_pb2.ReadFileRequest(topic=BULK)
-    return unread(address, Inspection["read_file"], streams, _connections(streams, 200), [request])
+    return unread(address, Inspection["read_file"], streams, -(-streams // 200), [request])
 
 
 def idle_streams(address: str, streams: int) -> AbstractAsyncContextManager[list[Stream]]:
     """Open streams that send nothing, at a controller."""
-    return unread(address, Controller["watch_metadata"], streams, _connections(streams, MAX_STREAMS))
+    return unread(address, Controller["watch_metadata"], streams, -(-streams // MAX_STREAMS))
 
 
-def _connections(streams: int, each: int) -> int:
-    return -(-streams // each)
-
-
-@contextlib.asynccontextmanager
-async def unfinished_messages(address: str, messages: int) -> AsyncIterator[list[UnfinishedMessage]]:
-    """Send messages of the largest size without their last bytes, each on its own connection."""
-    async with contextlib.AsyncExitStack() as stack:
-        opened = [
-            await stack.enter_async_context(UnfinishedMessage(address, Log["produce"].path, MAX_REQUEST_BYTES))
-            for _ in range(messages)
-        ]
-        await asyncio.gather(*(message.send_all_but_the_end() for message in opened))
-        yield opened
+def unfinished_messages(address: str, messages: int) -> AbstractAsyncContextManager[list[UnfinishedMessage]]:
+    return unfinished(address, Log["produce"].path, messages, MAX_REQUEST_BYTES)
 
 
 # -- attacks that ask again and again
 
 
+Asking = Callable[[str, int], AbstractAsyncContextManager[None]]
+
+
+def again(ask: Callable[[str, int], Awaitable[object]]) -> Asking:
+    """Return an attack that asks again and again."""
+
+    @contextlib.asynccontextmanager
+    async def attack(address: str, size: int) -> AsyncIterator[None]:
+        async def repeat() -> None:
+            while True:
+                await ask(address, size)
+
+        repeating = asyncio.create_task(repeat())
+        try:
+            yield
+            if repeating.done():
+                repeating.result()
+        finally:
+            repeating.cancel()
+            await asyncio.gather(repeating, return_exceptions=True)
+
+    return attack
+
+
 CLIENTS = {Log["produce"]: b"\x22\x00", Log["fetch"]: b"\x32\x00"}  # the shortest partition in a request
 FOLLOWERS = {Replica["fetch"]: b"\x32\x00"}
-LEADERS = {Controller["alter_partition"]: b"\x1a\x00"}
-ADMINISTRATORS = {Controller["elect_leaders"]: b"\x1a\x00", Controller["alter_partition_reassignments"]: b"\x0a\x00"}
+CONTROLLERS = {
+    Controller["alter_partition"]: b"\x1a\x00",
+    Controller["elect_leaders"]: b"\x1a\x00",
+    Controller["alter_partition_reassignments"]: b"\x0a\x00",
+}
 
 
 async def ask_for_empty_partitions(address: str, asked: Mapping[Method, bytes], size: int) -> None:
@@ -182,8 +192,8 @@ async def ask_for_empty_partitions(address: str, asked: Mapping[Method, bytes], 
             raise AssertionError(f"{method.path} with {size // len(partition)} partitions was answered")
 
 
-def empty_partitions(address: str, asked: Mapping[Method, bytes], size: int) -> AbstractAsyncContextManager[None]:
-    return again_and_again(address, lambda at: ask_for_empty_partitions(at, asked, size))
+def empty_partitions(asked: Mapping[Method, bytes]) -> Asking:
+    return again(lambda address, size: ask_for_empty_partitions(address, asked, size))
 
 
 async def look_up(address: str, partitions: int) -> list[log_pb2.ListOffsetsPartitionResult]:
@@ -194,11 +204,7 @@ async def look_up(address: str, partitions: int) -> list[log_pb2.ListOffsetsPart
         return list((await channel.call(Log["list_offsets"], request, CALL_S)).partitions)
 
 
-def look_ups(address: str, partitions: int) -> AbstractAsyncContextManager[None]:
-    return again_and_again(address, lambda at: look_up(at, partitions))
-
-
-async def connect_and_leave(address: str) -> None:
+async def connect_and_leave(address: str, connections: int) -> None:
     """Open and close many connections at once; over TLS, each after its whole handshake."""
     host, port = parse_address(address)
     tls = client_tls()
@@ -209,7 +215,7 @@ async def connect_and_leave(address: str) -> None:
             _, writer = await asyncio.open_connection(host, port, ssl=context)
             writer.transport.abort()
 
-    await asyncio.gather(*(once() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(once() for _ in range(connections)))
 
 
 @contextlib.asynccontextmanager
@@ -227,22 +233,6 @@ async def silent_connections(address: str, connections: int) -> AsyncIterator[No
 
 
 @contextlib.asynccontextmanager
-async def again_and_again(address: str, ask: Callable[[str], Awaitable[object]]) -> AsyncIterator[None]:
-    async def repeat() -> None:
-        while True:
-            await ask(address)
-
-    repeating = asyncio.create_task(repeat())
-    try:
-        yield
-        if repeating.done():
-            repeating.result()
-    finally:
-        repeating.cancel()
-        await asyncio.gather(repeating, return_exceptions=True)
-
-
-@contextlib.asynccontextmanager
 async def _connected(address: str) -> AsyncIterator[GrpcChannel]:
     channel = GrpcChannel(address, client_tls())
     try:
@@ -251,34 +241,13 @@ async def _connected(address: str) -> AsyncIterator[GrpcChannel]:
         await channel.close()
 
 
-# -- no attack
-
-
-@contextlib.asynccontextmanager
-async def computing(_address: str) -> AsyncIterator[None]:
-    """Compute without a request: the effect of any busy process on this machine."""
-    ended = threading.Event()
-
-    def compute() -> None:
-        while not ended.is_set():
-            sum(range(100_000))
-
-    thread = threading.Thread(target=compute)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
 # -- all of them
 
 
-@dataclass(frozen=True, slots=True)
-class Attack:
+class Attack(NamedTuple):
     title: str
-    run: Callable[[str], AbstractAsyncContextManager[object]]  # takes the address
+    run: Callable[[str, int], AbstractAsyncContextManager[object]]  # takes the address, and how many or how much
+    size: int
     budget: int  # bytes by which the attacked process may grow
     at: str = broker_name(VICTIM)
 
@@ -288,64 +257,41 @@ UNFINISHED_BUDGET = MAX_UNREAD_BYTES + SLACK
 READERS_BUDGET = LIMITS["Inspection/ReadFile"].calls * COPIES * PIECE_BYTES + SLACK
 
 ATTACKS = {
-    "none": Attack("none: a process that only computes", computing, SLACK),
-    "streams": Attack("12 fetch streams that read nothing", lambda at: fetch_streams(at, 12), UNREAD_BUDGET),
-    "calls": Attack("24 single fetches that nobody reads", lambda at: single_fetches(at, 24), UNREAD_BUDGET),
-    "parked": Attack("64 parked fetches on one stream", lambda at: parked_fetches(at, 64), UNREAD_BUDGET),
-    "readers": Attack("1,000 readers of 60 MiB that do not read", lambda at: fetch_streams(at, 1000), UNREAD_BUDGET),
-    "unfinished": Attack("30 messages that never end", lambda at: unfinished_messages(at, 30), UNFINISHED_BUDGET),
-    "files": Attack("3,000 ReadFile streams", lambda at: file_readers(at, 3000), READERS_BUDGET),
-    "look-up": Attack("look-ups by time in a batch of 250 MiB", lambda at: look_ups(at, 1), SLACK),
-    "look-ups": Attack("… in 100 of them with one request", lambda at: look_ups(at, 100), SLACK),
-    "partitions": Attack(
-        "two million empty partitions in 4 MiB", lambda at: empty_partitions(at, CLIENTS, 4 * MIB), SLACK
-    ),
-    "followed": Attack(
-        "four million in 8 MiB, of a follower", lambda at: empty_partitions(at, FOLLOWERS, 8 * MIB), SLACK
-    ),
-    "proposed": Attack(
-        "… of a leader, to the controller", lambda at: empty_partitions(at, LEADERS, 8 * MIB), SLACK, CONTROLLER
-    ),
-    "administered": Attack(
-        "… of an administrator, to it", lambda at: empty_partitions(at, ADMINISTRATORS, 8 * MIB), SLACK, CONTROLLER
-    ),
-    "connections": Attack("connections made and left", lambda at: again_and_again(at, connect_and_leave), SLACK),
-    "silent": Attack("10,000 connections that say nothing", lambda at: silent_connections(at, 10_000), SLACK),
-    "idle": Attack("10,000 idle streams at the controller", lambda at: idle_streams(at, 10_000), SLACK, CONTROLLER),
+    "streams": Attack("12 fetch streams that read nothing", fetch_streams, 12, UNREAD_BUDGET),
+    "calls": Attack("24 single fetches that nobody reads", single_fetches, 24, UNREAD_BUDGET),
+    "parked": Attack("64 parked fetches on one stream", parked_fetches, 64, UNREAD_BUDGET),
+    "readers": Attack("1,000 readers of 60 MiB that do not read", fetch_streams, 1000, UNREAD_BUDGET),
+    "unfinished": Attack("30 messages that never end", unfinished_messages, 30, UNFINISHED_BUDGET),
+    "files": Attack("3,000 ReadFile streams", file_readers, 3000, READERS_BUDGET),
+    "look-up": Attack("look-ups by time in a batch of 250 MiB", again(look_up), 1, SLACK),
+    "look-ups": Attack("… in 100 of them with one request", again(look_up), 100, SLACK),
+    "partitions": Attack("two million empty partitions in 4 MiB", empty_partitions(CLIENTS), 4 * MIB, SLACK),
+    "followed": Attack("four million in 8 MiB, of a follower", empty_partitions(FOLLOWERS), 8 * MIB, SLACK),
+    "decided": Attack("… of the controller", empty_partitions(CONTROLLERS), 8 * MIB, SLACK, CONTROLLER),
+    "connections": Attack("connections made and left", again(connect_and_leave), AT_ONCE, SLACK),
+    "silent": Attack("10,000 connections that say nothing", silent_connections, 10_000, SLACK),
+    "idle": Attack("10,000 idle streams at the controller", idle_streams, 10_000, SLACK, CONTROLLER),
 }
 
 
-CGROUPS = (Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup"))  # version 1, and version 2
-
-
-def _put_last() -> None:
-    """Use only idle CPU time, if this user may make a cgroup, or else the lowest priority: for `nice`, and for the
-    session, since Linux may schedule sessions against each other."""
-    for cgroup in CGROUPS:
-        with contextlib.suppress(OSError):
-            last = cgroup / "replog-attacker"
-            last.mkdir(exist_ok=True)
-            for file, value in (("cpu.idle", 1), ("cgroup.procs", os.getpid())):
-                with (last / file).open("r+") as opened:
-                    opened.write(str(value))
-            return
-    os.nice(19)
-    with contextlib.suppress(OSError):
-        os.setsid()
-        Path("/proc/self/autogroup").write_text("19")
-
-
 async def main(name: str, address: str) -> None:
-    _put_last()
     raise_limit()
     async with contextlib.AsyncExitStack() as attack:
 
         async def begin() -> Figures:
-            await attack.enter_async_context(ATTACKS[name].run(address))
+            await attack.enter_async_context(ATTACKS[name].run(address, ATTACKS[name].size))
             return {}
 
         await answer_orders(begin=begin)
 
 
+def use_idle_cpu_only() -> None:
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with contextlib.suppress(OSError):  # Linux may schedule sessions against each other, too
+        os.setsid()
+        Path("/proc/self/autogroup").write_text("19")
+
+
 if __name__ == "__main__":
+    use_idle_cpu_only()
     asyncio.run(main(*sys.argv[1:]))

@@ -1,291 +1,178 @@
-"""Measures audits, and other programs that read the same bytes, in one run.
+"""Measures each level of an audit, and other programs that read the same bytes, in one run.
 
-First all levels, `sha256sum` of the same files, and Kafka's DumpLogSegments on one segment, with `--gib` a replica, all
-from memory, with all cores and pinned to one. Then each level at growing sizes: from memory if the largest size has
-room there, otherwise all from disk. Audits run in a session that has done a small audit of each level before; the start
-of the JVM of Kafka's tool is subtracted. Figures are medians of rounds in which all take turns. Run it with
-`make bench-audit`.
+Three replicas of one partition are as brokers leave them, in batches of 16 KiB that nothing can compress. `sha256sum`
+and openssl hash all of their files, Kafka's DumpLogSegments reads one segment; the start of its JVM is subtracted.
+Audits run in a session that has done a small audit of each level before. Figures are medians of rounds in which all
+take turns. Run it with `make bench-audit`; `taskset -c 0` before it is one core, `--gib 8 --cold` reads from disk.
 """
 
 import os
+import random
 import shutil
-import statistics
 import subprocess
-import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
-from pyspark.sql import SparkSession
-from rich.console import Console
-
-from benchmarks.audit_logs import REPLICAS, Replicas, forget_all, read_all
-from benchmarks.measure import descendants
-from benchmarks.memory import memory
-from benchmarks.report import benchmark_parser, publish, table
-from benchmarks.storage import KIB, MIB
+from benchmarks.harness import Note, benchmark_parser, homes, parsed, publish, table
+from replog.client.records import BatchBuilder
+from replog.config.topic import TopicConfig
+from replog.log.files.names import LOG_SUFFIX
+from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
+from replog.log.log import Log
+from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, LEVELS
 from spark_jobs.session import spark_session
-from tests.interop.kafka import Kafka as Programs
-from tests.interop.kafka import NoKafka
+from tests.interop.kafka import Kafka, NoKafka
 
-GIB = 1 << 30
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+REPLICAS = (1, 2, 3)
+BATCH_BYTES, RECORD_BYTES = 16 * KIB, 1000
 SMALL_LOG = MIB  # bytes of the log that warms a session up
-CPUS = sorted(os.sched_getaffinity(0))
-CORES = tuple(dict.fromkeys([len(CPUS), 1]))
-IN_MEMORY = 0.6  # the share of free memory above which everything is read from disk
 MIN_GIB = 0.0625
-LINEAR = 1.2  # the factor by which a byte may take longer in a larger log
-SHA256SUM, OPENSSL, DUMP = "sha256sum", "openssl sha256", "DumpLogSegments"
+CORES = len(os.sched_getaffinity(0))
+DUMP = "DumpLogSegments"
+HASHES = {"sha256sum": ["sha256sum"], "openssl sha256": ["openssl", "dgst", "-sha256"]}
 KAFKA_JVM = (  # the options of bin/kafka-dump-log.sh
     "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15",
 )  # fmt: skip
-BATCH_BYTES = 16 * KIB
 TIMEOUT_S = 3600
+_PARTITION = TopicPartition("benchmark", 0)
 
-Note = Callable[[str], None]
-Figure = dict[str, Any]
-
-
-@contextmanager
-def session(cores: int, small: Replicas) -> Iterator[SparkSession]:
-    """Start Spark on so many cores, and run every level once; then pin it and this process to them."""
-    spark = spark_session("benchmark", f"local[{cores}]")
-    try:
-        for level in LEVELS:
-            audit(spark, small.directories, (), level)
-        pin(cores)
-        yield spark
-    finally:
-        pin(len(CPUS))
-        spark.stop()
+Measured = tuple[float, int]  # seconds, and bytes that were read
 
 
-def pin(cores: int) -> None:
-    """Pin all threads of this process, and of all that it has started, to the first CPUs."""
-    for pid in descendants(os.getpid()):
-        with suppress(OSError):  # it has ended
-            for task in os.listdir(f"/proc/{pid}/task"):
-                os.sched_setaffinity(int(task), CPUS[:cores])
+class Replicas:
+    """Three equal replicas of `size` bytes under `root`: our log's defaults, synced, each high watermark at the end."""
+
+    def __init__(self, root: Path, size: int) -> None:
+        self.directories = {replica: root / str(replica) for replica in REPLICAS}
+        first, *others = (directory / _PARTITION.directory_name for directory in self.directories.values())
+        first.mkdir(parents=True)
+        log = Log.open(first, TopicConfig(), clean=True)
+        rng, now_ms = random.Random(1), 1_700_000_000_000
+        values = rng.randbytes(8 * MIB)
+        while log.size < size:
+            now_ms += 1
+            builder = BatchBuilder(BATCH_BYTES)
+            while builder.append(now_ms, None, values[(at := rng.randrange(7 * MIB)) : at + RECORD_BYTES], ()):
+                pass
+            log.append_as_leader(b"".join(builder.build()), leader_epoch=0, now_ms=now_ms)
+        log.close()
+        for other in others:
+            shutil.copytree(first, other)
+        for directory in self.directories.values():
+            OffsetCheckpoint(directory / HIGH_WATERMARK_CHECKPOINT).write({_PARTITION: log.log_end_offset})
+            OffsetCheckpoint(directory / LOG_START_CHECKPOINT).write({})
+        os.sync()
+        self.files = [path for directory in self.directories.values() for path in sorted(directory.glob("*/*.*"))]
+        self.first_log = min(first.glob(f"*{LOG_SUFFIX}"))
+        self.log_bytes = size_of(path for path in self.files if path.suffix == LOG_SUFFIX)
 
 
-class Kafka:
-    """Kafka's DumpLogSegments. Raises NoKafka if it cannot be installed."""
-
-    def __init__(self, small: Path) -> None:
-        self._programs = Programs()
-        self._small = small
-
-    def seconds(self, log: Path) -> float:
-        """Return the seconds for one segment, without the start of the JVM."""
-        return self._dump(log) - self._dump(self._small)
-
-    def _dump(self, log: Path) -> float:
-        started = time.perf_counter()
-        with Path(os.devnull).open("wb") as nowhere:
-            arguments = ("--deep-iteration", "--files", log)
-            dumping = self._programs.start("kafka.tools.DumpLogSegments", *arguments, output=nowhere, jvm=KAFKA_JVM)
-        assert dumping.wait(TIMEOUT_S) == 0, dumping.args
-        return time.perf_counter() - started
+def size_of(paths: Iterable[Path]) -> int:
+    return sum(path.stat().st_size for path in paths)
 
 
-def hashed(command: Sequence[str], files: Sequence[Path], cores: int) -> float:
-    """Return the seconds for a hash of each file, `cores` files at once."""
+def place(paths: Iterable[Path], *, cold: bool) -> None:
+    """Read files, so that they are in memory; or drop them, so that they are only on disk."""
+    buffer = bytearray(MIB)
+    for path in paths:
+        with path.open("rb", buffering=0) as file:
+            if cold:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            while not cold and file.readinto(buffer):
+                pass
+
+
+def hashed(command: list[str], files: list[Path]) -> Measured:
+    """Hash each file, one a core at once."""
     names, started = "\0".join(map(str, files)), time.perf_counter()
-    one_by_one = ["xargs", "-0", "-n", "1", "-P", str(cores), *command]
+    one_by_one = ["xargs", "-0", "-n", "1", "-P", str(CORES), *command]
     subprocess.run(one_by_one, input=names.encode(), stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT_S)
+    return time.perf_counter() - started, size_of(files)
+
+
+def dumped(kafka: Kafka, log: Path) -> float:
+    started = time.perf_counter()
+    with Path(os.devnull).open("wb") as nowhere:
+        arguments = ("--deep-iteration", "--files", log)
+        dumping = kafka.start("kafka.tools.DumpLogSegments", *arguments, output=nowhere, jvm=KAFKA_JVM)
+    assert dumping.wait(TIMEOUT_S) == 0, dumping.args
     return time.perf_counter() - started
 
 
-def audited(spark: SparkSession, replicas: Replicas, level: str) -> tuple[float, int]:
-    """Return the seconds of an audit, and the bytes that it says it read."""
-    started = time.perf_counter()
-    result = audit(spark, replicas.directories, (), level)
-    seconds = time.perf_counter() - started
-    assert result.verdict == CONSISTENT, (result.verdict, result.findings)
-    return seconds, sum(result.bytes_read.values())
+def measure(directory: Path, gib: float, rounds: int, note: Note, *, cold: bool) -> dict[str, Any]:
+    note(f"making three replicas of {gib:g} GiB")
+    replicas, small = Replicas(directory / "replicas", int(gib * GIB)), Replicas(directory / "small", SMALL_LOG)
+    works: dict[str, Callable[[], Measured]] = {}
+    spark = spark_session("benchmark", f"local[{CORES}]")
 
+    def audited(level: str) -> Measured:
+        started = time.perf_counter()
+        result = audit(spark, replicas.directories, (), level)
+        seconds = time.perf_counter() - started
+        assert result.verdict == CONSISTENT, (result.verdict, result.findings)
+        return seconds, sum(result.bytes_read.values())
 
-class Bench:
-    """Measures with replicas in `directory`, which decides the file system."""
-
-    def __init__(self, directory: Path, rounds: int, note: Note) -> None:
-        self._replicas = Replicas(directory / "replicas", BATCH_BYTES)
-        self._small = Replicas(directory / "small", BATCH_BYTES)
-        self._rounds = rounds
-        self._note = note
-
-    def run(self, gib: float, sizes: Sequence[float]) -> dict[str, Any]:
-        self._small.grow(SMALL_LOG)
-        in_memory = fits(max(sizes))
-        compared: list[Figure] = []
-        grown: list[Figure] = []
-        missing = None
-        for size in sorted({gib, *sizes}):
-            self._note(f"making three replicas of {size:g} GiB")
-            self._replicas.grow(int(size * GIB))
-            if size == gib:
-                compared, missing = self.compare()
-            if size in sizes:
-                grown += self.levels(size, in_memory=in_memory)
-        return {
-            "gib": gib,
-            "in_memory": {"compared": fits(gib), "grown": in_memory},
-            "compared": compared,
-            "grown": grown,
-            "targets": targets(compared, grown),
-            "no_kafka": missing,
-        }
-
-    def compare(self) -> tuple[list[Figure], str | None]:
-        """Measure everything at one size, with all cores and with one; return also why Kafka is missing."""
-        kafka, missing = None, None
-        try:
-            kafka = Kafka(self._small.first_log())
-        except NoKafka as error:
-            missing = str(error)
-        files, first = self._replicas.files(), self._replicas.first_log()
-        hashes = {SHA256SUM: [SHA256SUM]}
-        if shutil.which("openssl"):
-            hashes[OPENSSL] = ["openssl", "dgst", "-sha256"]
-        figures = []
-        for cores in CORES:
-            runs_of: dict[str, list[tuple[float, int]]] = defaultdict(list)
-            with session(cores, self._small) as spark:
-                for number in range(self._rounds):
-                    self._note(f"round {number + 1} of {self._rounds} on {cores} cores: levels")
-                    read_all(files)
-                    for level in LEVELS:
-                        runs_of[level].append(audited(spark, self._replicas, level))
-                    for name, command in hashes.items():
-                        self._note(f"round {number + 1} of {self._rounds} on {cores} cores: {name}")
-                        runs_of[name].append((hashed(command, files, cores), self._replicas.all_bytes))
-                    if kafka is not None:
-                        self._note(f"round {number + 1} of {self._rounds} on {cores} cores: {DUMP}")
-                        runs_of[DUMP].append((kafka.seconds(first), first.stat().st_size))
-            figures += [self._figure(name, cores, runs) for name, runs in runs_of.items()]
-        return figures, missing
-
-    def levels(self, size: float, *, in_memory: bool) -> list[Figure]:
-        """Measure every level at one size, with all cores."""
-        runs_of: dict[str, list[tuple[float, int]]] = defaultdict(list)
-        files = self._replicas.files()
-        with session(CORES[0], self._small) as spark:
-            for number in range(self._rounds):
-                if in_memory:
-                    read_all(files)
-                for level in LEVELS:
-                    self._note(f"{size:g} GiB, round {number + 1} of {self._rounds}: {level}")
-                    if not in_memory:
-                        forget_all(files)
-                    runs_of[level].append(audited(spark, self._replicas, level))
-        return [self._figure(name, CORES[0], runs) | {"gib": size} for name, runs in runs_of.items()]
-
-    def _figure(self, name: str, cores: int, runs: list[tuple[float, int]]) -> Figure:
-        seconds, read = statistics.median(seconds for seconds, _ in runs), runs[0][1]
-        return {
-            "name": name,
-            "cores": cores,
-            "seconds": seconds,
-            "bytes_read": read,
-            "mb_per_second": read / 1e6 / seconds,
-            "share_of_log": read / self._replicas.log_bytes,
-        }
-
-
-def fits(gib: float) -> bool:
-    """Return True if three replicas of that size stay in memory."""
-    return len(REPLICAS) * gib * GIB < IN_MEMORY * memory("MemAvailable")
-
-
-def targets(compared: Sequence[Figure], grown: Sequence[Figure]) -> list[Figure]:
-    """Return each target, with the figure and whether it is met."""
-    by_name = {(figure["name"], figure["cores"]): figure for figure in compared}
-    largest = {figure["name"]: figure for figure in grown}  # sizes grow, so the last stays
-    made: list[tuple[str, float, str, bool]] = []
-    for cores in CORES:
-        ratio = by_name[SHA256SUM, cores]["seconds"] / by_name["deep", cores]["seconds"]
-        made.append((f"{SHA256SUM} / deep, seconds, cores: {cores}", ratio, "at least 1", ratio >= 1))
-    if (DUMP, 1) in by_name:
-        ratio = by_name["deep", 1]["mb_per_second"] / by_name[DUMP, 1]["mb_per_second"]
-        made.append((f"deep / {DUMP}, bytes a second of one core", ratio, "at least 5", ratio >= 5))
-    for level in ("digest", "index"):
-        share = max(figure["share_of_log"] for figure in [*compared, *grown] if figure["name"] == level)
-        made.append((f"{level}: bytes read of the log's, %", share * 100, "at most 1", share <= 0.01))
-    ratio = largest["deep"]["seconds"] / largest["digest"]["seconds"]
-    made.append((f"deep / digest, seconds, at {largest['deep']['gib']:g} GiB", ratio, "at least 5", ratio >= 5))
     for level in LEVELS:
-        steps = list(pairwise(figure for figure in grown if figure["name"] == level))
-        for before, after in steps[-1:]:
-            ratio = after["seconds"] / before["seconds"] / (after["bytes_read"] / before["bytes_read"])
-            title = f"{level}: seconds / bytes read, {after['gib']:g} GiB to {before['gib']:g}"
-            made.append((title, ratio, f"at most {LINEAR}", ratio <= LINEAR))
-    return [dict(zip(("what", "found", "wanted", "met"), target, strict=True)) for target in made]
+        works[level] = lambda level=level: audited(level)  # type: ignore[misc]
+        audit(spark, small.directories, (), level)
+    for name, command in HASHES.items():
+        if shutil.which(command[0]):
+            works[name] = lambda command=command: hashed(command, replicas.files)  # type: ignore[misc]
+    missing = None
+    try:
+        kafka, first = Kafka(), replicas.first_log
+        works[DUMP] = lambda: (dumped(kafka, first) - dumped(kafka, small.first_log), first.stat().st_size)
+    except NoKafka as error:
+        missing = str(error)
+    runs: dict[str, list[Measured]] = defaultdict(list)
+    for number in range(rounds):
+        for name, work in works.items():
+            note(f"round {number + 1} of {rounds}: {name}")
+            place(replicas.files, cold=cold)
+            runs[name].append(work())
+    spark.stop()
+    figures = {
+        name: {"seconds": median(seconds for seconds, _ in of_name), "bytes_read": of_name[0][1]}
+        for name, of_name in runs.items()
+    }
+    return {"log_bytes": replicas.log_bytes, "cores": CORES, "cold": cold, "figures": figures, "no_kafka": missing}
 
 
-def shown(report: dict[str, Any]) -> str:
-    gib, state = report["gib"], report["in_memory"]
-    figures = ("cores", "seconds", "MB/s", "bytes read", "of the log")
-    compared = [[figure["name"], *_cells(figure)] for figure in report["compared"]]
-    in_order = sorted(report["grown"], key=lambda figure: LEVELS.index(figure["name"]))
-    grown = [[figure["name"], f"{figure['gib']:g}", *_cells(figure)] for figure in in_order]
-    wanted = [
-        [target["what"], f"{target['found']:.3g}", f"{target['wanted']} {'✓ met' if target['met'] else '✗ missed'}"]
-        for target in report["targets"]
-    ]
-    parts = [
-        f"Three replicas of {gib:g} GiB, {_from(state['compared'])}:",
-        table(["", *figures], compared),
-        f"Growing, {_from(state['grown'])}:",
-        table(["", "GiB a replica", *figures], grown),
-        table(["What is aimed at", "found", "wanted"], wanted),
-    ]
-    if report["no_kafka"] is not None:
-        parts.insert(2, f"Without Kafka's {DUMP}: {report['no_kafka']}")
-    return "\n\n".join(parts)
-
-
-def _from(in_memory: bool) -> str:
-    return "all files in the page cache" if in_memory else "no file in the page cache"
-
-
-def _cells(figure: Figure) -> list[str]:
-    return [
-        str(figure["cores"]),
-        f"{figure['seconds']:,.2f}",
-        f"{figure['mb_per_second']:,.0f}",
-        f"{figure['bytes_read']:,}",
-        f"{figure['share_of_log']:.2%}",
-    ]
+def shown(report: dict[str, Any], gib: float) -> str:
+    rows = []
+    for name, figure in report["figures"].items():
+        seconds, read = figure["seconds"], figure["bytes_read"]
+        share = f"{read / report['log_bytes']:.4%}"
+        rows.append([name, f"{seconds:,.2f}", f"{read / 1e6 / seconds:,.0f}", f"{read:,}", share])
+    where = "only on disk" if report["cold"] else "in memory"
+    lines = [f"Three replicas of {gib:g} GiB, {where}, read by {report['cores']} cores:"]
+    lines += [table(["", "seconds", "MB/s", "bytes read", "of the log"], rows)]
+    return "\n\n".join(lines if report["no_kafka"] is None else [*lines, f"Without {DUMP}: {report['no_kafka']}"])
 
 
 def main() -> None:
     parser = benchmark_parser(__doc__)
-    parser.add_argument("--gib", type=float, default=2.0, help="of a replica that is compared with other programs")
-    parser.add_argument("--sizes", default="1,2,4,8", help="of a replica that grows, in GiB, separated by commas")
+    parser.add_argument("--gib", type=float, default=2.0, help="of a replica")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cold", action="store_true", help="read everything from disk")
     parser.add_argument("--directory", type=Path, help="for the replicas; the system's temporary one if left out")
-    options = parser.parse_args()
-    sizes = sorted(float(size) for size in options.sizes.split(","))
-    if min(options.gib, *sizes) < MIN_GIB or options.rounds < 1:
-        parser.error(f"needs --rounds 1 and sizes of {MIN_GIB} GiB at least")
-    needed = int(len(REPLICAS) * max(options.gib, *sizes) * GIB * 1.05)
-    console = Console(stderr=True)
-    with tempfile.TemporaryDirectory(prefix="replog-bench-", dir=options.directory, ignore_cleanup_errors=True) as made:
-        directory = Path(made)
-        free = shutil.disk_usage(directory).free
+    options, note = parsed(parser)
+    if options.gib < MIN_GIB or options.rounds < 1:
+        parser.error(f"needs --rounds 1 and {MIN_GIB} GiB at least")
+    with homes(options.directory) as directory:
+        free, needed = shutil.disk_usage(directory).free, int(len(REPLICAS) * options.gib * GIB * 1.05)
         if free < needed:
             parser.error(f"{directory} has {free >> 20:,} MiB free, {needed >> 20:,} MiB are needed: see --directory")
-        with console.status("") as status:
-            bench = Bench(directory, options.rounds, status.update)
-            report = bench.run(options.gib, sizes)
-    publish("audit", shown(report), report, options)
+        report = measure(directory, options.gib, options.rounds, note, cold=options.cold)
+    publish("audit", shown(report, options.gib), report, options)
 
 
 if __name__ == "__main__":

@@ -17,23 +17,21 @@ import logging
 import os
 import pstats
 import random
-import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import structlog
 
-from benchmarks.load import RECORD_BYTES, Load
+from benchmarks.harness import benchmark_parser, homes, parsed, publish, table
+from benchmarks.load import RECORD_BYTES
 from benchmarks.measure import Latency
-from benchmarks.peers.peer import Send
-from benchmarks.peers.replog import producer
-from benchmarks.report import benchmark_parser, publish, table
-from replog.client import Admin
+from benchmarks.peers.peer import answered
+from benchmarks.peers.replog_client import Client
+from replog.client import Admin, Producer
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.rpc.http2.protocol.outflow import Outflow
 from replog.rpc.transports import transport_named
@@ -71,11 +69,6 @@ class TurnsLoop(asyncio.SelectorEventLoop):
         super()._run_once()  # type: ignore[misc]
 
 
-class Cost(NamedTuple):
-    latency: Latency
-    cpu_s: float
-
-
 @asynccontextmanager
 async def cluster(directory: Path) -> AsyncIterator[list[str]]:
     """Run a cluster in this process, and yield its brokers' addresses."""
@@ -104,21 +97,20 @@ async def cluster(directory: Path) -> AsyncIterator[list[str]]:
         await controller.stop()
 
 
-async def cost_of(send: Send, per_second: float, seconds: float) -> Cost:
-    cpu_s = time.process_time()
-    async with Load(send, TOPIC, PARTITIONS, per_second) as load:
-        await asyncio.sleep(seconds)
-    return Cost(load.latency(), time.process_time() - cpu_s)
-
-
-async def send_alone(send: Send, seconds: float) -> int:
-    """Send lone records for so many seconds, and return their number."""
-    record, end = os.urandom(RECORD_BYTES), time.perf_counter() + seconds
-    for number in itertools.count():
-        if time.perf_counter() >= end:
-            break
-        await (await send(TOPIC, number % PARTITIONS, record))
-        await asyncio.sleep(GAP_S)
+async def send_alone(addresses: str, seconds: float, profile: cProfile.Profile) -> int:
+    """Profile lone records for so many seconds, and return their number."""
+    record = os.urandom(RECORD_BYTES)
+    async with Producer(addresses) as producer:
+        for partition in range(PARTITIONS):
+            await (await producer.send(TOPIC, record, partition=partition))
+        end = time.perf_counter() + seconds
+        profile.enable()
+        for number in itertools.count():
+            if time.perf_counter() >= end:
+                break
+            await (await producer.send(TOPIC, record, partition=number % PARTITIONS))
+            await asyncio.sleep(GAP_S)
+        profile.disable()
     return number
 
 
@@ -152,20 +144,22 @@ def times(profile: cProfile.Profile, file: str, line: int, name: str) -> int:
 
 async def measure(per_second: float, seconds: float) -> dict[str, Any]:
     profile = cProfile.Profile(time.process_time)  # waits do not count
-    with tempfile.TemporaryDirectory() as directory:
-        async with cluster(Path(directory)) as addresses:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, TurnsLoop)
+    with homes() as home:
+        async with cluster(home) as brokers:
+            addresses = ",".join(brokers)
             async with Admin(addresses) as admin:
                 await admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=BROKERS)
-            async with producer(",".join(addresses)) as send:
-                await cost_of(send, per_second, WARM_S)
-                plain = await cost_of(send, per_second, seconds)
-                loop = asyncio.get_running_loop()
-                assert isinstance(loop, TurnsLoop)
-                turns = loop.turns
-                profile.enable()
-                records = await send_alone(send, seconds)
-                profile.disable()
-                turns = loop.turns - turns
+            client = Client(addresses, "")
+            for length_s in (WARM_S, seconds):
+                sent, cpu_s = round(per_second * length_s), time.process_time()
+                pace = {"topics": {TOPIC: PARTITIONS}, "per_second": per_second, "records": sent, "settings": {}}
+                waits = answered(await client.pace(record_bytes=RECORD_BYTES, **pace))
+            cpu_s, latency = time.process_time() - cpu_s, Latency.of(waits)
+            turns = loop.turns
+            records = await send_alone(addresses, seconds, profile)
+            turns = loop.turns - turns
     message = Outflow.send_message.__code__
     counts = {
         "messages": times(profile, message.co_filename, message.co_firstlineno, message.co_name),
@@ -174,9 +168,9 @@ async def measure(per_second: float, seconds: float) -> dict[str, Any]:
         "turns": turns,
     }
     return {
-        "cpu_us": plain.cpu_s / plain.latency.records * 1e6,
-        "p50_ms": plain.latency.p50_ms,
-        "p99_ms": plain.latency.p99_ms,
+        "cpu_us": cpu_s / sent * 1e6,
+        "p50_ms": latency.p50_ms,
+        "p99_ms": latency.p99_ms,
         "parts": parts(profile, records),
         **{name: count / records for name, count in counts.items()},
     }
@@ -194,17 +188,16 @@ def shown(figures: dict[str, Any], per_second: float) -> str:
     )
 
 
-def main() -> int:
+def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--per-second", type=float, default=1000.0, help="without the profiler")
     parser.add_argument("--seconds", type=float, default=5.0, help="without the profiler, and as long with it")
-    options = parser.parse_args()
+    options, _ = parsed(parser)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with asyncio.Runner(loop_factory=TurnsLoop) as runner:
         figures = runner.run(measure(options.per_second, options.seconds))
     publish("inside", shown(figures, options.per_second), figures, options)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

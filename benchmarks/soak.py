@@ -11,17 +11,16 @@ import contextlib
 import random
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.beside import Beside, Figures
-from benchmarks.measure import cpu_seconds, rss_bytes
-from benchmarks.report import benchmark_parser, publish, table
+from benchmarks.harness import Note, benchmark_parser, homes, parsed, publish, table
+from benchmarks.measure import rss_bytes
 from benchmarks.soak_clients import CLIENTS, PARTITIONS, QUIET, STEADY
 from replog.client import Admin
 from replog.local_cluster.local_cluster import LocalCluster
@@ -67,17 +66,15 @@ def growth(samples: Sequence[Memory], seconds: float) -> Growth:
 
 
 class Soak:
-    def __init__(self, cluster: LocalCluster, seconds: float, seed: int, note: Callable[[str], None]) -> None:
+    def __init__(self, cluster: LocalCluster, seconds: float, seed: int, note: Note) -> None:
         self._cluster = cluster
         self._seconds = seconds
         self._seed = seed
         self._note = note
         self._stopped = asyncio.Event()
         self._clients: dict[str, Beside] = {}
-        self._samples: dict[str, list[Memory]] = {}
-        self._cpu: dict[int, float] = {}  # each process's seconds since its start
+        self._samples = defaultdict[str, list[Memory]](list)
         self._kills = 0
-        self._longest_s = 0.0
         self._begun: float
 
     async def run(self) -> Figures:
@@ -92,21 +89,18 @@ class Soak:
                 running = Beside.running("benchmarks.soak_clients", name, self._cluster.bootstrap, str(self._seed))
                 self._clients[name] = await stack.enter_async_context(running)
             self._begun = time.monotonic()
-            deeds = [asyncio.create_task(deed()) for deed in (self._sample, self._tell, self._kill)]
-            await asyncio.wait(deeds, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            tasks = [asyncio.create_task(work()) for work in (self._sample, self._tell, self._kill)]
+            await asyncio.wait(tasks, timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
             ran_s = self._now()  # memory was sampled until now; a broker may still be starting
             self._stopped.set()
-            broken = [repr(why) for why in await asyncio.gather(*deeds, return_exceptions=True) if why is not None]
+            broken = [repr(why) for why in await asyncio.gather(*tasks, return_exceptions=True) if why is not None]
             told = await self._drain()
         return {
             "seconds": ran_s,
             "seed": self._seed,
             "broken": broken,
             "kills": self._kills,
-            "longest_wait_s": self._longest_s,
-            "cpu_percent": 100 * sum(self._cpu.values()) / ran_s,
             "told": told,
-            "memory": {name: by_the_minute(samples) for name, samples in sorted(self._samples.items())},
             "growth": {name: growth(self._samples[name], ran_s)._asdict() for name in JUDGED},
         }
 
@@ -115,37 +109,31 @@ class Soak:
         sent: list[int] = (await self._clients["writer"].order("end"))["sent"]
         deadline = time.monotonic() + LAST_S
         while True:
-            told = {name: await client.order("tell") for name, client in self._clients.items()}
+            told = await self._told()
             done = told["writer"]["acknowledged"] == sum(sent) and told["reader"]["read"] == sent
             if done or time.monotonic() > deadline:
                 return told | {"writer": told["writer"] | {"sent": sent}}
             await asyncio.sleep(1)
 
+    async def _told(self) -> dict[str, Figures]:
+        return {name: await client.order("tell") for name, client in self._clients.items()}
+
     def _now(self) -> float:
         return time.monotonic() - self._begun
 
-    def _pids(self) -> dict[str, int]:
-        members = {member.name: member.process for member in self._cluster.state.members}
-        running = {name: process.pid for name, process in members.items() if process is not None}
-        return running | {name: client.pid for name, client in self._clients.items()}
-
     async def _sample(self) -> None:
         while not await self._pause(SAMPLE_S):
-            for name, pid in self._pids().items():
-                try:
-                    self._samples.setdefault(name, []).append(Memory(self._now(), rss_bytes(pid) / (1 << 20)))
-                    self._cpu[pid] = cpu_seconds(pid)
-                except OSError:  # it was just killed
-                    if name in JUDGED:
-                        raise
+            pids = {member.name: member.pid for member in self._cluster.state.members}
+            pids |= {name: client.pid for name, client in self._clients.items()}
+            for name in JUDGED:
+                pid = pids[name]
+                assert pid is not None, f"{name} does not run"
+                self._samples[name].append(Memory(self._now(), rss_bytes(pid) / (1 << 20)))
 
     async def _tell(self) -> None:
         while not await self._pause(TELL_S):
-            told = {name: await client.order("tell") for name, client in self._clients.items()}
-            self._longest_s = max(self._longest_s, told["writer"]["longest_s"])
-            latest = {name: round(samples[-1].resident_mib) for name, samples in sorted(self._samples.items())}
-            cpu = 100 * sum(self._cpu.values()) / self._now()
-            self._note(f"{self._now():.0f} s: {self._kills} kills, CPU {cpu:.0f} %, MiB {latest}, {told}")
+            latest = {name: round(samples[-1].resident_mib) for name, samples in self._samples.items()}
+            self._note(f"{self._now():.0f} s: {self._kills} kills, MiB {latest}, {await self._told()}")
 
     async def _kill(self) -> None:
         rng = random.Random(self._seed)
@@ -163,14 +151,6 @@ class Soak:
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()
         return self._stopped.is_set()
-
-
-def by_the_minute(samples: Sequence[Memory]) -> list[float]:
-    """Return the rounded median of MiB of each minute, which is all that a report keeps."""
-    minutes: dict[int, list[float]] = {}
-    for sample in samples:
-        minutes.setdefault(int(sample.at_s / 60), []).append(sample.resident_mib)
-    return [round(median(minute), 1) for minute in minutes.values()]
 
 
 def faults(figures: Mapping[str, Any]) -> list[str]:
@@ -191,26 +171,19 @@ def faults(figures: Mapping[str, Any]) -> list[str]:
 
 def shown(figures: Mapping[str, Any]) -> str:
     head = ["process", "first half, MiB", "second half, MiB", "MiB an hour", "allowed, MiB"]
-    rows = []
-    for name, fields in figures["growth"].items():
-        grown = Growth(**fields)
-        rows.append([name, *(f"{figure:+.1f}" if i == 2 else f"{figure:.1f}" for i, figure in enumerate(grown))])
+    rows = [[name, *(f"{figure:.1f}" for figure in fields.values())] for name, fields in figures["growth"].items()]
     told = figures["told"]
-    passed = ", ".join(f"{count:,} {name}" for name, count in sorted(told["passer-by"].items()))
+    passed = ", ".join(f"{name} {count:,}" for name, count in sorted(told["passer-by"].items()))
     return (
         f"{table(head, rows)}\n\n{figures['seconds']:.0f} s, seed {figures['seed']}, {figures['kills']} kills: "
         f"{told['writer']['acknowledged']:,} records acknowledged and {sum(told['reader']['read']):,} read, "
         f"{told['writer']['failed']} failed and {told['reader']['wrong']} out of turn; the longest waited "
-        f"{figures['longest_wait_s']:.1f} s; {passed}; {figures['cpu_percent']:.0f} % of a core in all. "
-        f"Found: {'; '.join(faults(figures)) or 'nothing'}."
+        f"{told['writer']['longest_s']:.1f} s; {passed}. Found: {'; '.join(faults(figures)) or 'nothing'}."
     )
 
 
-def run(seconds: float, seed: int, note: Callable[[str], None]) -> Figures:
-    with (
-        tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as home,
-        LocalCluster(Path(home), 3, BROKERS) as cluster,
-    ):
+def run(seconds: float, seed: int, note: Note) -> Figures:
+    with homes() as home, LocalCluster(home, 3, BROKERS) as cluster:
         return asyncio.run(Soak(cluster, seconds, seed, note).run())
 
 
@@ -218,8 +191,8 @@ def main() -> int:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=7200.0)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of kills and clients")
-    options = parser.parse_args()
-    figures = run(options.seconds, options.seed, lambda line: print(line, flush=True))
+    options, note = parsed(parser)
+    figures = run(options.seconds, options.seed, note)
     publish("soak", shown(figures), figures, options)
     return 1 if faults(figures) else 0
 

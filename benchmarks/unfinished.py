@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 import struct
-from types import TracebackType
+from collections.abc import AsyncIterator
 from typing import Self
 
-from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, ResponseReceived, StreamReset
 from h2.exceptions import ProtocolError
@@ -25,7 +24,7 @@ class UnfinishedMessage:
         self._address = address
         self._path = path
         self._size = size
-        self._h2 = H2Connection(H2Configuration(client_side=True))
+        self._h2 = H2Connection()
         self._opened = asyncio.Event()
         self.refused = False  # True also if the connection has ended
 
@@ -41,9 +40,7 @@ class UnfinishedMessage:
         self._listening = asyncio.create_task(self._listen())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._listening.cancel()
         await asyncio.gather(self._listening, return_exceptions=True)
         self._writer.close()
@@ -52,22 +49,17 @@ class UnfinishedMessage:
 
     async def send_all_but_the_end(self) -> None:
         """Send as fast as the server accepts it; return early if it refuses."""
+        frames = [struct.pack(">BI", 0, self._size), *[bytes(FRAME)] * ((self._size - 1) // FRAME)]
         with contextlib.suppress(OSError):
-            await self._send(struct.pack(">BI", 0, self._size))
-            rest = bytes(FRAME)
-            for _ in range((self._size - 1) // FRAME):
-                await self._send(rest)
+            for data in frames:
+                while not self.refused and self._h2.local_flow_control_window(STREAM) < len(data):
+                    self._opened.clear()
+                    await self._opened.wait()
                 if self.refused:
                     return
-
-    async def _send(self, data: bytes) -> None:
-        while not self.refused and self._h2.local_flow_control_window(STREAM) < len(data):
-            self._opened.clear()
-            await self._opened.wait()
-        if not self.refused:
-            self._h2.send_data(STREAM, data)
-            self._writer.write(self._h2.data_to_send())
-            await self._writer.drain()
+                self._h2.send_data(STREAM, data)
+                self._writer.write(self._h2.data_to_send())
+                await self._writer.drain()
 
     async def _listen(self) -> None:
         with contextlib.suppress(OSError, ProtocolError):
@@ -79,3 +71,12 @@ class UnfinishedMessage:
                     break
         self.refused = True
         self._opened.set()
+
+
+@contextlib.asynccontextmanager
+async def unfinished(address: str, path: str, messages: int, size: int) -> AsyncIterator[list[UnfinishedMessage]]:
+    """Send messages without their last bytes, each on its own connection."""
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(UnfinishedMessage(address, path, size)) for _ in range(messages)]
+        await asyncio.gather(*(message.send_all_but_the_end() for message in opened))
+        yield opened

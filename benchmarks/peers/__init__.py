@@ -5,10 +5,8 @@
 | `peer.py` | the interfaces of a system, and of a cluster of three brokers |
 | `replog.py` `replog_client.py` | ours, and its client as a separate process |
 | `kafka.py` `kafka_client/` | Apache Kafka 4.1, and its own programs in one warm JVM |
-| `raw.py` | raw sockets: `benchmarks/raw_pipeline.py` |
-| `rows.py` | the measurements |
+| `raw.py` | raw sockets: the least that does the same |
+| `rows.py` | the measurements and their table |
 | `side_by_side.py` | `make bench`: all systems, in rounds |
-| `table.py` | the medians of the rounds |
-| `ratios.py` | ratios of replog and others: targets, and ratios that must not drop |
 | `quick.py` | `make bench-quick`: replog and raw sockets, compared with stored ratios |
 """

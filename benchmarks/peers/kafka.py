@@ -1,32 +1,23 @@
-"""Apache Kafka 4.1: a controller and three brokers in JVMs with the options of its scripts, and `kafka_client/` in one.
-
-Kafka's own ProducerPerformance and ConsumerPerformance measure producing and consuming.
-"""
+"""Apache Kafka 4.1: a controller and three brokers in JVMs with the options of its scripts, and `kafka_client/`."""
 
 import asyncio
-import contextlib
 import os
-import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
 from benchmarks.peers.peer import (
     BROKERS,
     CONTROLLER,
-    POLL_S,
     CannotRun,
-    Cluster,
+    ClusterPeer,
     DescribedPartition,
-    Send,
     Settings,
     broker_name,
-    close_in_time,
 )
 from replog.local_cluster.ports import HOST, free_port
 from tests.interop.kafka import Kafka as Programs
@@ -51,30 +42,10 @@ min.insync.replicas=2
 """
 _UNKNOWN_TOPIC = 3
 _SOURCE = Path(__file__).parent / "kafka_client" / "Client.java"
-_CONSUME_TIMEOUT_MS = 200_000  # the longest wait for the next record, on a busy machine
 _HEAP = ("-Xms512m", "-Xmx512m")  # the options of Kafka's scripts for tools
-_TOTAL = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .* 99\.9th\.$", re.MULTILINE)
 
 
-def produced(output: str, records: int) -> float:
-    """Return the seconds from the last line of ProducerPerformance. Raises ValueError if it did not send all."""
-    totals = _TOTAL.findall(output)
-    if len(totals) != 1 or int(totals[0][0]) != records:
-        raise ValueError(f"ProducerPerformance was to send {records} records and says: {output}")
-    return records / float(totals[0][1])
-
-
-def consumed(output: str, records: int) -> float:
-    """Return the seconds of fetching, without joining a group, of ConsumerPerformance's table. Raises ValueError."""
-    lines = output.strip().splitlines() or [""]
-    row = dict(zip(lines[0].split(", "), lines[-1].split(", "), strict=False))
-    read = int(row.get("data.consumed.in.nMsg", 0))
-    if read < records:
-        raise ValueError(f"ConsumerPerformance was to read {records} records and says: {output}")
-    return int(row["fetch.time.ms"]) / 1000 * records / read
-
-
-class KafkaPeer(Cluster):
+class KafkaPeer(ClusterPeer):
     name = "Kafka"
     defaults = Settings(16_384, 5)
     warm_up_mb = 1000  # its JVMs still compile until then
@@ -151,7 +122,7 @@ class KafkaPeer(Cluster):
         return {name: process.pid for name, process in self._processes.items() if process.poll() is None}
 
     def client_command(self) -> Sequence[str]:
-        return self._programs.command(str(_SOURCE), [], "error", (*_HEAP, *JVM))
+        return self._programs.command(str(_SOURCE), [self.bootstrap], "error", (*_HEAP, *JVM))
 
     def data_directory(self, broker: int) -> Path:
         return self._home / broker_name(broker) / "data"
@@ -175,61 +146,16 @@ class KafkaPeer(Cluster):
             DescribedPartition(p["leader"], tuple(p["replicas"]), frozenset(p["isr"])) for p in described["partitions"]
         ]
 
-    def producer(self) -> contextlib.AbstractAsyncContextManager[Send]:
-        return producer(self.bootstrap)
-
-    def kill(self, broker: int) -> None:
+    async def kill(self, broker: int) -> None:
         os.killpg(self._processes[broker_name(broker)].pid, signal.SIGKILL)
 
-    async def stop(self, broker: int) -> None:
-        process = self._processes[broker_name(broker)]
-        process.terminate()
-        while process.poll() is None:
-            await asyncio.sleep(POLL_S)
-
-    def launch(self, broker: int) -> None:
+    async def launch(self, broker: int) -> None:
         self._launch(broker_name(broker))
-
-    async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
-        payload = self._home / f"{record_bytes}-bytes"
-        payload.write_text("x" * record_bytes)  # otherwise it spends most of its time on random records
-        options: list[object] = ["--topic", topic, "--num-records", records, "--throughput", -1]
-        options += ["--payload-file", payload]
-        properties = [f"{name}={value}" for name, value in self.options(settings).items()]
-        output = await self._run("ProducerPerformance", *options, "--producer-props", *properties)
-        return produced(output, records)
-
-    async def consume(self, topic: str, record_bytes: int, records: int) -> float:
-        options: list[object] = ["--bootstrap-server", self.bootstrap, "--topic", topic]
-        options += ["--messages", records, "--timeout", _CONSUME_TIMEOUT_MS]
-        return consumed(await self._run("ConsumerPerformance", *options), records)
 
     def options(self, settings: Settings) -> Mapping[str, object]:
         """Return the client's properties; acks of all and an idempotent producer are defaults."""
         given = {"batch.size": settings.batch_bytes, "linger.ms": settings.linger_ms}
-        properties = {name: str(value) for name, value in given.items() if value is not None}
-        return {"bootstrap.servers": self.bootstrap, **properties}
-
-    async def _run(self, program: str, *arguments: object) -> str:
-        name = f"org.apache.kafka.tools.{program}"
-        return str((await self.client.order("run", program=name, arguments=[*map(str, arguments)]))["output"])
-
-
-@contextlib.asynccontextmanager
-async def producer(bootstrap: str) -> AsyncIterator[Send]:
-    producing = AIOKafkaProducer(
-        bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, request_timeout_ms=120_000
-    )
-    await producing.start()
-
-    async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:
-        outcome: Awaitable[object] = await producing.send(topic, value, partition=partition)
-        return outcome
-
-    try:
-        yield send
-    finally:
-        await close_in_time(producing.stop)
+        return {name: str(value) for name, value in given.items() if value is not None}
 
 
 def _check(errors: list[tuple[object, ...]]) -> None:

@@ -10,33 +10,16 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.peers.peer import (
-    BROKERS,
-    CONTROLLER,
-    POLL_S,
-    Cluster,
-    DescribedPartition,
-    Send,
-    Settings,
-    broker_name,
-    close_in_time,
-)
+from benchmarks.peers.peer import BROKERS, ClusterPeer, DescribedPartition, Settings
 from replog.client import Admin, Producer
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.cluster_file import LocalMember
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.local_cluster.processes import (
-    ProcessId,
-    ProcessState,
-    send_signal,
-    spawn,
-    state_of,
-    terminate,
-    wait_until_stopped,
-)
+from replog.local_cluster.processes import ProcessState, send_signal, wait_until_stopped
 from replog.rpc.transports import CLIENT_CONFIG, DEFAULT, TRANSPORTS
 
 _LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms", "replica_lag_time_max_ms")
@@ -44,7 +27,7 @@ _LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms",
 _DEFAULTS = inspect.signature(Producer).parameters
 
 
-class ReplogPeer(Cluster):
+class ReplogPeer(ClusterPeer):
     name = "replog"
     transport = DEFAULT
     secure = False  # True: TLS and an authorizer; this process and its children have the super user's certificate
@@ -55,53 +38,41 @@ class ReplogPeer(Cluster):
         fields = BrokerConfig.model_fields
         settings = {name.replace("_", "."): str(fields[name].default) for name in _LOCAL_TO_BROKERS}
         settings["rpc.transport"] = self.transport
-        self._cluster = LocalCluster(home, len(BROKERS), settings, secure=self.secure)
-        os.environ[CLIENT_CONFIG] = str(self._cluster.client_config) if self.secure else ""
-        self._running: dict[str, ProcessId] = {}
+        self.local = LocalCluster(home, len(BROKERS), settings, secure=self.secure)
+        os.environ[CLIENT_CONFIG] = str(self.local.client_config) if self.secure else ""
         self._admin: Admin | None = None
 
     async def start(self) -> None:
         session_ms = ControllerConfig.model_fields["broker_session_timeout_ms"].default
-        path = self._cluster.directory / "controller" / "controller.properties"
+        path = self.local.directory / "controller" / "controller.properties"
         path.parent.mkdir(parents=True)
         path.write_text(f"broker.session.timeout.ms={session_ms}\nrpc.transport={self.transport}\n")
-        try:
-            await asyncio.to_thread(self._cluster.up)
-        finally:
-            with contextlib.suppress(ReplogError):
-                self._running = {m.name: m.process for m in self._cluster.state.members if m.process is not None}
-        self._admin = Admin(self._cluster.bootstrap)
+        await asyncio.to_thread(self.local.up)
+        self._admin = Admin(self.bootstrap)
 
     async def close(self) -> None:
         if self._admin is not None:
             await self._admin.close()
-        for process in self._running.values():
-            send_signal(process, signal.SIGKILL)
-        await asyncio.to_thread(wait_until_stopped, list(self._running.values()), 10.0)
+        with contextlib.suppress(ReplogError):  # there is no cluster
+            processes = [member.process for member in self.local.state.members if member.process is not None]
+            for process in processes:
+                send_signal(process, signal.SIGKILL)
+            await asyncio.to_thread(wait_until_stopped, processes, 10.0)
+
+    def member(self, name: str) -> LocalMember:
+        return self.local.state.member(name)
 
     @property
     def members(self) -> Mapping[str, int]:
-        return {
-            name: process.pid
-            for name, process in self._running.items()
-            if state_of(process) is not ProcessState.STOPPED
-        }
-
-    @property
-    def addresses(self) -> Mapping[str, str]:
-        state = self._cluster.state
-        return {CONTROLLER: state.controller.address} | {broker.name: broker.address for broker in state.brokers}
+        members = self.local.state.members
+        return {each.name: each.pid for each in members if each.pid and each.state is not ProcessState.STOPPED}
 
     @property
     def bootstrap(self) -> str:
-        return self._cluster.bootstrap
-
-    def log(self, name: str) -> str:
-        (member,) = (member for member in self._cluster.state.members if member.name == name)
-        return self._cluster.log_file(member).read_text()
+        return self.local.bootstrap
 
     def data_directory(self, broker: int) -> Path:
-        return self._cluster.data_directory(broker)
+        return self.local.data_directory(broker)
 
     async def create(self, topic: str, partitions: int) -> None:
         assert self._admin is not None
@@ -121,23 +92,11 @@ class ReplogPeer(Cluster):
             return []
         return [DescribedPartition(p.leader, p.replicas, frozenset(p.isr)) for p in described.partitions]
 
-    def producer(self) -> contextlib.AbstractAsyncContextManager[Send]:
-        return producer(self.bootstrap)
+    async def kill(self, broker: int) -> None:
+        await asyncio.to_thread(self.local.kill, broker)
 
-    def kill(self, broker: int) -> None:
-        send_signal(self._running[broker_name(broker)], signal.SIGKILL)
-
-    async def stop(self, broker: int) -> None:
-        process = self._running[broker_name(broker)]
-        terminate(process)
-        while state_of(process) is not ProcessState.STOPPED:
-            await asyncio.sleep(POLL_S)
-
-    def launch(self, broker: int) -> None:
-        member = self._cluster.state.broker(broker)
-        properties = self._cluster.home(member) / "broker.properties"
-        arguments = ["-m", "replog.cli", "broker", "--config", str(properties)]
-        self._running[member.name] = spawn(arguments, self._cluster.log_file(member))
+    async def launch(self, broker: int) -> None:
+        await asyncio.to_thread(self.local.start, broker)
 
     def client_command(self) -> Sequence[str]:
         return [sys.executable, "-m", "benchmarks.peers.replog_client", self.bootstrap, self.transport]
@@ -155,16 +114,3 @@ class OtherReplogPeer(ReplogPeer):
 class SecureReplogPeer(ReplogPeer):
     name = "replog, TLS"
     secure = True
-
-
-@contextlib.asynccontextmanager
-async def producer(bootstrap: str) -> AsyncIterator[Send]:
-    producing = await Producer(bootstrap).start()
-
-    async def send(topic: str, partition: int, value: bytes) -> Awaitable[object]:
-        return await producing.send(topic, value, partition=partition)
-
-    try:
-        yield send
-    finally:
-        await close_in_time(producing.close)

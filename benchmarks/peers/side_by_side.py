@@ -6,55 +6,41 @@ Figures are medians, with the lowest and the highest; docs/performance.md says m
 """
 
 import asyncio
-import logging
-import signal
-import sys
-import tempfile
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
-
-from rich.console import Console
+from collections.abc import Mapping, Sequence
 
 from benchmarks.beside import Figures
+from benchmarks.harness import Note, benchmark_parser, fill_page_cache, homes, parsed, publish
 from benchmarks.measure import precise_loop
-from benchmarks.memory import fill_page_cache
 from benchmarks.peers.kafka import KafkaPeer
 from benchmarks.peers.peer import CannotRun, Peer
-from benchmarks.peers.ratios import judged
 from benchmarks.peers.raw import RawPeer
 from benchmarks.peers.replog import OtherReplogPeer, ReplogPeer, SecureReplogPeer
 from benchmarks.peers.rows import (
     BULK,
     CONSUMED,
-    DEFAULTS,
     KIB,
     LARGE,
-    PACED,
-    PRODUCED,
-    RATES,
-    Pace,
+    MEASURED,
+    PACED_BY_DEFAULTS,
     Produce,
+    Rounds,
     Row,
     resolved,
+    shown,
 )
-from benchmarks.peers.table import Rounds, shown
-from benchmarks.report import benchmark_parser, publish
-from replog.rpc.allocator import tune_allocator
 
-_PACED_BY_DEFAULTS = [Pace(rate, DEFAULTS) for rate in RATES]
 PEERS: dict[type[Peer], Sequence[Row]] = {
-    ReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
-    OtherReplogPeer: (*PRODUCED, *PACED, CONSUMED, BULK),
-    SecureReplogPeer: (Produce(KIB, LARGE), *_PACED_BY_DEFAULTS, CONSUMED),
-    KafkaPeer: (*PRODUCED, *PACED, CONSUMED),
-    RawPeer: (BULK, *_PACED_BY_DEFAULTS),
+    ReplogPeer: (*MEASURED, BULK),
+    OtherReplogPeer: (*MEASURED, BULK),
+    SecureReplogPeer: (Produce(KIB, LARGE), *PACED_BY_DEFAULTS, CONSUMED),
+    KafkaPeer: MEASURED,
+    RawPeer: (BULK, *PACED_BY_DEFAULTS),
 }
 TURN_S = 900.0
 _WARM_UP_PACED = 1000  # records, within a second
 
 
-async def turn(peer: Peer, rows: Sequence[Row], seconds: float, note: Callable[[str], None]) -> dict[str, Figures]:
+async def turn(peer: Peer, rows: Sequence[Row], seconds: float, note: Note) -> dict[str, Figures]:
     """Return the figures of the system's rows, by their keys. Raises CannotRun, or TimeoutError after `TURN_S`."""
     measured: dict[Row, Figures] = {}
 
@@ -82,15 +68,14 @@ async def _warm_up(peer: Peer, *, consuming: bool) -> None:
     await peer.produce("warm-up", KIB, records, LARGE)
     if consuming:
         await peer.consume("warm-up", KIB, records)
-    await peer.pace("warm-up", KIB, _WARM_UP_PACED, _WARM_UP_PACED, 0, peer.defaults)
+    await peer.pace("warm-up", KIB, _WARM_UP_PACED, _WARM_UP_PACED, peer.defaults)
     await peer.end("warm-up")
 
 
 def rounds_of(
-    peers: dict[type[Peer], Sequence[Row]], rounds: int, seconds: float, note: Callable[[str], None]
+    peers: Mapping[type[Peer], Sequence[Row]], rounds: int, seconds: float, note: Note
 ) -> tuple[Rounds, list[str]]:
     """Run all systems in turn, and return report and errors; one that cannot run, or a failed turn, is left out."""
-    tune_allocator()
     kinds = list(peers)
     report: Rounds = {kind.name: [] for kind in kinds}
     wrong: list[str] = []
@@ -99,12 +84,9 @@ def rounds_of(
             if kind.name not in report:
                 continue
             note(f"round {number + 1} of {rounds}: {kind.name}")
-            with (
-                tempfile.TemporaryDirectory(prefix="replog-bench-", ignore_cleanup_errors=True) as home,
-                asyncio.Runner(loop_factory=precise_loop) as runner,
-            ):
+            with homes() as home, asyncio.Runner(loop_factory=precise_loop) as runner:
                 try:
-                    figures = runner.run(turn(kind(Path(home) / "data"), peers[kind], seconds, note))
+                    figures = runner.run(turn(kind(home / "data"), peers[kind], seconds, note))
                 except CannotRun as error:
                     wrong.append(f"Without {kind.name}: {error}")
                     del report[kind.name]
@@ -117,23 +99,17 @@ def rounds_of(
     return report, wrong
 
 
-def main() -> int:
+def main() -> None:
     parser = benchmark_parser(__doc__)
-    names = {kind.name: kind for kind in PEERS}
+    names = [kind.name for kind in PEERS]
     parser.add_argument("--only", choices=names, action="append", help="may be given more than once")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=8.0, help="for each row, about")
-    options = parser.parse_args()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # otherwise it logs errors while Kafka starts
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise nothing is cleaned up
+    options, note = parsed(parser)
     peers = {kind: rows for kind, rows in PEERS.items() if not options.only or kind.name in options.only}
-    note = partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
     report, wrong = rounds_of(peers, options.rounds, options.seconds, note)
-    figures = {"rounds": report, "wrong": wrong, "seconds": options.seconds}
-    publish("peers.side_by_side", "\n\n".join([shown(report), *wrong]), figures, options)
-    print(judged(report))
-    return 0
+    publish("peers.side_by_side", "\n\n".join([shown(report), *wrong]), {**report, "wrong": wrong}, options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

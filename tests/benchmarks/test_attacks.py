@@ -19,9 +19,8 @@ FOUND = {
 def test_the_table_has_a_row_for_each_attack_and_says_what_failed():
     rows = shown({"look-up": FOUND, "idle": {"failed": "TimeoutError: late"}}).splitlines()[2:]
     cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
-    assert cells[0][1:] == ["96", "1,234", "10.0", "25.0", "2.5", "1,500", "3", "1"]
-    assert cells[1][0] == "10,000 idle streams at the controller"
-    assert cells[1][1] == "TimeoutError: late"
+    assert cells[0][1:] == ["96", "1,234", "10", "25", "1,500", "3", "1"]
+    assert cells[1][:2] == ["10,000 idle streams at the controller", "TimeoutError: late"]
     assert len(cells[0]) == len(cells[1])
 
 
@@ -29,7 +28,7 @@ def test_the_table_has_a_row_for_each_attack_and_says_what_failed():
 async def test_an_attack_is_measured_beside_a_producer(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.attackers.PACKED_PARTITIONS", 1)  # a broker unpacks 250 MiB for each
     measured = await measure("parked", ATTACKS["parked"], tmp_path / "cluster", 2.0, secure=False)
-    assert 0 < measured["before_p50_ms"] <= measured["before_p99_ms"], measured
+    assert measured["before_p99_ms"] > 0, measured
     assert 0 < measured["p50_ms"] <= measured["p99_ms"] <= measured["max_ms"], measured
     assert 0 <= measured["grown_mib"] < measured["budget_mib"], measured
     assert measured["failed_records"] == 0, measured

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.soak import Memory, by_the_minute, faults, growth, run, shown
+from benchmarks.soak import Memory, faults, growth, run, shown
 
 HOUR = 3600.0
 FLAT = {"before_mib": 80.0, "after_mib": 80.0, "per_hour_mib": 0.0, "allowed_mib": 5.0}
@@ -37,22 +37,16 @@ def test_too_few_samples_are_not_judged():
         growth(samples(lambda _: 80, seconds=30), 100)
 
 
-def test_a_minute_is_kept_as_its_median():
-    kept = by_the_minute(samples(lambda hour: 80 + (hour * 60) // 1, seconds=180))
-    assert kept == [80, 81, 82]
-
-
 def figures(**changed):
     told = {
-        "writer": {"sent": [3, 2], "acknowledged": 5, "failed": 0, "errors": []},
+        "writer": {"sent": [3, 2], "acknowledged": 5, "failed": 0, "errors": [], "longest_s": 0.3},
         "reader": {"read": [3, 2], "wrong": 0, "examples": []},
         "passer-by": {"topics": 4},
     }
     for name, fields in changed.items():
         told[name] |= fields
     return {
-        "environment": "here", "seconds": 7200.0, "seed": 1, "broken": [], "kills": 40, "longest_wait_s": 0.3,
-        "cpu_percent": 12.0, "told": told, "growth": {"broker-1": dict(FLAT)},
+        "seconds": 7200.0, "seed": 1, "broken": [], "kills": 40, "told": told, "growth": {"broker-1": dict(FLAT)}
     }  # fmt: skip
 
 
@@ -83,5 +77,5 @@ def test_a_short_soak_kills_a_broker_and_loses_and_doubles_no_record():
     assert ran["told"]["writer"]["acknowledged"] == sum(ran["told"]["writer"]["sent"]) > 1000
     assert ran["told"]["reader"]["read"] == ran["told"]["writer"]["sent"], ran["told"]
     assert ran["told"]["reader"]["wrong"] == 0, ran["told"]
-    assert ran["told"]["passer-by"]["cancelled reads"] > 20, ran["told"]
+    assert ran["told"]["passer-by"]["cancelled_read"] > 20, ran["told"]
     assert set(ran["growth"]) == {"controller", "broker-1", "writer", "reader", "passer-by"}

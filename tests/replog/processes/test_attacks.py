@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from benchmarks.attackers import (
-    ADMINISTRATORS,
     CLIENTS,
+    CONTROLLERS,
     FOLLOWERS,
-    LEADERS,
     READERS_BUDGET,
     SLACK,
     UNREAD_BUDGET,
@@ -156,7 +155,7 @@ async def test_requests_of_millions_of_empty_partitions_at_the_controller(cluste
     async with attacked(cluster, cluster.state.controller.pid) as victim:
         before = await _brokers(broker)
         for _ in range(10):
-            await ask_for_empty_partitions(cluster.state.controller.address, LEADERS | ADMINISTRATORS, 8 * MIB)
+            await ask_for_empty_partitions(cluster.state.controller.address, CONTROLLERS, 8 * MIB)
         await victim.outlast(20)
         assert await _brokers(broker) == before, "none is fenced"
         victim.kept_within(SLACK)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks.unfinished import UnfinishedMessage
+from benchmarks.unfinished import unfinished
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import limits, methods
 from replog.rpc.codec import pieces_of
@@ -48,29 +48,19 @@ async def served(monkeypatch) -> AsyncIterator[Served]:
     await server.stop(0)
 
 
-@contextlib.asynccontextmanager
-async def unfinished(address: str, count: int, size: int) -> AsyncIterator[list[UnfinishedMessage]]:
-    async with contextlib.AsyncExitStack() as stack:
-        messages = [
-            await stack.enter_async_context(UnfinishedMessage(address, PRODUCE.path, size)) for _ in range(count)
-        ]
-        await asyncio.gather(*(message.send_all_but_the_end() for message in messages))
-        yield messages
-
-
 async def test_messages_of_many_connections_that_do_not_end_give_way_and_a_client_beside_them_notices_nothing(served):
     stream = served.other.open(PRODUCE)
-    async with unfinished(served.address, 5, MIB) as old:
+    async with unfinished(served.address, PRODUCE.path, 5, MIB) as old:
         await asyncio.sleep(0.2)
         for number in range(30):
-            async with unfinished(served.address, 1, MIB // 2):
+            async with unfinished(served.address, PRODUCE.path, 1, MIB // 2):
                 await stream.send(produce_request(number, bytes(MIB)))
                 answer = await stream.receive(S)
                 assert answer.answers[0].correlation_id == number
                 assert served.held <= MOST
                 assert await ask(served.other, "a") == ["a"]
         assert not any(message.refused for message in old), "room was there"
-        async with unfinished(served.address, 20, 3 * MIB // 2) as new:
+        async with unfinished(served.address, PRODUCE.path, 20, 3 * MIB // 2) as new:
             await stream.send(produce_request(100, bytes(MIB // 16)))  # also where a busy machine takes long over it
             assert (await stream.receive(S)).answers[0].correlation_id == 100
             async with asyncio.timeout(S):

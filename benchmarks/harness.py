@@ -1,0 +1,124 @@
+"""All benchmarks share these: options, notes, directories, the page cache, and how figures are shown and kept."""
+
+import argparse
+import json
+import logging
+import os
+import platform
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+import grpc
+from rich.console import Console
+
+from benchmarks.measure import bytes_of
+from replog.rpc.allocator import tune_allocator
+
+Note = Callable[[str], None]
+
+_CHUNK = 1 << 20
+_ON_DISK = "/var/tmp"  # not a tmpfs, where holes take no memory
+_FILES: list[IO[bytes]] = []  # they stay open, otherwise their pages would be free again
+_ENOUGH = 0.1  # the share of memory that may be free
+
+
+def benchmark_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options that `publish` needs."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="a file for all figures")
+    parser.add_argument("--report", type=Path, help="a Markdown file whose marked table is replaced")
+    return parser
+
+
+def parsed(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, Note]:
+    """Return the options and a function that shows progress, and set this process up as a benchmark."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # otherwise it logs errors while Kafka starts
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise nothing is cleaned up
+    options = parser.parse_args()
+    tune_allocator()
+    return options, partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def homes(directory: Path | None = None) -> Iterator[Path]:
+    """Make a directory for a benchmark's files, and remove it in the end."""
+    with tempfile.TemporaryDirectory(prefix="replog-bench-", dir=directory, ignore_cleanup_errors=True) as made:
+        yield Path(made)
+
+
+def fill_page_cache(note: Note) -> None:
+    """Fill free memory with clean pages of files without blocks, which the kernel drops when memory is needed. It takes
+    up to a minute.
+
+    A virtual machine that gives free memory back to its host pays for each page that it uses again: 2 to 3 s of CPU a
+    GB. The first to write would pay for all: replog acknowledged 145 MB/s instead of 350. Call this before each part:
+    pages of deleted files are free again, and so are pages that were not used for some minutes.
+    """
+    free, total = (bytes_of("/proc/meminfo", name) for name in ("MemFree", "MemTotal"))
+    if free <= _ENOUGH * total:
+        return
+    note(f"filling the page cache with {free >> 30} GiB")
+    file = tempfile.TemporaryFile(dir=_ON_DISK)  # noqa: SIM115
+    _FILES.append(file)
+    file.truncate(free)
+    buffer = bytearray(_CHUNK)
+    while file.readinto(buffer):
+        pass
+
+
+def environment() -> str:
+    """Return a line that names the machine and the versions."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
+    describe = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    commit = subprocess.run(describe, capture_output=True, text=True, check=False).stdout.strip()
+    return (
+        f"{os.cpu_count()} × {model}, Linux {platform.release()}, Python {platform.python_version()}, "
+        f"grpcio {grpc.__version__}, replog {commit or 'unknown'}"
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown, whose columns line up on a terminal."""
+    lines = [head, ["---"] * len(head), *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
+
+
+def publish(benchmark: str, shown: str, figures: Mapping[str, object], options: argparse.Namespace) -> None:
+    """Print `shown`, and write the files that the options name: all figures, one name a line, and the table."""
+    machine = environment()
+    print(f"{shown}\n\n{machine}")
+    if options.json:
+        named = {"environment": machine, **figures}
+        lines = (f"{json.dumps(name)}: {json.dumps(_short(each), ensure_ascii=False)}" for name, each in named.items())
+        options.json.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    if options.report:
+        write(options.report, benchmark, f"{shown}\n\n{machine}")
+
+
+def _short(figures: object) -> object:
+    """Return figures with six significant digits."""
+    return json.loads(json.dumps(figures), parse_float=lambda digits: float(f"{float(digits):.6g}"))
+
+
+def marks(benchmark: str) -> tuple[str, str]:
+    """Return the lines between which a document has the table of `benchmarks.{benchmark}`."""
+    return f"<!-- {benchmark}, written by benchmarks.{benchmark} with --report -->", f"<!-- end of {benchmark} -->"
+
+
+def write(path: Path, benchmark: str, body: str) -> None:
+    """Replace the text between the marks. Raises ValueError if they are missing."""
+    begin, end = marks(benchmark)
+    text = path.read_text()
+    if begin not in text or end not in text:
+        raise ValueError(f"{path} has no lines {begin} and {end}")
+    section = f"{begin}\n\n{body}\n\n{end}"
+    path.write_text(re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: section, text, flags=re.DOTALL))
