@@ -21,8 +21,8 @@ class ConsumerReader(Reader, Protocol):
 Served = Callable[[TopicPartition, FetchPartition], ConsumerReader | ErrorCode]
 
 
-class ConsumerHost(Host, Protocol):
-    """The broker around a consumer's session."""
+class Readers(Protocol):
+    """The roles of this broker."""
 
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode: ...
 
@@ -43,7 +43,8 @@ class ConsumerSession(FetchSession[ConsumerReader]):
 
     def __init__(
         self,
-        host: ConsumerHost,
+        host: Host,
+        readers: Readers,
         on_ready: Callable[[], None],
         *,
         max_bytes: int,
@@ -53,9 +54,9 @@ class ConsumerSession(FetchSession[ConsumerReader]):
     ) -> None:
         """`permits` is asked at every look and says if the reader may read a topic."""
         self._permits = permits
-        reader = self._permitted(host.leader_for_fetch)
+        reader = self._permitted(readers.leader_for_fetch)
         super().__init__(host, reader, max_bytes=max_bytes, max_wait_ms=max_wait_ms, cold_wait_ms=cold_wait_ms)
-        self._host = host
+        self._readers = readers
         self._on_ready = on_ready
         self._rack: str | None = None
 
@@ -63,10 +64,12 @@ class ConsumerSession(FetchSession[ConsumerReader]):
         """Take over the changes. The caller then calls `ask`, with room if anything is due, and answers a request that
         waits by `answer`, after `on_ready`."""
         terms = request.isolation, request.rack
-        if terms != (self.isolation, self._rack) or self._host.misses_controller():
+        if terms != (self.isolation, self._rack) or self._readers.misses_controller():
             self.isolation, self._rack = terms
             of_leaders = self._rack is None
-            self.reader = self._permitted(self._host.leader_for_fetch if of_leaders else self._host.reader_for_fetch)
+            self.reader = self._permitted(
+                self._readers.leader_for_fetch if of_leaders else self._readers.reader_for_fetch
+            )
             for tp in self.named:
                 self.mark(tp)
         self._change(request)
@@ -87,7 +90,7 @@ class ConsumerSession(FetchSession[ConsumerReader]):
     ) -> FetchAnswer:
         if not isinstance(reader, PartitionLeader):
             return reader.fetch_as_consumer(fetch, self.isolation, how)
-        alone = self._host.is_alone(reader)
+        alone = self._readers.is_alone(reader)
         return reader.fetch_as_consumer(fetch, self.isolation, how, client_rack=self._rack or "", alone=alone)
 
     def _has_all(self, _reader: ConsumerReader, fetch: FetchPartition, answer: FetchAnswer) -> bool:

@@ -33,13 +33,19 @@ class FollowerHost(Host, Protocol):
 
     shared: Shared | None  # set while several sessions hear of the same events
 
+
+class Leaders(Protocol):
+    """The leaders of this broker."""
+
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         """The leader, or the first error (FE-1)."""
 
     def leader_throttle(self, tp: TopicPartition, follower: int) -> ReplicationQuota | None:
         """Return the quota for copies from this replica to that broker's; None: they are not throttled (FE-23)."""
 
-    def on_fetched(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
+
+class OnFetched(Protocol):
+    def __call__(self, tp: TopicPartition, leader: PartitionLeader, *, moved: bool) -> None:
         """A follower has fetched (ST-10). `moved`: the high or the low watermark may have moved."""
 
 
@@ -52,14 +58,18 @@ class FollowerSession(FetchSession[PartitionLeader]):
     def __init__(
         self,
         host: FollowerHost,
+        leaders: Leaders,
+        on_fetched: OnFetched,
         send: Callable[[SessionResponse], None],
         wake_by: Callable[[int | None], None],
         *,
         max_bytes: int,
         max_wait_ms: int,
     ) -> None:
-        super().__init__(host, host.leader_for_fetch, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+        super().__init__(host, leaders.leader_for_fetch, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
         self._host = host
+        self._leaders = leaders
+        self._on_fetched = on_fetched
         self._send = send
         self._wake_by = wake_by
         self._context: FetchContext | None = None  # set by the first request
@@ -89,7 +99,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         if named is None:
             return None
         self._unpushed.pop(tp, None)
-        leader = self._host.leader_for_fetch(tp, named.request)
+        leader = self._leaders.leader_for_fetch(tp, named.request)
         if self._context is not None and not isinstance(leader, ErrorCode):
             leader.stops_asking(self._context)
         return named
@@ -114,7 +124,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         answer = reader.fetch_as_follower(self._context, fetch, how, self._host.shared)
         if counts:
             moved = reader.on_fetched(self._context, fetch, answer, now_ms)
-            self._host.on_fetched(tp, reader, moved=moved)
+            self._on_fetched(tp, reader, moved=moved)
         return answer
 
     def _has_all(self, reader: PartitionLeader, fetch: FetchPartition, answer: FetchAnswer) -> bool:
@@ -130,7 +140,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
     def _quota(self, tp: TopicPartition, leader: PartitionLeader) -> ReplicationQuota | None:
         """The quota that counts, if any. A follower in sync is not throttled (FE-23), nor counted (divergence 55)."""
         assert self._context is not None
-        return None if self._is_in_sync(leader) else self._host.leader_throttle(tp, self._context.replica_id)
+        return None if self._is_in_sync(leader) else self._leaders.leader_throttle(tp, self._context.replica_id)
 
     def _is_throttled(self, tp: TopicPartition, leader: PartitionLeader, now_ms: int) -> bool:
         quota = self._quota(tp, leader)
@@ -188,7 +198,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         for tp in tuple(islice(self._unpushed, self.most_looks)):
             del self._unpushed[tp]
             named = self.named[tp]
-            leader = self._host.leader_for_fetch(tp, named.request)
+            leader = self._leaders.leader_for_fetch(tp, named.request)
             if isinstance(leader, ErrorCode) or named.sent_bounds is None:
                 continue
             log = leader.log

@@ -94,7 +94,7 @@ class Ending:
     def _log_start(self, tp: TopicPartition, state: PartitionState) -> int:
         """Return the highest log start of the replicas."""
         brokers = [self._cluster.brokers[broker] for broker in state.replicas]
-        return max(broker.manager.hosted[tp].log.log_start_offset for broker in brokers)
+        return max(broker.replicas.hosted[tp].log.log_start_offset for broker in brokers)
 
     @staticmethod
     def _compare(tp: TopicPartition, start: int, directories: list[Path]) -> None:

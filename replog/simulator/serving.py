@@ -110,7 +110,7 @@ class Serving:
         return (
             member.running
             and member.broker is not None
-            and member.broker.manager.started
+            and member.broker.replicas.started
             and self._kernel.disk.sound(member.name)
             and self._reach(member.name, self._cluster.controller_member.name)
         )

@@ -14,7 +14,7 @@ LINES = {
     "docs": 3,
     "docsite": 456,
     "follower": 668,
-    "leader": 1_805,
+    "leader": 1_818,
     "pyspark_replog": 5,
     "pyspark_replog_batches": 5,
     "pyspark_replog_epochs": 5,
@@ -36,15 +36,15 @@ LINES = {
     "replog/metadata": 867,
     "replog/purgatory": 219,
     "replog/rpc": 6_814,
-    "replog/server": 10_285,
-    "replog/simulator": 9_326,
+    "replog/server": 10_420,
+    "replog/simulator": 9_327,
     "spark_jobs": 1_227,
     "spark_jobs/audit": 3_698,
     "spark_jobs/records": 1_930,
     "spark_jobs/replicas": 3_382,
 }
-FILES = 653
-TESTS = 76_611
+FILES = 656
+TESTS = 76_720
 RESULTS = 324
 PAGES, WORDS = 24, 44_409
 

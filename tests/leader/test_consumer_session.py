@@ -34,7 +34,7 @@ class Host(SessionHost):
         self.alone = False
         self.ready = 0
         self.session = ConsumerSession(
-            self, self._on_ready, max_bytes=ONE_MIB, max_wait_ms=30_000, cold_wait_ms=cold_wait_ms
+            self, self, self._on_ready, max_bytes=ONE_MIB, max_wait_ms=30_000, cold_wait_ms=cold_wait_ms
         )
 
     def _on_ready(self) -> None:

@@ -33,7 +33,9 @@ class Host(SessionHost):
         super().__init__(directory, partitions)
         self.quota: ReplicationQuota | None = None
         self.sent: list[SessionResponse] = []
-        self.session = FollowerSession(self, self.sent.append, lambda _: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
+        self.session = FollowerSession(
+            self, self, self.on_fetched, self.sent.append, lambda _: None, max_bytes=ONE_MIB, max_wait_ms=30_000
+        )
 
     def leader_throttle(self, tp: TopicPartition, follower: int) -> ReplicationQuota | None:
         return self.quota

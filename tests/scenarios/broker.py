@@ -16,8 +16,10 @@ from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, Sessio
 from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState
+from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.delayed_operations import DelayedOperations
 from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, ONE_MIB
@@ -69,14 +71,16 @@ class Broker(ReplicaManager):
         directory: Path,
         image: MetadataImage,
         clock: ScenarioClock,
-        submit: Callable[[TopicPartition, IsrProposal], None],
+        submit: Callable[[TopicPartition, IsrProposal], bool],
         **settings: Any,
     ) -> None:
         config = BrokerConfig.model_construct(
             **{**BrokerConfig(node_id=broker_id, log_dirs=directory).model_dump(), **settings}
         )
-        super().__init__(config, image, clock, submit, self._fail)
-        self.id = broker_id
+        context = BrokerContext(config, image, clock, self._fail)
+        super().__init__(context, HostedReplicas(context), submit)
+        self.id, self.config, self.image, self.clock = broker_id, config, image, clock
+        self.hosted, self.failure_detector = self.replicas.hosted, self.replicas.failure_detector
         self.produces = WaitingRequests(clock)
         self.record_deletions = WaitingRequests(clock)
         self.proposals = AlterPartitionQueue()
@@ -94,9 +98,9 @@ class Broker(ReplicaManager):
 
     def settle(self) -> bool:
         """Do what the last events set off; whether there was anything."""
-        anything = bool(self._advanced or self._marked)
+        anything = bool(self._advanced or self.sessions.any_marked)
         self._drain()
-        self._tell(tuple(self._marked))
+        self.sessions.answer(tuple(self.sessions._marked))
         return anything
 
     @property
@@ -106,7 +110,9 @@ class Broker(ReplicaManager):
     @property
     def waiting_fetches(self) -> tuple[int, int]:
         """Partitions that are watched for fetches, by each that does, and fetches that wait."""
-        return sum(map(len, self.sessions.values())), sum(s.deadline_ms is not None for s in self.open_sessions)
+        return sum(map(len, self.sessions.watching.values())), sum(
+            s.deadline_ms is not None for s in self.open_sessions
+        )
 
     @property
     def next_wake_ms(self) -> int | None:
@@ -186,7 +192,8 @@ class Broker(ReplicaManager):
             respond({row.topic_partition: row.answer for row in response.rows})
 
         session = ConsumerSession(
-            self,
+            self.sessions,
+            self.replicas,
             lambda: answer(session.answer(self.clock.monotonic_ms(), config.fetch_max_bytes)),
             max_bytes=config.fetch_max_bytes,
             max_wait_ms=config.request_timeout_ms,
@@ -200,7 +207,9 @@ class Broker(ReplicaManager):
 
     def open_session(self, send: Callable[[SessionResponse], None]) -> FollowerSession:
         session = FollowerSession(
-            self,
+            self.sessions,
+            self.replicas,
+            self.on_fetched,
             send,
             lambda _: None,
             max_bytes=self.config.fetch_max_bytes,

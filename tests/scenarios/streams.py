@@ -29,7 +29,7 @@ class Stream:
         self.asking = FetchSessionHandler(
             follower.config,
             lambda: broker_epoch,
-            follower.copying,
+            follower.replicas.copying,
             lambda replica, progress: on_progress(follower, replica.topic_partition, progress),
             self._failed,
         )

@@ -304,12 +304,12 @@ class World:
         if self._controller is not None and TOPIC in self._controller.image.topics:
             self._put_topic()
 
-    def _propose(self, broker: Broker, tp: TopicPartition, proposal: IsrProposal) -> None:
-        if broker.proposals.submit(tp, proposal):
-            if not self.send_proposals(broker):
-                self.say(f"{named(str(broker.id), tp)} will propose isr {self._members(proposal)}")
-        else:
-            broker.on_alter_partition_result(tp, proposal, ErrorCode.OPERATION_NOT_ATTEMPTED, None)
+    def _propose(self, broker: Broker, tp: TopicPartition, proposal: IsrProposal) -> bool:
+        if not broker.proposals.submit(tp, proposal):
+            return False
+        if not self.send_proposals(broker):
+            self.say(f"{named(str(broker.id), tp)} will propose isr {self._members(proposal)}")
+        return True
 
     def send_proposals(self, broker: Broker) -> bool:
         """What waits goes out as one request, unless one is on its way."""

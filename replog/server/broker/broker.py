@@ -36,6 +36,7 @@ from replog.rpc.v1 import metadata_pb2
 from replog.server.broker.cleaning.log_cleaner import CleaningWorker, LogCleaner
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.clients.quotas import ClientQuotas
+from replog.server.broker.context import BrokerContext
 from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.control.controller_link import ControllerLink
 from replog.server.broker.control.isr_proposals import AlterPartitionSender
@@ -57,11 +58,13 @@ from replog.server.broker.disks.reopening import FIRST_MS, LAST_MS, Reopening
 from replog.server.broker.identity import Identity
 from replog.server.broker.listening import Listening
 from replog.server.broker.metrics import broker_metrics, directory_metrics
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
+from replog.server.broker.replicas.look_ups import LookUps
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.replicas.traffic import RECOVERY
 from replog.server.broker.replication.fetcher_manager import FetcherManager
 from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
 from replog.server.broker.replication.replica_service import ReplicaService
+from replog.server.broker.traffic import RECOVERY
 from replog.server.clock import Clock
 from replog.server.logging import tell_each
 from replog.server.metrics.room import Room
@@ -105,18 +108,18 @@ class Broker:
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._controller = ControllerLink(transport, config.controller_listener)
         self._identity = Identity(config.node_id, rng.randbytes(INCARNATION_ID_SIZE))
-        self._known = NewestMetadata(config.log_dirs, self._backoff())
+        self._known = NewestMetadata(config.log_dirs, self._backoff(), self._on_storage_error)
+        self.context = BrokerContext(config, self._image, clock, self._on_storage_error)
+        self.replicas = HostedReplicas(self.context)
         self._alter_partition = AlterPartitionSender(
             self._identity,
             self._controller,
-            lambda tp: self.manager.hosted[tp].topic_id if tp in self.manager.hosted else b"",
-            lambda *result: self.manager.on_alter_partition_result(*result),
+            self.replicas.topic_id,
             self._known,
             config.request_timeout_ms / 1000,
             self._backoff(),
         )
-        self.manager = ReplicaManager(config, self._image, clock, self._alter_partition.submit, self._on_storage_error)
-        self._known.on_failure = self._on_storage_error
+        self.manager = ReplicaManager(self.context, self.replicas, self._alter_partition.submit)
         self._watch = MetadataWatch(
             self._controller,
             self._identity,
@@ -130,12 +133,12 @@ class Broker:
             config,
             self._controller,
             self._identity,
-            lambda: self._image.version,
+            self._image,
             self._known,
             self._backoff(),
-            self.manager.offline_replicas,
-            self.manager.time,
-            LogEnds(self.manager).next,
+            self.replicas.offline,
+            self.context.time,
+            LogEnds(self._image, self.replicas).next,
         )
         self._producer_ids = ProducerIds(
             self._identity,
@@ -144,18 +147,21 @@ class Broker:
         )
         self._listening = Listening(config, lambda listener: others.get(listener.protocol, transport))
         quotas = ClientQuotas(self._image.client_quotas, clock)
-        self._inspection = InspectionService(self.manager, quotas)
-        self._log_dirs = LogDirsService(self.manager)
+        self.inspection = InspectionService(self.context, self.replicas, quotas)
+        self._log_dirs = LogDirsService(self.context, self.replicas)
+        self._look_ups = LookUps()
         self._room = Room()
         handlers_of: dict[ServiceDescriptor, Callable[[str], object]] = {
             methods.PRESENCE: lambda _: PresenceService(self._identity),
-            methods.LOG: lambda listener: LogService(self.manager, self._producer_ids, quotas, listener),
+            methods.LOG: lambda listener: LogService(
+                self.manager, self._producer_ids, quotas, self._look_ups, listener
+            ),
             methods.REPLICA: lambda _: ReplicaService(self.manager),
-            methods.INSPECTION: lambda _: self._inspection,
+            methods.INSPECTION: lambda _: self.inspection,
             methods.LOG_DIRS: lambda _: self._log_dirs,
         }
         for service, handlers in handlers_of.items():
-            self._listening.add(service, handlers, self.manager.authorizer)
+            self._listening.add(service, handlers, self.context.authorizer)
 
     def _backoff(self) -> Backoff:
         return Backoff(self._rng, base_ms=50)
@@ -197,7 +203,7 @@ class Broker:
             patience_s,
             missing_replicas(self._image, config.node_id, logs),
         )
-        self.manager.failure_detector.session_ms = self._lifecycle.session_timeout_ms
+        self.replicas.failure_detector.session_ms = self._lifecycle.session_timeout_ms
         self._spawn(self._lifecycle.run())
         self._lifecycle.become(BrokerState.RECOVERY)
         await self._watch.wait_for_version(broker_epoch, METADATA_TIMEOUT_S)
@@ -210,23 +216,23 @@ class Broker:
             lambda: self._lifecycle.standing.want_shutdown,
             self._backoff(),
         )
-        self.manager.throttle.is_urgent = self._is_waited_for
-        self._inspection.serve(logs)
+        self.context.throttle.is_urgent = self._is_waited_for
+        self.inspection.serve(logs)
         flusher = LogFlusher(self.manager, logs, self._fetchers)
         self._spawn(flusher.run())
-        self._spawn(self.manager.cold_reads.run(directory.path for directory in logs.directories))
+        self._spawn(self.manager.sessions.cold_reads.run(directory.path for directory in logs.directories))
         await self._roles.apply_image()
         self._spawn(self._roles.make_coming())
         self._spawn(self._roles.retry())
         moves = ReplicaMoves(self.manager, logs, flusher)
         self._log_dirs.serve(logs, moves)
-        self.manager.started = True
-        self._spawn(self._alter_partition.run())
+        self.replicas.started = True
+        self._spawn(self._alter_partition.run(self.manager.on_alter_partition_result))
         self._spawn(Housekeeping(self.manager, logs, flusher).run())
         self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
         self._spawn(moves.run())
         again = Backoff(self._rng, FIRST_MS, LAST_MS)
-        self._spawn(Reopening(self.manager, logs, self._roles, self._placed, again).run())
+        self._spawn(Reopening(self.replicas, logs, self._roles, self._placed, again).run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._listening.set_serving(True)
         await self._tell_ready()
@@ -243,7 +249,7 @@ class Broker:
         """Return the proof of a clean stop; an empty one if there was none, or if loading dropped data (ISR-18)."""
         lost = [str(tp) for tp, loaded in logs.logs.items() if loaded.lost_data]
         if lost:
-            self.manager.traffic.damage[RECOVERY] += len(lost)
+            self.context.traffic.damage[RECOVERY] += len(lost)
             log.warning("loading dropped unsound data; registering as after an unclean stop", partitions=lost)
         return CleanStop() if lost else logs.previous_stop
 
@@ -269,8 +275,8 @@ class Broker:
             self._clock,
             self._backoff(),
             self.manager.on_followed,
-            self.manager.copying,
-            self.manager.traffic,
+            self.replicas.copying,
+            self.context.traffic,
         )
 
     async def _on_metadata(self, records: Sequence[metadata_pb2.MetadataRecord], is_all: bool) -> None:
@@ -300,7 +306,7 @@ class Broker:
         return self._watch.has_news or self._roles.is_waited_for
 
     def _on_controller_heard(self) -> None:
-        self.manager.failure_detector.controller_ms = self._clock.monotonic_ms()
+        self.replicas.failure_detector.controller_ms = self._clock.monotonic_ms()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -322,7 +328,7 @@ class Broker:
             return
         if failed is not None and failed.offline is not None:
             return
-        if logs is None or failed is None or logs.working == [failed] or not self.manager.started:
+        if logs is None or failed is None or logs.working == [failed] or not self.replicas.started:
             self._fail(error)
         elif isinstance(error, LogStorageError):
             _log_offline(failed.path, error, replicas=len(failed.logs))
@@ -400,10 +406,10 @@ class Broker:
     async def metrics(self, asks: Peer) -> list[Metric]:
         """Return metrics for `/metrics`. Raises CLUSTER_AUTHORIZATION_FAILED if the peer may not describe the
         cluster."""
-        self.manager.authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
+        self.context.authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
         return [
             *await broker_metrics(self.manager, self._lifecycle.standing.state),
-            *directory_metrics(self.logs.directories if self.logs is not None else (), self.manager.traffic),
+            *directory_metrics(self.logs.directories if self.logs is not None else (), self.context.traffic),
             *await self._room.families(self.config.log_dirs),
             self._listening.connections(),
         ]

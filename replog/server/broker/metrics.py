@@ -13,7 +13,7 @@ from replog.log.files.open_files import OPEN_FILES
 from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replicas.replica_metrics import ReplicaMetrics
-from replog.server.broker.replicas.traffic import DAMAGE, TopicTraffic, Traffic
+from replog.server.broker.traffic import DAMAGE, TopicTraffic, Traffic
 from replog.server.metrics.families import labelled
 from replog.server.metrics.times import shown
 from replog.server.slices import in_slices
@@ -39,28 +39,28 @@ _TRAFFIC = {  # Kafka's name, ours, and the help text
 
 
 async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Metric]:
-    now_s = manager.clock.monotonic_s()
-    replicas = ReplicaMetrics(manager.config.node_id, offline=len(manager.unreachable))
-    async for tp, hosted in in_slices(list(manager.hosted.items())):
-        replicas.add(hosted, manager.image.partitions.get(tp))
+    now_s = manager.context.clock.monotonic_s()
+    replicas = ReplicaMetrics(manager.context.config.node_id, offline=len(manager.replicas.unreachable))
+    async for tp, hosted in in_slices(list(manager.replicas.hosted.items())):
+        replicas.add(hosted, manager.context.image.partitions.get(tp))
     fetching = set[FetchSession[Any]]()
-    async for sessions in in_slices(list(manager.sessions.values())):
+    async for sessions in in_slices(list(manager.sessions.watching.values())):
         fetching.update(sessions)
-    manager.traffic.forget_gone()
+    manager.context.traffic.forget_gone()
     return [
         *replicas.families(),
-        *_traffic(manager.traffic),
+        *_traffic(manager.context.traffic),
         shown(
             "kafka_network_requestmetrics_totaltimems",
             "How long requests took to be answered, their waits included",
-            {(request,): times for request, times in manager.traffic.requests.items()},
+            {(request,): times for request, times in manager.context.traffic.requests.items()},
             now_s,
             ("request",),
         ),
         shown(
             "kafka_log_logflushstats_logflushrateandtimems",
             "How long flushes of logs took, those of a disk together",
-            {(): manager.traffic.flushes},
+            {(): manager.context.traffic.flushes},
             now_s,
         ),
         GaugeMetricFamily("replog_open_log_files", "Files of logs that are open", value=len(OPEN_FILES.get())),
@@ -68,7 +68,7 @@ async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Me
         GaugeMetricFamily(
             "replog_clock_ahead_seconds",
             "How far the clock is ahead of the controller's; beyond 300 either way nothing is deleted by time",
-            value=manager.time.ahead_ms / 1000,
+            value=manager.context.time.ahead_ms / 1000,
         ),
         *_waiting(manager, sum(session.pending is not None for session in fetching)),
         GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "3 is running (KIP-631)", value=_STATES[state]),
@@ -133,7 +133,7 @@ def _waiting(manager: ReplicaManager, fetches: int) -> Iterator[Metric]:
     waiting = {"Produce": produces, "Fetch": fetches, "DeleteRecords": deletions}
     name = "kafka_server_delayedoperationpurgatory_purgatorysize"
     yield labelled(GaugeMetricFamily, name, "Requests that wait", "delayedOperation", waiting)
-    budgets = {"answers": manager.answers, "waiting_produces": manager.waiting_produces}
+    budgets = {"answers": manager.sessions.answers, "waiting_produces": manager.waiting_produces}
     used, capacity = ({name: getattr(b, what) for name, b in budgets.items()} for what in ("used", "capacity"))
     text = "Of a bound on memory, what is in use"
     yield labelled(GaugeMetricFamily, "replog_budget_used_bytes", text, "budget", used)

@@ -61,7 +61,7 @@ async def _run(
     if isinstance(transport, GrpcTransport):
         take_together()
     broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls, transports)
-    broker.manager.longest_step_s = steps.longest_s
+    broker.inspection.longest_step_s = steps.longest_s
     async with shown_at(config, broker.metrics, steps, tls), looked_at_daily(tls):
         await _serve(broker, started, told_to_stop)
     for task in tasks:

@@ -8,5 +8,5 @@
 | room on disks; when certificates end | `room.py`, `certificates.py` |
 | the HTTP server that answers `/metrics` | `endpoint.py` |
 
-A broker's counters are in `replog/server/broker/replicas/traffic.py`, its metrics in `replog/server/broker/metrics.py`,
+A broker's counters are in `replog/server/broker/traffic.py`, its metrics in `replog/server/broker/metrics.py`,
 a controller's in `replog/server/controller/metrics.py`."""

@@ -49,10 +49,10 @@ class BrokerCheck:
         self._process = process
         self._partitions = partitions
         self._world = world
-        self._hosted = broker.manager.hosted
+        self._hosted = broker.manager.replicas.hosted
         self._replicas: dict[TopicPartition, SeenReplica] = {}
         self._by_directory: dict[Path, SeenReplica] = {}
-        self._image = broker.manager.image
+        self._image = broker.manager.context.image
         self._version = -1  # the image's, when it was last looked at
         self._registered: Registrations = {}
         self._purgatories = Purgatories(broker_id, broker.manager, process)
@@ -121,7 +121,7 @@ class BrokerCheck:
         for broker_id, broker in self._image.brokers.items():
             known = self._registered.get(broker_id)
             if known is None or known[0] != broker.broker_epoch:
-                self._registered[broker_id] = broker.broker_epoch, self._manager.clock.monotonic_ms()
+                self._registered[broker_id] = broker.broker_epoch, self._manager.context.clock.monotonic_ms()
 
     def _check_topics(self) -> None:
         """CT-19: this broker has missed no deletion."""

@@ -18,16 +18,18 @@ class FetchSessionChecks:
     def __init__(self, broker_id: int, manager: ReplicaManager, process: SimulatedProcess) -> None:
         self._broker_id = broker_id
         self._manager = manager
+        self._context = manager.context
+        self._replicas = manager.replicas
         self._process = process
         self._late = Overdue()
         self._ready: dict[Session, tuple[object, int]] = {}  # the fetch that could be answered, and since when in ms
 
     def check(self) -> int:
         """Raise Violation if a session is wrong; return the number of partitions that were looked at."""
-        now_ms = self._manager.clock.monotonic_ms() - int(self._process.waited_s * 1000)
+        now_ms = self._context.clock.monotonic_ms() - int(self._process.waited_s * 1000)
         sessions: dict[Session, None] = {}
-        for tp, watching in self._manager.sessions.items():
-            hosted = self._manager.hosted.get(tp)
+        for tp, watching in self._manager.sessions.watching.items():
+            hosted = self._replicas.hosted.get(tp)
             works = hosted is not None and hosted.log.failure is None
             for session in watching:
                 sessions[session] = None
@@ -41,7 +43,7 @@ class FetchSessionChecks:
             deadline_ms = None if session.pending is None else session.pending.deadline_ms
             self._late.check(session, deadline_ms, now_ms, f"broker {self._broker_id}: a fetch")
             self._check_awake(session, now_ms)
-        return sum(map(len, self._manager.sessions.values()))
+        return sum(map(len, self._manager.sessions.watching.values()))
 
     def _check_none_forgotten(self, tp: TopicPartition, session: Session, reader: Reader) -> None:
         """FE-17: if a partition is not due, its reader has all its data and knows its high watermark."""
@@ -77,7 +79,7 @@ class FetchSessionChecks:
         has room again (FE-23); partitions whose data is being read from the disk do not count (divergence 34)."""
         total = 0
         for tp in session.due:
-            named, hosted = session.named[tp], self._manager.hosted.get(tp)
+            named, hosted = session.named[tp], self._replicas.hosted.get(tp)
             if hosted is not None and (hosted.log.failure or hosted.leader_quota or hosted.move_quota):
                 return False
             if named.missing is not None:

@@ -34,7 +34,7 @@ class Purgatories:
 
     def __init__(self, broker_id: int, manager: ReplicaManager, process: SimulatedProcess) -> None:
         self._broker_id = broker_id
-        self._manager = manager
+        self._context = manager.context
         self._process = process
         self._kinds = {"produce": manager.produces, "DeleteRecords": manager.record_deletions}
         self._late = Overdue()  # one deadline for each kind
@@ -42,7 +42,7 @@ class Purgatories:
 
     def check(self) -> int:
         """Raise Violation if an operation is overdue; return the number of operations that were looked at."""
-        now_ms = self._manager.clock.monotonic_ms() - int(self._process.waited_s * 1000)
+        now_ms = self._context.clock.monotonic_ms() - int(self._process.waited_s * 1000)
         ready, self._ready = self._ready, {}
         for kind, operations in self._kinds.items():
             self._check_none_forgotten(kind, operations)

@@ -126,7 +126,7 @@ class Transactor:
 
 def _leads(member: BrokerMember, tp: TopicPartition) -> bool:
     """Return True if the broker believes that it leads the partition."""
-    hosted = member.broker.manager.hosted.get(tp) if member.broker is not None else None
+    hosted = member.broker.replicas.hosted.get(tp) if member.broker is not None else None
     return hosted is not None and hosted.leader is not None
 
 
@@ -144,15 +144,15 @@ class _Request:
         if self.withdrawn or member.broker is None:
             return None
         manager = member.broker.manager
-        leader = manager.leader(self._tp)
+        leader = manager.replicas.leader(self._tp)
         if isinstance(leader, ErrorCode) or len(leader.state.isr) < leader.min_insync_replicas:
             return None
         epoch, log = leader.leader_epoch, leader.log
         if (log.epochs.latest_epoch or 0) > epoch or not log.settled:
             return None
         try:
-            now_ms = manager.clock.monotonic_ms()
-            wall_ms, apart_ms = manager.time.of_append(now_ms)
+            now_ms = manager.context.clock.monotonic_ms()
+            wall_ms, apart_ms = manager.context.time.of_append(now_ms)
             info = log.append_as_leader(
                 self._records, leader_epoch=epoch, now_ms=wall_ms, apart_ms=apart_ms, origin=self._origin
             )
@@ -160,8 +160,8 @@ class _Request:
         except ReplogError:
             return None
         while log.high_watermark <= info.last_offset:
-            if self.withdrawn or manager.leader(self._tp) is not leader or leader.leader_epoch != epoch:
+            if self.withdrawn or manager.replicas.leader(self._tp) is not leader or leader.leader_epoch != epoch:
                 return None
             await asyncio.sleep(POLL_S)
-        stays = manager.leader(self._tp) is leader and leader.leader_epoch == epoch
+        stays = manager.replicas.leader(self._tp) is leader and leader.leader_epoch == epoch
         return info.first_offset if stays else None

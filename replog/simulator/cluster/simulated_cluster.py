@@ -272,7 +272,7 @@ class SimulatedCluster:
         ends = {}
         for broker_id in state.replicas:
             broker = self.members[broker_id].broker
-            hosted = broker.manager.hosted.get(tp) if broker is not None else None
+            hosted = broker.replicas.hosted.get(tp) if broker is not None else None
             if hosted is None or hosted.leader_epoch != state.leader_epoch:
                 yield f"{tp}: broker-{broker_id} has not taken up epoch {state.leader_epoch}"
                 return

@@ -95,7 +95,7 @@ async def rolling_restart(n: Nemesis, kind: FaultKind) -> None:
         member.stop()
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                while member.process is process or member.broker is None or not member.broker.manager.started:
+                while member.process is process or member.broker is None or not member.broker.replicas.started:
                     await asyncio.sleep(0.1)
         except TimeoutError:
             return

@@ -93,7 +93,7 @@ async def lead_alone(n: Nemesis, kind: FaultKind) -> None:
 
 
 def _log_end(member: BrokerMember, tp: TopicPartition) -> int:
-    hosted = member.broker.manager.hosted.get(tp) if member.broker is not None else None
+    hosted = member.broker.replicas.hosted.get(tp) if member.broker is not None else None
     if hosted is None:
         raise NotNow
     return hosted.log.log_end_offset

@@ -26,14 +26,14 @@ async def test_a_partition_that_was_seen_to_be_led_is_not_looked_at_again(broker
     led = set[tuple[int, int]]()
     leader = brokers.brokers[brokers.leader(FIRST)]
     async with brokers.admin() as admin:
-        there = leader.manager.hosted.pop(FIRST)
+        there = leader.manager.replicas.hosted.pop(FIRST)
         assert await not_led(admin, "t", led) == "1 of 2 partitions are led"
-        leader.manager.hosted[FIRST] = there
+        leader.manager.replicas.hosted[FIRST] = there
         assert not await not_led(admin, "t", led)
-        leader.manager.hosted.pop(FIRST)
+        leader.manager.replicas.hosted.pop(FIRST)
         assert not await not_led(admin, "t", led)
         assert await not_led(admin, "t", {(0, 99), (1, brokers.leader(SECOND))}) == "1 of 2 partitions are led"
-        leader.manager.hosted[FIRST] = there
+        leader.manager.replicas.hosted[FIRST] = there
         assert await not_led(admin, "unknown", set()) == "no broker knows it"
 
 

@@ -40,7 +40,7 @@ async def test_a_cluster_is_described_with_its_disks_and_its_controller(cluster:
 async def test_a_broker_that_died_is_fenced_and_its_replicas_are_out_of_sync(cluster: InProcessCluster):
     await cluster.begin(2, partitions=3)
     await cluster.crash_broker(2)
-    await eventually(lambda: cluster.brokers[1].manager.image.brokers[2].fenced)
+    await eventually(lambda: cluster.brokers[1].manager.context.image.brokers[2].fenced)
     async with cluster.admin() as admin:
         facts = await cluster_facts(admin)
     assert not facts.sound

@@ -194,7 +194,7 @@ async def test_another_bootstrap_broker_is_asked_when_one_is_gone(cluster):
     async with Admin(address) as admin:
         assert len((await admin.describe_cluster()).brokers) == 2
         await cluster.crash_broker(1)
-        await eventually(lambda: cluster.brokers[2].manager.image.brokers[1].fenced)
+        await eventually(lambda: cluster.brokers[2].manager.context.image.brokers[1].fenced)
         assert [broker.fenced for broker in (await admin.describe_cluster()).brokers] == [True, False]
 
 

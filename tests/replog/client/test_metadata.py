@@ -163,7 +163,7 @@ async def test_clients_of_a_broker_that_lost_its_controller_hear_of_the_rest_of_
             assert (await (await producer.send("t", b"x"))).offset == 0
             assert await admin.list_topics() == ["t"]
             assert [partition.leader for partition in (await admin.describe_topic("t")).partitions] == [1]
-            assert bystander.manager.image.topics == {}, "the broker is no bystander"
+            assert bystander.manager.context.image.topics == {}, "the broker is no bystander"
             await admin.delete_topic("t")
         await cluster.crash_broker(2)
 
@@ -185,7 +185,7 @@ async def test_a_leader_dies_and_clients_that_know_only_the_bystander_go_on(clus
                 for each in (producer, newcomer):
                     await each.send_and_wait("t", b"after")
                 assert [record.value for record in await read(consumer, 2)] == [b"after"] * 2
-            assert bystander.manager.image.partitions[TP].leader == 1, "the broker is no bystander"
+            assert bystander.context.image.partitions[TP].leader == 1, "the broker is no bystander"
         await cluster.crash_broker(3)
 
 
@@ -199,16 +199,16 @@ async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster):
         try:
             async with Admin(knowing.address) as admin:
                 await admin.create_topic("t", assignment=[[1]])
-            bystander.manager.failure_detector.controller_ms = 1 << 60
+            bystander.manager.replicas.failure_detector.controller_ms = 1 << 60
             assert sorted((await metadata.topic("t", 30)).partitions) == [0]
-            assert bystander.manager.image.topics == {}, "the broker is no bystander"
+            assert bystander.manager.context.image.topics == {}, "the broker is no bystander"
         finally:
             await metadata.close()
         await cluster.crash_broker(2)
 
 
 def silent_ms(broker: Broker) -> int:
-    return SystemClock().monotonic_ms() - broker.manager.failure_detector.controller_ms
+    return SystemClock().monotonic_ms() - broker.manager.replicas.failure_detector.controller_ms
 
 
 async def test_a_broker_that_hangs_is_asked_last_for_a_while(cluster):

@@ -20,7 +20,7 @@ async def test_what_happens_to_the_cluster_is_heard_as_it_happens(cluster, conso
         assert [(b["id"], b["state"]) for b in viewer.parts["cluster"]["brokers"]] == [(1, "active"), (2, "active")]
         await viewer.hear_until(lambda v: all(len(row["offsets"]) == 2 for row in v.rows.values()))
         await viewer.hear_until(lambda v: all(b["disks"] for b in v.parts["cluster"]["brokers"]))
-        cluster.brokers[2].manager.longest_step_s = lambda: 0.25
+        cluster.brokers[2].inspection.longest_step_s = lambda: 0.25
         await viewer.hear_until(lambda v: [b["step_ms"] for b in v.parts["cluster"]["brokers"]] == [0, 250])
         viewer.told.clear()
         await cluster.produce(TP, batch(b"one", b"two"))

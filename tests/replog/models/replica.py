@@ -28,8 +28,10 @@ from replog.log.offsets import Isolation
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_BROKER_EPOCH, Topic
+from replog.server.broker.context import BrokerContext
 from replog.server.broker.control.log_ends import LogEnds
 from replog.server.broker.control.role_changes import RoleChanges
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.simulator.checks.chain import KnownBatch
 from replog.simulator.checks.headers import all_headers, headers_of
@@ -124,9 +126,12 @@ class Replica:
         self.lost_below = end if lost else self.lost_below
         self.up, self.broker_epoch = True, broker_epoch
         self.image, self.fetching, self.queue = MetadataImage(), Fetching(), AlterPartitionQueue()
-        self.manager = Manager(self.config, self.image, self.clock, self._submit, self._fail)
+        context = BrokerContext(self.config, self.image, self.clock, self._fail)
+        self.replicas = HostedReplicas(context)
+        self.manager = Manager(context, self.replicas, self.queue.submit)
         self.roles = roles = object.__new__(RoleChanges)
-        roles._manager, roles._image, roles._broker_id = self.manager, self.image, self.broker_id
+        roles._manager, roles._context, roles._replicas = self.manager, context, self.replicas
+        roles._image, roles._broker_id = self.image, self.broker_id
         roles._logs = SimpleNamespace(get=lambda _: self.log)
         roles._fetchers, roles._shutting_down = self.fetching, lambda: False
         roles._identity = SimpleNamespace(broker_epoch=broker_epoch)
@@ -159,7 +164,7 @@ class Replica:
 
     def append(self) -> None:
         """acks=all, or if too few are in sync, acks=1."""
-        leader = self.manager.leader(TP)
+        leader = self.replicas.leader(TP)
         if isinstance(leader, ErrorCode):
             return
         offset, epoch = self.log.log_end_offset, leader.leader_epoch
@@ -176,12 +181,12 @@ class Replica:
         if acks == -1:
             pending = {0: PendingProduce(TP, done.required_offset, epoch)}
             settle = partial(self._settle, offset=offset, epoch=epoch)
-            waits = DelayedProduce(pending, self.manager.leader, EVERYTHING, settle)
+            waits = DelayedProduce(pending, self.replicas.leader, EVERYTHING, settle)
             self.manager.produces.purgatory.complete_or_watch(waits, [TP], self.clock.now_ms)
 
     def ask(self) -> None:
         """The next fetch, whatever delay there is."""
-        follower = self.manager.hosted[TP].follower
+        follower = self.replicas.hosted[TP].follower
         if follower is not None and self.fetching.leader is not None:
             now_ms = max(self.clock.now_ms, follower.next_retry_ms or 0)
             request = follower.next_fetch(now_ms, ONE_MIB, TOPIC.topic_id)
@@ -189,7 +194,7 @@ class Replica:
                 self.said.append(("fetch", self.fetching.leader, self.broker_epoch, request))
 
     def serve(self, replica_id: int, broker_epoch: int, request: FetchPartition) -> None:
-        leader = self.manager.leader_for_fetch(TP, request)
+        leader = self.replicas.leader_for_fetch(TP, request)
         if isinstance(leader, ErrorCode):
             self.said.append(FetchAnswer(leader))
             return
@@ -201,14 +206,14 @@ class Replica:
         self.said.append(answer._replace(records=bytes(answer.records), place=None))
 
     def take(self, request: FetchPartition, answer: FetchAnswer) -> None:
-        follower = self.manager.hosted[TP].follower
+        follower = self.replicas.hosted[TP].follower
         if follower is not None:
             now_ms = max(self.clock.now_ms, follower.next_retry_ms or 0)
             progress = follower.on_answer(request, answer, now_ms)
             self.manager.on_followed(TP, progress.bounds_moved or progress.appended_bytes > 0)
 
     def take_push(self, leader_epoch: int, high_watermark: int) -> None:
-        follower = self.manager.hosted[TP].follower
+        follower = self.replicas.hosted[TP].follower
         if follower is not None:
             self.manager.on_followed(TP, follower.on_high_watermark(leader_epoch, high_watermark))
 
@@ -231,7 +236,7 @@ class Replica:
         self.queue.on_failure()
 
     def tell_ends(self) -> None:
-        for row in LogEnds(self.manager).next()[0]:
+        for row in LogEnds(self.image, self.replicas).next()[0]:
             end = LogEnd(row.last_epoch, row.end_offset)
             self.said.append(Report(row.topic_id, row.partition, row.leader_epoch, end))
 
@@ -261,12 +266,8 @@ class Replica:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _leader(self) -> Any:
-        hosted = self.manager.hosted.get(TP)
+        hosted = self.replicas.hosted.get(TP)
         return hosted.leader if hosted is not None else None
-
-    def _submit(self, tp: TopicPartition, proposal: IsrProposal) -> None:
-        if not self.queue.submit(tp, proposal):
-            self.manager.on_alter_partition_result(tp, proposal, ErrorCode.OPERATION_NOT_ATTEMPTED, None)
 
     def _settle(self, results: dict[int, ErrorCode], offset: int, epoch: int) -> None:
         if results[0] is ErrorCode.NONE:
@@ -283,7 +284,7 @@ class Replica:
         held = (tuple(_prefix(log)[-1:]), log.log_start_offset, tuple(log.epochs.entries))
         if not self.up:
             return self.broker_epoch, held, self.high_watermark, self.lost_below
-        hosted = self.manager.hosted[TP]
+        hosted = self.replicas.hosted[TP]
         role = hosted.leader or hosted.follower
         return (
             self.broker_epoch,
@@ -333,7 +334,7 @@ class Replica:
             epochs=SimpleNamespace(entries=tuple(log.epochs.entries), latest=log.epochs.latest),
         )
         leader = copy.copy(self._leader()) if self.up else None
-        follower = copy.copy(self.manager.hosted[TP].follower) if self.up else None
+        follower = copy.copy(self.replicas.hosted[TP].follower) if self.up else None
         if leader is not None:
             leader.replicas, leader.log = dict(leader.replicas), frozen
         hosted: Any = SimpleNamespace(log=frozen, leader=leader, follower=follower, topic_partition=TP)

@@ -77,7 +77,7 @@ def pair(pair):
 
 def gives_way(pair: VirtualPair) -> list[bool]:
     async def ask() -> list[bool]:
-        return [pair.brokers[broker_id].manager.throttle.gives_way for broker_id in (1, 2)]
+        return [pair.brokers[broker_id].manager.context.throttle.gives_way for broker_id in (1, 2)]
 
     answer: list[bool] = pair.run(ask())
     return answer
@@ -95,7 +95,7 @@ def create(pair: VirtualPair, topic: str, partitions: int, *replicas: int) -> No
 
 def made(pair: VirtualPair, topic: str) -> float:
     """How long it takes until broker 1 has made many replicas."""
-    hosted, begun = pair.brokers[1].manager.hosted, pair.loop.time()
+    hosted, begun = pair.brokers[1].manager.replicas.hosted, pair.loop.time()
     create(pair, topic, MANY, 1)
     assert pair.loop.run_until(lambda: sum(tp.topic == topic for tp in hosted) == MANY, begun + 60)
     return pair.loop.time() - begun
@@ -120,7 +120,7 @@ def serve(pair: VirtualPair) -> None:
 
     async def serve() -> None:
         while True:
-            pair.brokers[1].manager.throttle.served()
+            pair.brokers[1].manager.context.throttle.served()
             await asyncio.sleep(SERVED_S / 2)
 
     pair.loop.spawn(pair.client, serve())
@@ -147,12 +147,12 @@ def test_a_fail_over_waits_for_no_replicas_that_are_still_to_come(pair):
     serve(pair)
     manager = pair.brokers[1].manager
     create(pair, "many", 10 * WAVE, 1)
-    assert pair.loop.run_until(lambda: len(manager.hosted) > WAVE, 60)
-    assert TopicPartition("many", 10 * WAVE - 1) in manager.image.partitions, "clients know all of it"
+    assert pair.loop.run_until(lambda: len(manager.replicas.hosted) > WAVE, 60)
+    assert TopicPartition("many", 10 * WAVE - 1) in manager.context.image.partitions, "clients know all of it"
     pair.kill(2)
     assert pair.loop.run_until(lambda: pair.controller.state.image.partitions[OTHER].leader == 1, 60)
     elected_s = pair.loop.time()
-    assert pair.loop.run_until(lambda: manager.hosted[OTHER].leader is not None, elected_s + 60)
+    assert pair.loop.run_until(lambda: manager.replicas.hosted[OTHER].leader is not None, elected_s + 60)
     assert pair.loop.time() - elected_s < 0.3
-    assert len(manager.hosted) < 9 * WAVE, "they are still to come"
-    assert pair.loop.run_until(lambda: len(manager.hosted) == 10 * WAVE + 2, elected_s + 60)
+    assert len(manager.replicas.hosted) < 9 * WAVE, "they are still to come"
+    assert pair.loop.run_until(lambda: len(manager.replicas.hosted) == 10 * WAVE + 2, elected_s + 60)

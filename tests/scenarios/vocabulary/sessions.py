@@ -48,6 +48,6 @@ def _throttle(world: World, name: str, *, listed: bool) -> None:
     """Its topic's settings list the replica, whichever role it plays."""
     broker, tp = replica_of(world, name)
     hosted = broker.hosted[tp]
-    hosted.leader_quota = broker.sending.listed if listed else None
-    hosted.follower_quota = broker.copying.listed if listed else None
+    hosted.leader_quota = broker.replicas.sending.listed if listed else None
+    hosted.follower_quota = broker.replicas.copying.listed if listed else None
     broker.touched(tp, high_watermark_advanced=False)

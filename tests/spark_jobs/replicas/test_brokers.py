@@ -102,7 +102,7 @@ async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster
 
 async def test_a_running_broker_says_who_leads_since_when_and_how_far(cluster):
     store = await filled(cluster, batches=3)
-    hosted = cluster.brokers[1].manager.hosted[TP]
+    hosted = cluster.brokers[1].manager.replicas.hosted[TP]
     since = hosted.leader_epoch
     (files,) = await asyncio.to_thread(store.partitions, frozenset())
     described = await asyncio.to_thread(describe, files)
@@ -119,10 +119,10 @@ async def test_a_segment_that_goes_while_it_is_read_vanished(cluster):
 
     def read_on() -> bytes:
         with second.open(".log") as file:
-            cluster.brokers[1].manager.hosted[TP].log.directory.joinpath(f"{second.base:020d}.log").unlink()
+            cluster.brokers[1].manager.replicas.hosted[TP].log.directory.joinpath(f"{second.base:020d}.log").unlink()
             return file.read(0, 100)
 
-    cluster.brokers[1].manager.hosted[TP].log.directory.joinpath(f"{first.base:020d}.log").unlink()
+    cluster.brokers[1].manager.replicas.hosted[TP].log.directory.joinpath(f"{first.base:020d}.log").unlink()
     (fault,) = await asyncio.to_thread(lambda: list(settled(partial(check_segment, crc=True), first, 0)))
     assert isinstance(fault, FileFault)
     assert (fault.fault, fault.first, fault.last) == ("VANISHED", first.base, second.base - 1)
@@ -134,7 +134,7 @@ async def test_a_file_that_is_shorter_than_the_broker_knows_is_damaged(cluster):
     """It did not vanish: the broker did not do that."""
     store = await filled(cluster)
     first, second, *_ = await asyncio.to_thread(segments, store)
-    path = cluster.brokers[1].manager.hosted[TP].log.directory / f"{first.base:020d}.log"
+    path = cluster.brokers[1].manager.replicas.hosted[TP].log.directory / f"{first.base:020d}.log"
     raw, removed = path.read_bytes(), (await asyncio.to_thread(check, first))[3]
     path.write_bytes(raw[: removed.position] + raw[removed.position + removed.size :])
     items = await asyncio.to_thread(check, first)

@@ -23,7 +23,7 @@ from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted
 from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.replicas.traffic import CLEANING
+from replog.server.broker.traffic import CLEANING
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
@@ -45,13 +45,15 @@ class CleaningWorker(Protocol):
 class LogCleaner:
     def __init__(self, manager: ReplicaManager, logs: LogManager, worker: CleaningWorker) -> None:
         self._manager = manager
+        self._context = manager.context
+        self._replicas = manager.replicas
         self._logs = logs
         self._worker = worker
         self._uncleanable: dict[Log, tuple[int, int]] = {}  # number of failures, time of the next try
 
     async def run(self) -> None:
         """Look for work every `log.cleaner.backoff.ms`, until cancelled. Disk errors are reported to the broker."""
-        config = self._manager.config
+        config = self._context.config
         try:
             while config.log_cleaner_enable:
                 await asyncio.sleep(config.log_cleaner_backoff_ms / 1000)
@@ -81,7 +83,7 @@ class LogCleaner:
             elif isinstance(failed, RetriableLogError):
                 log.warning("cleaning a log is left for the next time", partition=str(tp), reason=failed.message)
             elif isinstance(failed, LogStorageError) and (failed.of_the_disk or isinstance(error, FileNotFoundError)):
-                self._manager.on_storage_error(failed)
+                self._context.on_storage_error(failed)
             else:
                 self._give_up(tp, replica, error)
         return False
@@ -90,16 +92,16 @@ class LogCleaner:
         """Try the log again later and later, so that nobody need restart the broker after mending it."""
         tries, _ = self._uncleanable.get(replica, (0, 0))
         wait_ms = min(FIRST_MS << min(tries, 20), LAST_MS)
-        self._uncleanable[replica] = tries + 1, self._manager.clock.monotonic_ms() + wait_ms
+        self._uncleanable[replica] = tries + 1, self._context.clock.monotonic_ms() + wait_ms
         log.error(
             "a log cannot be cleaned, to be tried again", partition=str(tp), seconds=wait_ms // 1000, exc_info=error
         )
-        self._manager.traffic.damage[CLEANING] += isinstance(error, CorruptRecord | InvalidRecord) and not tries
+        self._context.traffic.damage[CLEANING] += isinstance(error, CorruptRecord | InvalidRecord) and not tries
 
     def _count_uncleanable(self) -> None:
         there = {log for log in self._logs.logs.values() if log.failure is None} if self._uncleanable else ()
         self._uncleanable = {replica: when for replica, when in self._uncleanable.items() if replica in there}
-        self._manager.traffic.uncleanable = Counter(replica.directory.parent for replica in self._uncleanable)
+        self._context.traffic.uncleanable = Counter(replica.directory.parent for replica in self._uncleanable)
 
     async def _name_compacted(self) -> None:
         """Have the checkpoint name every compacted log before its first hole: if the metadata are lost, only this shows
@@ -118,11 +120,11 @@ class LogCleaner:
             except RetriableLogError as error:
                 log.warning("a checkpoint is left for the next time", reason=error.message)
             except LogStorageError as error:
-                self._manager.on_storage_error(error)
+                self._context.on_storage_error(error)
 
     def _all_hosted(self) -> AsyncIterator[tuple[TopicPartition, HostedPartition]]:
         """Yields all hosted replicas, in slices."""
-        return self._manager.throttle.in_slices(list(self._manager.hosted.items()))
+        return self._context.throttle.in_slices(list(self._replicas.hosted.items()))
 
     async def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:
         """Return the dirtiest log. It is looked at again at the end, since logs change meanwhile."""
@@ -139,19 +141,19 @@ class LogCleaner:
         """Return the part of the log that may be cleaned; None if it is not worth it, or must wait."""
         if not replica.config.compacted or replica.failure:
             return None
-        if self._uncleanable.get(replica, (0, 0))[1] > self._manager.clock.monotonic_ms():
+        if self._uncleanable.get(replica, (0, 0))[1] > self._context.clock.monotonic_ms():
             return None
         if self._logs.get(tp) is not replica or self._logs.future(tp) is not None:
             return None  # it is being moved (7.7)
-        cleanable = find_cleanable(replica, self._logs.cleaned_offsets(tp).get(tp), self._manager.time.may_delete_ms())
+        cleanable = find_cleanable(replica, self._logs.cleaned_offsets(tp).get(tp), self._context.time.may_delete_ms())
         return cleanable if cleanable.is_worth_it(replica.config) else None
 
     async def _clean(self, tp: TopicPartition, replica: Log, cleanable: Cleanable) -> bool:
         """Clean a log. Return False if it was truncated, lost segments or was deleted meanwhile (CL-2)."""
-        size_before, clock = replica.size, self._manager.clock
+        size_before, clock = replica.size, self._context.clock
         started_ms = clock.monotonic_ms()
-        map_bytes = self._manager.config.log_cleaner_dedupe_buffer_size
-        task = CleanTask.of(replica, cleanable, self._manager.time.may_delete_ms(), map_bytes)
+        map_bytes = self._context.config.log_cleaner_dedupe_buffer_size
+        task = CleanTask.of(replica, cleanable, self._context.time.may_delete_ms(), map_bytes)
         try:
             end_offset = await self._worker.ask(MapKeys(task))
             replaced = await self._replace(tp, replica, task, end_offset)

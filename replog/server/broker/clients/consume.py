@@ -8,7 +8,7 @@ from replog.log.fetch import SessionRequest, SessionResponse
 from replog.server.authorizer import Permits
 from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.replicas.traffic import CONSUMER
+from replog.server.broker.traffic import CONSUMER
 from replog.server.slices import SLICE, in_slices
 
 COLD_WAIT_MS = 10_000  # a single call waits for cold reads: without a session, every call would find nothing
@@ -20,15 +20,17 @@ class ConsumerStream:
     def __init__(self, manager: ReplicaManager, permits: Permits, *, cold_wait_ms: int = 0) -> None:
         """`cold_wait_ms` goes to `FetchSession`."""
         self._manager = manager
+        self._context = manager.context
         self._permits = permits
         self._cold_wait_ms = cold_wait_ms
         self._ready = asyncio.get_running_loop().create_future()
         self._session = self._new_session()
 
     def _new_session(self) -> ConsumerSession:
-        config = self._manager.config
+        config = self._context.config
         return ConsumerSession(
-            self._manager,
+            self._manager.sessions,
+            self._manager.replicas,
             self._on_ready,
             max_bytes=config.fetch_max_bytes,
             max_wait_ms=config.request_timeout_ms,
@@ -46,13 +48,13 @@ class ConsumerStream:
 
         Without room in time the answer has no records. A request that does not go on from the last one names everything
         that it wants."""
-        begun_s = self._manager.clock.monotonic_s()
+        begun_s = self._context.clock.monotonic_s()
         if not goes_on:
             self.close()
             self._session = self._new_session()
         self._ready = asyncio.get_running_loop().create_future()
-        clock, session = self._manager.clock, self._session
-        most = min(request.max_bytes, self._manager.config.fetch_max_bytes)
+        clock, session = self._context.clock, self._session
+        most = min(request.max_bytes, self._context.config.fetch_max_bytes)
         if len(request.named) + len(request.forgotten) <= SLICE:
             session.on_request(request)
         else:
@@ -68,19 +70,19 @@ class ConsumerStream:
             await self._wait()
             room = await self._room(share, most)
             response = session.answer(clock.monotonic_ms(), room)
-        traffic = self._manager.traffic
+        traffic = self._context.traffic
         traffic.fetched(CONSUMER, response.rows)
         traffic.answered(CONSUMER, begun_s)
         share.resize(response.size)
         if response.size:
-            self._manager.throttle.served()
+            self._context.throttle.served()
         return response
 
     async def _room(self, share: Lease, most: int) -> int:
         room = await share.take(most) if self._session.due else 0
         if self._cold_wait_ms and self._session.due and not room:  # a single call has no later answer
             raise ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
-                f"broker {self._manager.config.node_id} has no room for an answer; try again, or fetch on a stream"
+                f"broker {self._context.config.node_id} has no room for an answer; try again, or fetch on a stream"
             )
         return room
 
@@ -88,7 +90,7 @@ class ConsumerStream:
         """Wait until the session is ready, at the latest until its deadline."""
         deadline_ms = self._session.deadline_ms
         assert deadline_ms is not None
-        delay_s = (deadline_ms - self._manager.clock.monotonic_ms()) / 1000
+        delay_s = (deadline_ms - self._context.clock.monotonic_ms()) / 1000
         timer = asyncio.get_running_loop().call_later(max(0.0, delay_s), self._on_ready)
         try:
             await self._ready

@@ -28,7 +28,7 @@ from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, ClientQuotas
 from replog.server.broker.clients.refusals import refusal
 from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.replicas.byte_pool import Lease
-from replog.server.broker.replicas.look_ups import LOOK_UP_S
+from replog.server.broker.replicas.look_ups import LOOK_UP_S, LookUps
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.slices import SLICE, in_slices
 from replog.topic import TopicPartition
@@ -43,13 +43,21 @@ class LogService:
     """Handlers for `replog.v1.Log`: produce and fetch as streams and as single calls, the others as calls."""
 
     def __init__(
-        self, manager: ReplicaManager, producer_ids: ProducerIds, quotas: ClientQuotas, listener: str = ""
+        self,
+        manager: ReplicaManager,
+        producer_ids: ProducerIds,
+        quotas: ClientQuotas,
+        look_ups: LookUps,
+        listener: str = "",
     ) -> None:
         """`listener` is the name of the listener that serves it; empty for that between brokers."""
         self._listener = listener
         self._manager = manager
+        self._context = manager.context
+        self._replicas = manager.replicas
         self._producer_ids = producer_ids
         self._quotas = quotas
+        self._look_ups = look_ups
 
     # -- produce
 
@@ -87,25 +95,25 @@ class LogService:
         throttle = self._quotas.of(peer(), CONSUMED)
         with contextlib.closing(ConsumerStream(self._manager, self._permits("fetch"))) as consumer:
             while (request := await stream.receive()) is not None:
-                wanted = await _session_request(request, self._manager.config)
+                wanted = await _session_request(request, self._context.config)
                 await throttle.turn()
-                with Lease(self._manager.answers) as share:
+                with Lease(self._manager.sessions.answers) as share:
                     response = await consumer.answer(wanted, share, goes_on=request.goes_on)
                     throttle.record(response.size)
-                    await stream.send(_fetch_response(request, response, self._manager.config.node_id))
+                    await stream.send(_fetch_response(request, response, self._context.config.node_id))
                 del response  # otherwise its records stay in memory until the next request
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
         permits = self._permits("fetch_once")
         with contextlib.closing(ConsumerStream(self._manager, permits, cold_wait_ms=COLD_WAIT_MS)) as consumer:
-            wanted = await _session_request(request, self._manager.config)
+            wanted = await _session_request(request, self._context.config)
             throttle = self._quotas.of(peer(), CONSUMED)
             if not await throttle.turn():
                 raise throttle.exceeded()
-            with Lease(self._manager.answers) as share:
+            with Lease(self._manager.sessions.answers) as share:
                 response = await consumer.answer(wanted, share, goes_on=False)
                 throttle.record(response.size)
-                yield _fetch_response(request, response, self._manager.config.node_id)
+                yield _fetch_response(request, response, self._context.config.node_id)
 
     # -- look-ups
 
@@ -137,10 +145,10 @@ class LogService:
         epoch, timestamp = _optional(partition, "current_leader_epoch"), partition.timestamp
         leader, by_time = self._leader(partition, epoch), None
         if timestamp >= 0:
-            by_time = await self._manager.look_ups.offset_for_timestamp(leader.log, timestamp, deadline_s)
+            by_time = await self._look_ups.offset_for_timestamp(leader.log, timestamp, deadline_s)
             leader = self._leader(partition, epoch)  # another broker may lead by now
         return leader.list_offset(
-            timestamp, isolation, epoch, alone=self._manager.is_alone(leader), look_up=lambda *_: by_time
+            timestamp, isolation, epoch, alone=self._replicas.is_alone(leader), look_up=lambda *_: by_time
         )
 
     async def offsets_for_leader_epoch(
@@ -198,8 +206,8 @@ class LogService:
             if not answered.done():
                 answered.set_result(outcome)
 
-        bounded_ms = max(0, min(timeout_ms, self._manager.config.request_timeout_ms))
-        operation = DelayedDeleteRecords(targets, self._manager.leader, bounded_ms, respond)
+        bounded_ms = max(0, min(timeout_ms, self._context.config.request_timeout_ms))
+        operation = DelayedDeleteRecords(targets, self._replicas.leader, bounded_ms, respond)
         self._manager.record_deletions.complete_or_watch(operation, targets)
         for tp, (error, low_watermark) in (await answered).items():
             result = results[tp]
@@ -208,21 +216,21 @@ class LogService:
                 left = f"a live replica may still have records before offset {targets[tp]}"
                 result.error_message = f"{tp}: {left} after {bounded_ms} ms; ask again"
             elif error is not ErrorCode.NONE:
-                result.error_message = refusal(error, tp, self._manager.config.node_id).message
+                result.error_message = refusal(error, tp, self._context.config.node_id).message
 
     async def get_metadata(self, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
-        if not self._manager.started:
+        if not self._replicas.started:
             raise ErrorCode.BROKER_NOT_AVAILABLE.error(
-                f"broker {self._manager.config.node_id} is starting and does not know the cluster yet; ask another one"
+                f"broker {self._context.config.node_id} is starting and does not know the cluster yet; ask another one"
             )
-        image = self._manager.image
+        image = self._context.image
         version = image.version  # later slices may have newer metadata
         names = [] if request.without_topics else list(request.topics) or sorted(image.topics)
         permits = self._permits("get_metadata", quietly=not request.topics)
         response = pb.GetMetadataResponse(
             cluster_id=image.cluster_id,
             controller=self._producer_ids.controller,
-            controllers=self._manager.config.controller_listener.split(","),
+            controllers=self._context.config.controller_listener.split(","),
             brokers=[
                 pb.BrokerMetadata(
                     **same_fields(broker, _BROKER),
@@ -233,7 +241,7 @@ class LogService:
                 if (address := broker.address_at(self._listener))
             ],
             metadata_version=version,
-            controller_heard_ms_ago=self._manager.clock.monotonic_ms() - self._manager.failure_detector.controller_ms,
+            controller_heard_ms_ago=self._context.clock.monotonic_ms() - self._replicas.failure_detector.controller_ms,
         )
         async for name in in_slices(names):
             if permits(name):
@@ -243,7 +251,7 @@ class LogService:
         return fitting(response, request.max_bytes)
 
     async def _describe(self, described: pb.TopicMetadata, *, names_only: bool) -> None:
-        topic = self._manager.image.topics.get(described.topic)
+        topic = self._context.image.topics.get(described.topic)
         if topic is None:
             described.error_code = wire_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return
@@ -251,7 +259,7 @@ class LogService:
         if names_only:
             return
         described.configs.update(topic.configs)
-        async for number, state in in_slices(self._manager.image.partitions_of(topic.name).items()):
+        async for number, state in in_slices(self._context.image.partitions_of(topic.name).items()):
             described.partitions.add(
                 partition=number,
                 leader=state.leader,
@@ -266,13 +274,13 @@ class LogService:
             )
 
     def _permits(self, method: str, *, quietly: bool = False) -> Permits:
-        return self._manager.authorizer.permits(methods.Log[method], quietly=quietly)
+        return self._context.authorizer.permits(methods.Log[method], quietly=quietly)
 
     def _leader(self, partition: Any, current_leader_epoch: int | None) -> PartitionLeader:
         tp = _topic_partition(partition)
-        leader = self._manager.leader_for_epoch(tp, current_leader_epoch)
+        leader = self._replicas.leader_for_epoch(tp, current_leader_epoch)
         if isinstance(leader, ErrorCode):
-            raise refusal(leader, tp, self._manager.config.node_id)
+            raise refusal(leader, tp, self._context.config.node_id)
         return leader
 
 

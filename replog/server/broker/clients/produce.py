@@ -11,7 +11,7 @@ from replog.rpc.v1 import log_pb2 as pb
 from replog.server.authorizer import Permits, refused_topic
 from replog.server.broker.clients.refusals import refusal
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.replicas.traffic import PRODUCE
+from replog.server.broker.traffic import PRODUCE
 from replog.topic import TopicPartition
 
 VALID_ACKS = (-1, 0, 1)
@@ -27,16 +27,18 @@ class Produce:
         self.acks = head.acks
         self.answer = pb.ProduceAnswer(correlation_id=head.correlation_id)
         self._manager = manager
-        self._timeout_ms = max(0, min(head.timeout_ms, manager.config.request_timeout_ms))
+        self._context = manager.context
+        self._replicas = manager.replicas
+        self._timeout_ms = max(0, min(head.timeout_ms, self._context.config.request_timeout_ms))
         self._done = done
         self._held = 0
-        self._begun_s = manager.clock.monotonic_s()
+        self._begun_s = self._context.clock.monotonic_s()
 
     def append_records(self, batches: Iterable[tuple[TopicPartition, Buffer]], permits: Permits) -> None:
         """Append batches to the topics that `permits` allows."""
         pending: dict[int, PendingProduce] = {}
         for index, (tp, records) in enumerate(batches):
-            self._manager.traffic.produced(tp.topic)
+            self._context.traffic.produced(tp.topic)
             result = self.answer.partitions.add()
             result.topic, result.partition = tp
             result.base_offset = result.log_append_time_ms = result.log_start_offset = -1
@@ -46,7 +48,7 @@ class Produce:
                 if (waits := self._append_to_local_log(tp, records, result)) is not None:
                     pending[index] = waits
             except ReplogError as error:
-                self._manager.traffic.not_produced(tp.topic, error.code)
+                self._context.traffic.not_produced(tp.topic, error.code)
                 result.error_code = wire_code(error.code)
                 result.error_message = error.message
         if not pending:  # PR-8
@@ -54,30 +56,31 @@ class Produce:
             return
         self._held = len(self.answer.partitions) * BATCH_BYTES
         self._manager.waiting_produces.add(self._held)
-        operation = DelayedProduce(pending, self._manager.leader, self._timeout_ms, self._settle)
+        operation = DelayedProduce(pending, self._replicas.leader, self._timeout_ms, self._settle)
         self._manager.produces.complete_or_watch(operation, [waits.topic_partition for waits in pending.values()])
 
     def _append_to_local_log(
         self, tp: TopicPartition, records: Buffer, result: pb.ProducePartitionResult
     ) -> PendingProduce | None:
-        manager, clock = self._manager, self._manager.clock
+        context = self._context
         if self.acks not in VALID_ACKS:
             raise ErrorCode.INVALID_REQUIRED_ACKS.error(f"acks={self.acks}; it must be 0, 1 or -1 (all)")
-        leader = manager.leader(tp)
+        leader = self._replicas.leader(tp)
         if isinstance(leader, ErrorCode):
-            raise refusal(leader, tp, manager.config.node_id)
-        now_ms, producer = clock.monotonic_ms(), producer_of(records)
-        if producer >= manager.image.next_producer_id and manager.failure_detector.is_up_to_date(now_ms):
+            raise refusal(leader, tp, context.config.node_id)
+        now_ms, producer = context.clock.monotonic_ms(), producer_of(records)
+        knows_all = self._replicas.failure_detector.is_up_to_date(now_ms)
+        if producer >= context.image.next_producer_id and knows_all:
             raise ErrorCode.UNKNOWN_PRODUCER_ID.error(
                 f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new"
             )
-        wall_ms, apart_ms = manager.time.of_append(now_ms)
+        wall_ms, apart_ms = context.time.of_append(now_ms)
         appended = leader.append_records_to_leader(
             records, acks=self.acks, wall_ms=wall_ms, now_ms=now_ms, apart_ms=apart_ms
         )
-        manager.throttle.served()
-        manager.touched(tp, appended.high_watermark_advanced)
-        passed = manager.traffic.topic(tp.topic)
+        context.throttle.served()
+        self._manager.touched(tp, appended.high_watermark_advanced)
+        passed = context.traffic.topic(tp.topic)
         passed.bytes_in += len(records)
         passed.messages_in += appended.info.last_offset - appended.info.first_offset + 1
         result.base_offset = appended.info.first_offset
@@ -95,10 +98,10 @@ class Produce:
                 result = self.answer.partitions[index]
                 tp = TopicPartition(result.topic, result.partition)
                 result.error_code, result.base_offset = wire_code(error), -1
-                self._manager.traffic.not_produced(tp.topic, error)
+                self._context.traffic.not_produced(tp.topic, error)
                 result.error_message = f"appended to {tp}, but not known to be safe: it may be there (PR-12)"
         self._end()
 
     def _end(self) -> None:
-        self._manager.traffic.answered(PRODUCE, self._begun_s)
+        self._context.traffic.answered(PRODUCE, self._begun_s)
         self._done(self)

@@ -33,7 +33,6 @@ class AlterPartitionSender:
         identity: Identity,
         channel: Channel,
         topic_id: Callable[[TopicPartition], bytes],
-        on_result: OnResult,
         known: NewestMetadata,
         timeout_s: float,
         backoff: Backoff,
@@ -41,7 +40,6 @@ class AlterPartitionSender:
         self._identity = identity
         self._channel = channel
         self._topic_id = topic_id
-        self._on_result = on_result
         self._known = known
         self._timeout_s = timeout_s
         self._backoff = backoff
@@ -49,21 +47,23 @@ class AlterPartitionSender:
         self._topic_ids: dict[TopicPartition, bytes] = {}  # each proposal's topic: its name may be reused meanwhile
         self._wake = asyncio.Event()
 
-    def submit(self, tp: TopicPartition, proposal: IsrProposal) -> None:
-        if self._queue.submit(tp, proposal):
-            self._topic_ids[tp] = self._topic_id(tp)
-            self._wake.set()
-        else:
-            self._on_result(tp, proposal, ErrorCode.OPERATION_NOT_ATTEMPTED, None)
+    def submit(self, tp: TopicPartition, proposal: IsrProposal) -> bool:
+        """Return False if a proposal for this partition is under way already."""
+        if not self._queue.submit(tp, proposal):
+            return False
+        self._topic_ids[tp] = self._topic_id(tp)
+        self._wake.set()
+        return True
 
-    async def run(self) -> None:
+    async def run(self, on_result: OnResult) -> None:
+        """Send proposals until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             while (batch := self._queue.next_batch()) is not None:
-                await self._send(batch)
+                await self._send(batch, on_result)
 
-    async def _send(self, batch: dict[TopicPartition, IsrProposal]) -> None:
+    async def _send(self, batch: dict[TopicPartition, IsrProposal], on_result: OnResult) -> None:
         proposed = [{"partition": str(tp), "isr": [id for id, _ in proposal.isr]} for tp, proposal in batch.items()]
         tell_each(log.info, "proposing ISR", proposed)
         request = pb.AlterPartitionRequest(
@@ -92,7 +92,7 @@ class AlterPartitionSender:
             if error_code is not ErrorCode.NONE:
                 refused.append({"partition": str(tp), "error": error_code.name})
                 undecided |= after_refusal(error_code) is AfterRefusal.RESUBMIT
-            self._on_result(tp, proposal, error_code, state)
+            on_result(tp, proposal, error_code, state)
         tell_each(log.info, "ISR change refused", refused)
         if undecided:  # otherwise the same proposals would be sent again at once
             await asyncio.sleep(self._backoff.next_s())

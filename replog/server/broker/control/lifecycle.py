@@ -11,6 +11,7 @@ from replog.common.backoff import Backoff
 from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
+from replog.metadata.image import MetadataImage
 from replog.metadata.records import endpoint_messages
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.release import Release
@@ -43,7 +44,7 @@ class BrokerLifecycle:
         config: BrokerConfig,
         channel: Channel,
         identity: Identity,
-        metadata_version: Callable[[], int],
+        image: MetadataImage,
         known: NewestMetadata,
         backoff: Backoff,
         offline_replicas: Callable[[], Iterable[tuple[TopicPartition, bytes, bool]]],
@@ -58,7 +59,7 @@ class BrokerLifecycle:
         self._config = config
         self._channel = channel
         self._identity = identity
-        self._metadata_version = metadata_version
+        self._image = image
         self._known = known
         self._backoff = backoff
         self.standing = BrokerStanding(config.broker_heartbeat_interval_ms)
@@ -212,7 +213,7 @@ class BrokerLifecycle:
         log_ends, self._has_more_log_ends = self._log_ends()
         return pb.HeartbeatRequest(
             **self._identity.claim(),
-            metadata_version=self._metadata_version(),
+            metadata_version=self._image.version,
             want_fence=want_fence,
             want_shutdown=want_shutdown,
             known=self._known.message,

@@ -12,7 +12,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_LEADER
 from replog.rpc.limits import MAX_OFFLINE_PER_REQUEST
 from replog.rpc.v1 import controller_pb2 as pb
-from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 
 log = structlog.get_logger()
 
@@ -39,20 +39,21 @@ def missing_replicas(image: MetadataImage, broker_id: int, logs: LogManager) -> 
 class LogEnds:
     """Reports all replicas without a leader, some in each heartbeat, round after round."""
 
-    def __init__(self, manager: ReplicaManager) -> None:
-        self._manager = manager
+    def __init__(self, image: MetadataImage, replicas: HostedReplicas) -> None:
+        self._image = image
+        self._replicas = replicas
         self._told = 0  # replicas reported in this round
 
     def next(self) -> tuple[Sequence[pb.ReplicaLogEnd], bool]:
         """Return the reports for the next heartbeat, and True if this round has more."""
-        leaderless = islice(self._manager.image.index.led_by(NO_LEADER), self._told, None)
+        leaderless = islice(self._image.index.led_by(NO_LEADER), self._told, None)
         looked_at = list(islice(leaderless, MAX_OFFLINE_PER_REQUEST))
         has_more = next(leaderless, None) is not None
         self._told = self._told + len(looked_at) if has_more else 0
         reports = []
         for tp in looked_at:
-            hosted, epoch = self._manager.hosted.get(tp), self._manager.image.partitions[tp].leader_epoch
-            if (topic_id := self._manager.offline_id(tp)) is not None:
+            hosted, epoch = self._replicas.hosted.get(tp), self._image.partitions[tp].leader_epoch
+            if (topic_id := self._replicas.offline_id(tp)) is not None:
                 it = pb.ReplicaLogEnd(topic_id=topic_id, partition=tp.partition, leader_epoch=epoch, is_offline=True)
                 reports.append(it)
                 continue

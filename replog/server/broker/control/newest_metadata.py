@@ -24,15 +24,19 @@ log = structlog.get_logger()
 class NewestMetadata:
     """The position of the newest metadata, in a small file in each of the broker's log directories."""
 
-    def __init__(self, directories: Sequence[Path], backoff: Backoff) -> None:
-        """Raises INVALID_CONFIG if a file is damaged, LogStorageError if none can be read."""
+    def __init__(
+        self, directories: Sequence[Path], backoff: Backoff, on_failure: Callable[[LogStorageError], None]
+    ) -> None:
+        """`on_failure` is called if some directories fail, not all.
+
+        Raises INVALID_CONFIG if a file is damaged, LogStorageError if none can be read."""
         known = _read(directories)
         self.position = max(known, key=lambda position: position.version, default=Position())
         self._durable = min((position.version for position in known), default=0)
         self._directories = directories
         self._backoff = backoff
         self._writing = asyncio.Lock()
-        self.on_failure: Callable[[LogStorageError], None] = lambda _: None  # called if some directories fail, not all
+        self._on_failure = on_failure
 
     @property
     def message(self) -> pb.MetadataPosition:
@@ -58,7 +62,7 @@ class NewestMetadata:
                     self._backoff.reset()
                     self._durable, self.position = position.version, position
                     for failure in failures:
-                        self.on_failure(failure)
+                        self._on_failure(failure)
 
     def _write(self, position: Position) -> list[LogStorageError]:
         """Write the position. Return the errors of directories that failed. Raises an error if all did."""

@@ -81,8 +81,10 @@ class RoleChanges:
         backoff: Backoff,
     ) -> None:
         self._manager = manager
-        self._image = manager.image
-        self._broker_id = manager.config.node_id
+        self._context = manager.context
+        self._replicas = manager.replicas
+        self._image = manager.context.image
+        self._broker_id = manager.context.config.node_id
         self._logs = logs
         self._fetchers = fetchers
         self._identity = identity
@@ -90,7 +92,7 @@ class RoleChanges:
         self._shutting_down = shutting_down
         self._backoff = backoff
         self._turn = asyncio.Lock()
-        self._rests = manager.throttle
+        self._rests = manager.context.throttle
         self._applies = 0  # changes of the metadata that wait for their turn
         self._coming: dict[TopicPartition, None] = {}  # new replicas for later waves
         self._any_coming = asyncio.Event()
@@ -108,7 +110,7 @@ class RoleChanges:
             while self._coming:
                 await self._make_wave()
         for tp in self._logs.logs:
-            if tp not in self._manager.hosted:
+            if tp not in self._replicas.hosted:
                 log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
 
     def _note_unreachable(self) -> None:
@@ -118,19 +120,19 @@ class RoleChanges:
         if self._logs.offline or failed:
             for tp in self._image.index.on_broker(self._broker_id):
                 if tp in failed or (self._logs.offline and self._logs.topic_id(tp) is None):
-                    self._manager.unreachable[tp] = self._image.topics[tp.topic].topic_id
+                    self._replicas.unreachable[tp] = self._image.topics[tp.topic].topic_id
 
     async def reopen(self, tp: TopicPartition, placed: PlacedHere) -> bool:
         """Open a replica again that failed alone (D57). Return False while the cluster still counts on it: its files
         may have lost committed records. Raises ReplogError while the cause lasts."""
         async with self._turn:
             state, directory = self._image.partitions.get(tp), self._logs.reopening(tp)
-            if state is None or directory is None or self._manager.is_counted_on(tp):
+            if state is None or directory is None or self._replicas.is_counted_on(tp):
                 return False
             config = topic_config(tp.topic, self._image.topics[tp.topic].configs)
             opened = await in_thread(partial(directory.reopen, tp, config, placed, _report))
-            if opened is None and self._manager.is_remembered(tp):
-                self._manager.gone.add(tp)  # created again now, an election could take it for the complete one
+            if opened is None and self._replicas.is_remembered(tp):
+                self._replicas.gone.add(tp)  # created again now, an election could take it for the complete one
                 return False
             directory.reopened(tp, opened)
             try:
@@ -139,7 +141,7 @@ class RoleChanges:
                 if opened is not None:
                     opened.log.abandon()
                 raise
-            self._manager.forget_lost(tp)
+            self._replicas.forget_lost(tp)
             await self._change([], {tp: state})
         return True
 
@@ -204,7 +206,7 @@ class RoleChanges:
             except asyncio.CancelledError:
                 change.abandon()
                 raise
-            self._logs.commit(change, self._manager.clock.monotonic_ms())
+            self._logs.commit(change, self._context.clock.monotonic_ms())
             await asyncio.sleep(0)
         self._note_failures(placed, change)
         batch.put()
@@ -236,7 +238,7 @@ class RoleChanges:
     def _waits(self, placed: Placed) -> bool:
         """Return True if all of these are created or deleted here: then clients of none wait for a rest."""
         return not any(
-            state is not None and tp in self._manager.hosted and self._broker_id in state.replicas
+            state is not None and tp in self._replicas.hosted and self._broker_id in state.replicas
             for tp, state in placed.items()
         )
 
@@ -288,16 +290,16 @@ class RoleChanges:
         2). `keep` sets the log aside if its deletion is a guess: an older copy of the metadata may not know it
         (CT-26)."""
         self._fetchers.stop(tp)
-        self._manager.unreachable.pop(tp, None)
-        self._manager.gone.discard(tp)
-        if self._manager.hosted.pop(tp, None) is not None:
+        self._replicas.unreachable.pop(tp, None)
+        self._replicas.gone.discard(tp)
+        if self._replicas.hosted.pop(tp, None) is not None:
             self._manager.check_now(tp)
         self._logs.plan_deletion(tp, change, keep=keep)
 
     def _present(self, tp: TopicPartition) -> Present:
-        hosted = self._manager.hosted.get(tp)
+        hosted = self._replicas.hosted.get(tp)
         leader = hosted.leader if hosted is not None else None
-        topic_id = self._logs.topic_id(tp) or self._manager.unreachable.get(tp)
+        topic_id = self._logs.topic_id(tp) or self._replicas.unreachable.get(tp)
         return Present(topic_id, hosted is not None, leader.leader_epoch if leader is not None else -1)
 
     def _note_failures(self, placed: Placed, change: LogChange) -> None:
@@ -305,12 +307,12 @@ class RoleChanges:
             self._refused.pop(tp, None)
         refused = []
         for broken in change.broken:
-            self._manager.on_storage_error(broken)
+            self._context.on_storage_error(broken)
         for tp, error in change.failures.items():
             if not isinstance(error, RetriableLogError):
                 if is_of_the_disk(error):
-                    self._manager.on_storage_error(error)
-                if tp in self._manager.hosted:
+                    self._context.on_storage_error(error)
+                if tp in self._replicas.hosted:
                     continue  # it will fail again when it leads, and then be offline
             self._refused[tp] = None
             self._any_refused.set()
@@ -326,7 +328,7 @@ class RoleChanges:
             self._set_rates()
         brokers = [broker_id for broker_id, broker in _of_kind(changes, "broker").items() if broker is not None]
         led = (tp for broker_id in brokers for tp in list(self._image.index.led_by(broker_id)))
-        followed = (tp for tp in led if tp in self._manager.hosted)
+        followed = (tp for tp in led if tp in self._replicas.hosted)
         there = (tp for tp, state in placed.items() if state is not None)
         await self._take_up(dict.fromkeys((*there, *followed)), slices)
         if brokers:
@@ -336,9 +338,9 @@ class RoleChanges:
         """Complete requests that waited for replicas of brokers that came or went (HW-3, FT-23)."""
         theirs = {tp: None for broker_id in brokers for tp in self._image.index.on_broker(broker_id)}
         async for tp in in_slices(theirs):
-            hosted = self._manager.hosted.get(tp)
+            hosted = self._replicas.hosted.get(tp)
             leader = hosted.leader if hosted is not None else None
-            if leader is not None and leader.advance_high_watermark(self._manager.clock.monotonic_ms()):
+            if leader is not None and leader.advance_high_watermark(self._context.clock.monotonic_ms()):
                 self._manager.touched(tp, high_watermark_advanced=True)
         self._manager.check_record_deletions(theirs)
 
@@ -349,34 +351,34 @@ class RoleChanges:
             return
         config = topic_config(name, topic.configs)
         names = self._image.index.of_topic(name)
-        async for tp in in_slices([tp for tp in names if tp in self._manager.hosted]):
-            partition = self._manager.hosted[tp]
+        async for tp in in_slices([tp for tp in names if tp in self._replicas.hosted]):
+            partition = self._replicas.hosted[tp]
             if partition.topic_id == topic.topic_id:
                 partition.configure(config)
                 self._throttle(partition)
                 self._manager.dirty[partition.topic_partition] = None
                 if partition.leader is not None:
-                    partition.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
+                    partition.leader.advance_high_watermark(self._context.clock.monotonic_ms())
                     self._manager.touched(tp, high_watermark_advanced=True)
 
     def _set_rates(self) -> None:
-        dynamic = self._manager.config.dynamic(self._image.broker_configs.get(self._broker_id, {}))
-        self._manager.sending.listed.rate = dynamic.leader_replication_throttled_rate
-        self._manager.copying.listed.rate = dynamic.follower_replication_throttled_rate
+        dynamic = self._context.config.dynamic(self._image.broker_configs.get(self._broker_id, {}))
+        self._replicas.sending.listed.rate = dynamic.leader_replication_throttled_rate
+        self._replicas.copying.listed.rate = dynamic.follower_replication_throttled_rate
 
     def _throttle(self, hosted: HostedPartition) -> None:
         state = self._image.partitions.get(hosted.topic_partition)
         if state is not None:
-            hosted.throttle(state, self._broker_id, self._manager.sending, self._manager.copying)
+            hosted.throttle(state, self._broker_id, self._replicas.sending, self._replicas.copying)
 
     async def _take_up(self, changed: Iterable[TopicPartition], slices: Slices) -> None:
         leading: list[tuple[TopicPartition, PartitionState]] = []
         following: list[tuple[TopicPartition, PartitionState]] = []
         async for tp in in_slices(changed):
             state = self._image.partitions.get(tp)
-            hosted = self._manager.hosted.get(tp)
+            hosted = self._replicas.hosted.get(tp)
             loaded = hosted.log if hosted is not None else self._logs.get(tp)
-            is_offline = tp in self._manager.unreachable or (loaded is not None and loaded.failure is not None)
+            is_offline = tp in self._replicas.unreachable or (loaded is not None and loaded.failure is not None)
             is_here = tp not in self._refused and tp not in self._coming and not is_offline
             if state is not None and self._broker_id in state.replicas and is_here:
                 (leading if state.leader == self._broker_id else following).append((tp, state))
@@ -397,15 +399,15 @@ class RoleChanges:
                 return None
             if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
                 raise
-            self._manager.on_storage_error(error)
+            self._context.on_storage_error(error)
             return None
 
     def _host(self, tp: TopicPartition) -> HostedPartition:
-        hosted = self._manager.hosted.get(tp)
+        hosted = self._replicas.hosted.get(tp)
         if hosted is None:
             topic, loaded = self._image.topics[tp.topic], self._logs.get(tp)
             assert loaded is not None, f"{tp} was not prepared"
-            hosted = self._manager.hosted[tp] = HostedPartition(tp, topic.topic_id, loaded)
+            hosted = self._replicas.hosted[tp] = HostedPartition(tp, topic.topic_id, loaded)
             hosted.configure(topic_config(topic.name, topic.configs))
             loaded.on_failure = lambda error: self._manager.went_offline(tp, error)
         self._throttle(hosted)
@@ -420,10 +422,10 @@ class RoleChanges:
             self._broker_id,
             hosted.log,
             self._image,
-            replica_lag_time_max_ms=self._manager.config.replica_lag_time_max_ms,
+            replica_lag_time_max_ms=self._context.config.replica_lag_time_max_ms,
         )
         old_epoch = leader.leader_epoch
-        leader.become_leader(state, self._identity.broker_epoch, self._manager.clock.monotonic_ms())
+        leader.become_leader(state, self._identity.broker_epoch, self._context.clock.monotonic_ms())
         hosted.leader, hosted.follower = leader, None  # earlier, producers could reach a leader without its epoch
         self._manager.role_changed(tp)
         self._manager.propose(tp, leader)
@@ -440,9 +442,9 @@ class RoleChanges:
         was_leader, hosted.leader = hosted.leader is not None, None
         if hosted.follower is None:
             hosted.follower = PartitionFollower(
-                tp, hosted.log, backoff_ms=self._manager.config.replica_fetch_backoff_ms
+                tp, hosted.log, backoff_ms=self._context.config.replica_fetch_backoff_ms
             )
-        epoch_rose = hosted.follower.become_follower(state, self._manager.clock.monotonic_ms())
+        epoch_rose = hosted.follower.become_follower(state, self._context.clock.monotonic_ms())
         self._place(hosted, state, start_over=epoch_rose)
         if was_leader or epoch_rose:  # otherwise consumers that wait here would not learn of it
             self._manager.role_changed(tp)

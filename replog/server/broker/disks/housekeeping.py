@@ -42,6 +42,8 @@ class Housekeeping:
 
     def __init__(self, manager: ReplicaManager, logs: LogManager, flusher: LogFlusher) -> None:
         self._manager = manager
+        self._context = manager.context
+        self._replicas = manager.replicas
         self._logs = logs
         self._flusher = flusher
         self._expired: list[Path] = []  # files to remove
@@ -50,11 +52,11 @@ class Housekeeping:
         self._unsaved = asyncio.Event()
         self._unsaved.set()  # the logs may have loaded something that is not saved
         logs.on_unsaved = self._unsaved.set
-        manager.dirty.update(dict.fromkeys(manager.hosted))
+        manager.dirty.update(dict.fromkeys(manager.replicas.hosted))
 
     async def run(self) -> None:
         """Run until cancelled. Storage failures are reported to the broker; any other error ends it."""
-        config = self._manager.config
+        config = self._context.config
         chores: list[tuple[int, Sequence[Chore]]] = [
             (config.replica_lag_time_max_ms // 2, [self._check_isrs]),
             (LISTENING_MS, [self._resign_where_unheard]),
@@ -83,7 +85,7 @@ class Housekeeping:
             if isinstance(error, RetriableLogError):
                 log.warning("left for the next time", chore=chore.__name__.strip("_"), reason=error.message)
             elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._manager.on_storage_error(error)
+                self._context.on_storage_error(error)
             else:
                 raise
 
@@ -92,7 +94,7 @@ class Housekeeping:
 
     async def _resign_where_unheard(self) -> None:
         """Have leaders resign that nobody reaches (ISR-20)."""
-        self._manager.failure_detector.look(self._manager.clock.monotonic_ms())
+        self._replicas.failure_detector.look(self._context.clock.monotonic_ms())
         self._manager.resign_where_unheard()
 
     async def _checkpoint_high_watermarks(self) -> None:
@@ -126,13 +128,13 @@ class Housekeeping:
         """Delete some old segments, and return how many. A log without room for a new segment is left for later,
         otherwise it would keep the others from making room."""
         try:
-            return delete_old_segments(replica, self._manager.time.may_delete_ms(), partial(self._tell, tp))
+            return delete_old_segments(replica, self._context.time.may_delete_ms(), partial(self._tell, tp))
         except RetriableLogError as error:
             log.warning("retention left for the next time", partition=str(tp), reason=error.message)
             return 0
 
     def _tell(self, tp: TopicPartition, deletion: Deletion) -> None:
-        now_ms = self._manager.clock.wall_ms()
+        now_ms = self._context.clock.wall_ms()
         log.info(
             "retention has deleted records",
             partition=str(tp),
@@ -145,7 +147,7 @@ class Housekeeping:
 
     async def _expire_producers(self) -> None:
         self._logs.remove_expired_producers(  # PS-11
-            self._manager.clock.monotonic_ms(), self._manager.config.producer_id_expiration_ms
+            self._context.clock.monotonic_ms(), self._context.config.producer_id_expiration_ms
         )
 
     async def _save(self) -> None:
@@ -174,10 +176,10 @@ class Housekeeping:
     async def _flush(self) -> None:
         """Flush rolled segments, otherwise recovery after a crash would begin before the active one (LG-5), and records
         that have waited for `flush.ms` (LG-18). Write index entries that wait (divergence 16)."""
-        now_ms = self._manager.clock.monotonic_ms()
+        now_ms = self._context.clock.monotonic_ms()
         dirty, self._manager.dirty = self._manager.dirty, {}
         async for tp in in_slices(dirty):
-            hosted = self._manager.hosted.get(tp)
+            hosted = self._replicas.hosted.get(tp)
             if hosted is None:
                 continue
             with suppress(LogStorageError):  # the log has reported it to the broker
@@ -203,7 +205,7 @@ class Housekeeping:
     async def _delete_expired(self) -> None:
         """Delete expired files, some at a time, with rests while clients are served (LG-15, LG-17). Logs with nothing
         due are not looked at again."""
-        now_ms = self._manager.clock.monotonic_ms()
+        now_ms = self._context.clock.monotonic_ms()
         self._expired += self._logs.take_expired(now_ms)
         async for tp, log in in_slices(list(self._restless)):
             self._expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
@@ -211,20 +213,20 @@ class Housekeeping:
                 self._restless.pop((tp, log), None)
         self._expired += [path for path, (_, due_ms) in self._stuck.items() if due_ms <= now_ms]
         firsts = range(0, len(self._expired), REMOVED)
-        async for _ in self._manager.throttle.in_slices(firsts):
+        async for _ in self._context.throttle.in_slices(firsts):
             left, links = dict[Path, str](), dict[Path, str]()
             tried = self._expired[:REMOVED]
             await in_thread(partial(remove, tried, left, links))
             gone = [{"path": str(path), "target": target} for path, target in links.items() if path not in left]
             self._note_stuck(tried, left, gone, now_ms)
             del self._expired[:REMOVED]  # not earlier: they must be tried again if `remove` had no descriptors
-        self._manager.traffic.undeleted = len(self._stuck)
+        self._context.traffic.undeleted = len(self._stuck)
 
     async def _look_at_strays(self) -> None:
         """Count strays. They are never deleted, since they may have the last copy of records (CT-26)."""
         strays = {directory.path: await in_thread(directory.strays) for directory in self._logs.working}
         oldest = min((moment for since in strays.values() for moment in since), default=None)
-        traffic, now_s = self._manager.traffic, self._manager.clock.wall_ms() / 1000
+        traffic, now_s = self._context.traffic, self._context.clock.wall_ms() / 1000
         traffic.strays = {path: len(since) for path, since in strays.items()}
         traffic.oldest_stray_s = 0.0 if oldest is None else max(0.0, now_s - oldest)
 

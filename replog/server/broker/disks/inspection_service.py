@@ -28,8 +28,9 @@ from replog.rpc.peer import peer
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.server.authorizer import refused_topic
 from replog.server.broker.clients.quotas import CONSUMED, ClientQuotas
+from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.hosted_partition import HostedPartition
-from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.slices import in_slices
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
@@ -47,8 +48,10 @@ _SUFFIX = {
 class InspectionService:
     """Handlers for `replog.v1.Inspection`. Calls may name any replica of this broker, leader or follower."""
 
-    def __init__(self, manager: ReplicaManager, quotas: ClientQuotas) -> None:
-        self._manager = manager
+    def __init__(self, context: BrokerContext, replicas: HostedReplicas, quotas: ClientQuotas) -> None:
+        self.longest_step_s: Callable[[], float] = lambda: 0.0  # the event loop's, if it is watched
+        self._context = context
+        self._replicas = replicas
         self._quotas = quotas
         self._logs: LogManager | None = None
 
@@ -58,12 +61,12 @@ class InspectionService:
 
     async def describe_replicas(self, request: pb.DescribeReplicasRequest) -> pb.DescribeReplicasResponse:
         replicas, segments = [], []
-        permits = self._manager.authorizer.permits(methods.Inspection["describe_replicas"], quietly=not request.topic)
+        permits = self._context.authorizer.permits(methods.Inspection["describe_replicas"], quietly=not request.topic)
         if request.topic and not permits(request.topic):
             raise refused_topic(request.topic)
-        asked = sorted(item for item in self._manager.hosted.items() if request.topic in ("", item[0].topic))
+        asked = sorted(item for item in self._replicas.hosted.items() if request.topic in ("", item[0].topic))
         async for tp, hosted in in_slices(asked):
-            if permits(tp.topic) and self._manager.hosted.get(tp) is hosted:
+            if permits(tp.topic) and self._replicas.hosted.get(tp) is hosted:
                 views = () if request.without_segments else hosted.log.segments
                 replicas.append(_describe(hosted, self._cleaned_to(hosted), views))
                 segments.append(views)
@@ -74,9 +77,9 @@ class InspectionService:
                     if digest is not None:
                         segment.digest = digest
         answer = pb.DescribeReplicasResponse(
-            broker_id=self._manager.config.node_id,
+            broker_id=self._context.config.node_id,
             replicas=replicas,
-            longest_step_us=round(1e6 * self._manager.longest_step_s()),
+            longest_step_us=round(1e6 * self.longest_step_s()),
         )
         return fitting(answer, request.max_bytes)
 
@@ -151,10 +154,10 @@ class InspectionService:
         )
 
     def _hosted(self, topic: str, partition: int) -> HostedPartition:
-        hosted = self._manager.hosted.get(TopicPartition(topic, partition))
+        hosted = self._replicas.hosted.get(TopicPartition(topic, partition))
         if hosted is None:
             raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
-                f"broker {self._manager.config.node_id} has no replica of {topic}-{partition}"
+                f"broker {self._context.config.node_id} has no replica of {topic}-{partition}"
             )
         return hosted
 

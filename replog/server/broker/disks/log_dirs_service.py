@@ -12,8 +12,9 @@ from replog.log.directories.log_manager import LogManager
 from replog.rpc.limits import fitting
 from replog.rpc.status import wire_code
 from replog.rpc.v1 import log_dirs_pb2 as pb
+from replog.server.broker.context import BrokerContext
 from replog.server.broker.disks.moves import ReplicaMoves
-from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition, validate_topic_name
 
@@ -21,8 +22,9 @@ from replog.topic import TopicPartition, validate_topic_name
 class LogDirsService:
     """Handlers for `replog.v1.LogDirs`. They refuse everything before `serve`."""
 
-    def __init__(self, manager: ReplicaManager) -> None:
-        self._manager = manager
+    def __init__(self, context: BrokerContext, replicas: HostedReplicas) -> None:
+        self._context = context
+        self._replicas = replicas
         self._logs: LogManager | None = None
         self._moves: ReplicaMoves | None = None
 
@@ -65,14 +67,14 @@ class LogDirsService:
         for directory, description in zip(logs.directories, described, strict=True):
             if directory.offline is not None:
                 description.error_code = wire_code(ErrorCode.KAFKA_STORAGE_ERROR)
-            replicas = self._replicas(logs, directory)
+            replicas = self._described(logs, directory)
             description.replicas.extend(replica for replica in replicas if not topics or replica.topic in topics)
-        answer = pb.DescribeLogDirsResponse(broker_id=self._manager.config.node_id, log_dirs=described)
+        answer = pb.DescribeLogDirsResponse(broker_id=self._context.config.node_id, log_dirs=described)
         return fitting(answer, request.max_bytes)
 
-    def _replicas(self, logs: LogManager, directory: LogDirectory) -> Iterator[pb.LogDirReplica]:
+    def _described(self, logs: LogManager, directory: LogDirectory) -> Iterator[pb.LogDirReplica]:
         for tp, log in directory.logs.items():
-            lag = max(0, log.high_watermark - log.log_end_offset) if tp in self._manager.hosted else -1
+            lag = max(0, log.high_watermark - log.log_end_offset) if tp in self._replicas.hosted else -1
             yield pb.LogDirReplica(topic=tp.topic, partition=tp.partition, size=log.size, offset_lag=lag)
         for tp, future in directory.futures.items():
             current, size, end = logs.get(tp), future.log.size, future.log.log_end_offset
@@ -81,7 +83,7 @@ class LogDirsService:
 
     def _starting(self) -> ReplogError:
         return ErrorCode.BROKER_NOT_AVAILABLE.error(
-            f"broker {self._manager.config.node_id} is starting and has not loaded its logs yet"
+            f"broker {self._context.config.node_id} is starting and has not loaded its logs yet"
         )
 
 

@@ -40,6 +40,8 @@ class LogFlusher:
 
     def __init__(self, manager: ReplicaManager, logs: LogManager, fetchers: FetcherManager) -> None:
         self._manager = manager
+        self._context = manager.context
+        self._replicas = manager.replicas
         self._fetchers = fetchers
         self._disks = {directory.path: _Disk(directory) for directory in logs.directories}
         for directory in logs.directories:
@@ -77,12 +79,12 @@ class LogFlusher:
         self, disk: _Disk, tasks: dict[TopicPartition, FlushTask], logs: dict[TopicPartition, Log]
     ) -> None:
         checkpoint = disk.directory.checkpoint_truncated
-        clock, begun_s = self._manager.clock, self._manager.clock.monotonic_s()
+        clock, begun_s = self._context.clock, self._context.clock.monotonic_s()
         failures = await in_thread(
             partial(run_all, tasks, lambda settled: checkpoint({tp: logs[tp] for tp in settled}))
         )
         ended_s = clock.monotonic_s()
-        self._manager.traffic.flushes.add((ended_s - begun_s) * 1000, ended_s)
+        self._context.traffic.flushes.add((ended_s - begun_s) * 1000, ended_s)
         later: list[dict[str, object]] = []
         for tp, task in tasks.items():
             flushed, error = logs[tp], failures.get(tp)
@@ -108,10 +110,10 @@ class LogFlusher:
     def flushed(self, tp: TopicPartition, flushed: Log) -> None:
         """Check all that waits for a flush of this log."""
         flushed.ask_for_flush()  # a truncation may have made the flush void
-        hosted = self._manager.hosted.get(tp)
+        hosted = self._replicas.hosted.get(tp)
         if hosted is None or hosted.log is not flushed:
             return
         if hosted.leader is not None:
-            hosted.leader.advance_high_watermark(self._manager.clock.monotonic_ms())
+            hosted.leader.advance_high_watermark(self._context.clock.monotonic_ms())
             self._manager.touched(tp, high_watermark_advanced=True)  # otherwise acks=1 would wait on
         self._fetchers.flushed(tp)

@@ -21,7 +21,7 @@ from replog.log.files.opening import bring
 from replog.log.log import Log
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.replicas.traffic import MOVE
+from replog.server.broker.traffic import MOVE
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
@@ -47,6 +47,8 @@ class ReplicaMoves:
     def __init__(self, manager: ReplicaManager, logs: LogManager, flusher: LogFlusher) -> None:
         """Go on with the moves of an earlier run whose replicas still exist. Needs roles that are taken up."""
         self._manager = manager
+        self._context = manager.context
+        self._replicas = manager.replicas
         self._logs = logs
         self._flusher = flusher
         self._moves: dict[TopicPartition, _Move] = {}
@@ -54,7 +56,7 @@ class ReplicaMoves:
         self._turn = asyncio.Lock()
         logs.on_truncated = self._on_truncated
         for tp in logs.futures:
-            if tp in manager.hosted:
+            if tp in manager.replicas.hosted:
                 self._begin(tp)
 
     async def move(self, tp: TopicPartition, directory: str) -> None:
@@ -62,7 +64,7 @@ class ReplicaMoves:
         a replica that the cluster does not place here."""
         async with self._turn:
             current, change = self._logs.get(tp), LogChange()
-            if current is not None and tp not in self._manager.hosted:
+            if current is not None and tp not in self._replicas.hosted:
                 raise ErrorCode.REPLICA_NOT_AVAILABLE.error(f"the cluster does not place {tp} on this broker")
             self._logs.plan_move(tp, directory, change)
             if not change:
@@ -92,13 +94,13 @@ class ReplicaMoves:
         except BaseException:
             change.abandon()
             raise
-        self._logs.commit(change, self._manager.clock.monotonic_ms())
+        self._logs.commit(change, self._context.clock.monotonic_ms())
 
     def _begin(self, tp: TopicPartition) -> None:
         current, future = self._logs.get(tp), self._logs.future(tp)
         assert current is not None
         assert future is not None
-        replica = FutureReplica(tp, current, future, backoff_ms=self._manager.config.replica_fetch_backoff_ms)
+        replica = FutureReplica(tp, current, future, backoff_ms=self._context.config.replica_fetch_backoff_ms)
         self._moves[tp] = _Move(replica)
         self._wake.set()
         log.info("moving", partition=str(tp), to=str(future.directory.parent), from_offset=future.log_end_offset)
@@ -133,7 +135,7 @@ class ReplicaMoves:
             await asyncio.sleep(PAUSE_S)
 
     async def _on_storage_error(self, tp: TopicPartition, move: _Move, error: ReplogError) -> None:
-        if tp not in self._manager.hosted:
+        if tp not in self._replicas.hosted:
             return  # the replica was deleted meanwhile, and its directory renamed
         current = self._logs.get(tp)
         if current is None:  # a swap is half done: the broker stops, and its next start finishes it
@@ -151,7 +153,7 @@ class ReplicaMoves:
             await self._drop(tp)
         except ReplogError as error:
             if not isinstance(error, RetriableLogError):
-                self._manager.on_storage_error(error)
+                self._context.on_storage_error(error)
 
     def _is_under_way(self, tp: TopicPartition, move: _Move) -> bool:
         return self._logs.future(tp) is move.replica.log
@@ -165,16 +167,16 @@ class ReplicaMoves:
         loop = asyncio.get_running_loop()
         started = loop.time()
         self._check_room(move)
-        slice_bytes = min(SLICE_BYTES, self._manager.config.replica_fetch_max_bytes)
+        slice_bytes = min(SLICE_BYTES, self._context.config.replica_fetch_max_bytes)
         try:
-            progress = move.replica.copy(slice_bytes, self._manager.clock.monotonic_ms(), move.brought)
+            progress = move.replica.copy(slice_bytes, self._context.clock.monotonic_ms(), move.brought)
         except ColdRead as cold:
             await in_thread(partial(bring, cold))
             move.brought = cold.byte_range
             return True
         if progress.note:
             log.warning("moving", partition=str(tp), note=progress.note)
-            self._manager.traffic.damage[MOVE] += progress.refused
+            self._context.traffic.damage[MOVE] += progress.refused
         if move.replica.failure is not None:
             await self._call_off(tp, move.replica.failure)
             return True
@@ -223,8 +225,8 @@ class ReplicaMoves:
     async def _swap(self, tp: TopicPartition) -> None:
         """Swap the logs in one step, so that no event finds the replica without its log, or with two. Checkpoints are
         written after it; without room, with those of the next change."""
-        old, hosted = self._logs.get(tp), self._manager.hosted[tp]
-        new = self._logs.swap(tp, self._manager.clock.monotonic_ms())
+        old, hosted = self._logs.get(tp), self._replicas.hosted[tp]
+        new = self._logs.swap(tp, self._context.clock.monotonic_ms())
         hosted.replace_log(new)
         self._flusher.flushed(tp, new)  # otherwise requests would wait for a flush of the old log (LG-18)
         self._manager.dirty[tp] = None
@@ -241,4 +243,4 @@ class ReplicaMoves:
             await in_thread(self._logs.swapped)
         except ReplogError as error:
             if not isinstance(error, RetriableLogError):
-                self._manager.on_storage_error(error)
+                self._context.on_storage_error(error)

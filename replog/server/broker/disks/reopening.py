@@ -9,7 +9,7 @@ from replog.errors import ReplogError
 from replog.log.directories.log_directory import PlacedHere
 from replog.log.directories.log_manager import LogManager
 from replog.server.broker.control.role_changes import RoleChanges
-from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.logging import tell_each
 
 log = structlog.get_logger()
@@ -21,9 +21,9 @@ class Reopening:
     """Opens failed replicas again while the broker runs."""
 
     def __init__(
-        self, manager: ReplicaManager, logs: LogManager, roles: RoleChanges, placed: PlacedHere, backoff: Backoff
+        self, replicas: HostedReplicas, logs: LogManager, roles: RoleChanges, placed: PlacedHere, backoff: Backoff
     ) -> None:
-        self._manager = manager
+        self._replicas = replicas
         self._logs = logs
         self._roles = roles
         self._placed = placed
@@ -38,7 +38,7 @@ class Reopening:
 
     async def _try_all(self) -> bool:
         """Try each failed replica once. Return True if one still fails."""
-        lost = [tp for tp, _ in self._manager.lost() if self._logs.reopening(tp) is not None]
+        lost = [tp for tp, _ in self._replicas.lost() if self._logs.reopening(tp) is not None]
         back, left = list[dict[str, object]](), list[dict[str, object]]()
         for tp in lost:
             try:

@@ -13,7 +13,7 @@ from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.replicas.traffic import FOLLOWER
+from replog.server.broker.traffic import FOLLOWER
 from replog.server.deadline_timer import DeadlineTimer
 from replog.topic import TopicPartition
 
@@ -29,30 +29,34 @@ class ReplicaStream:
         post: Callable[[WithRecords[pb.ReplicaFetchResponse]], None],
         wake_by: Callable[[int | None], None],
     ) -> None:
-        self._manager = manager
+        self._context = manager.context
+        self._sessions = manager.sessions
+        self._failure_detector = manager.replicas.failure_detector
         self._asked_s = 0.0
         self.session = FollowerSession(
-            manager,
+            self._sessions,
+            manager.replicas,
+            manager.on_fetched,
             lambda response: post(self._counted(response)),
             wake_by,
-            max_bytes=manager.config.fetch_max_bytes,
-            max_wait_ms=manager.config.request_timeout_ms,
+            max_bytes=self._context.config.fetch_max_bytes,
+            max_wait_ms=self._context.config.request_timeout_ms,
         )
 
     def on_request(self, request: pb.ReplicaFetchRequest) -> None:
-        self._asked_s = self._manager.clock.monotonic_s()
-        now_ms = self._manager.clock.monotonic_ms()
-        broker = self._manager.image.broker(request.replica_id)
+        self._asked_s = self._context.clock.monotonic_s()
+        now_ms = self._context.clock.monotonic_ms()
+        broker = self._context.image.broker(request.replica_id)
         if broker is not None and broker.broker_epoch == request.broker_epoch:
-            self._manager.failure_detector.heard(request.replica_id, now_ms)
+            self._failure_detector.heard(request.replica_id, now_ms)
         self.session.on_request(_session_request(request, now_ms), now_ms)
 
     def _counted(self, response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:
-        traffic = self._manager.traffic
+        traffic = self._context.traffic
         if not response.pushed:
             traffic.fetched(FOLLOWER, response.rows)
             traffic.answered(FOLLOWER, self._asked_s)
-        shared = self._manager.shared
+        shared = self._sessions.shared
         if shared is None:
             return _wire_response(response)
         message = response.pushed, *map(_contents, response.rows)
@@ -143,8 +147,9 @@ class ReplicaService:
 
     def __init__(self, manager: ReplicaManager) -> None:
         self._manager = manager
+        self._context = manager.context
         self._sessions: dict[FollowerSession, None] = {}
-        self._timer = DeadlineTimer(manager.clock, self._on_time)
+        self._timer = DeadlineTimer(manager.context.clock, self._on_time)
 
     async def fetch(self, stream: ServerStream) -> None:
         replica = ReplicaStream(self._manager, stream.post, self._timer.by)
@@ -158,7 +163,7 @@ class ReplicaService:
                 self._timer.cancel()
 
     def _on_time(self) -> None:
-        now_ms = self._manager.clock.monotonic_ms()
+        now_ms = self._context.clock.monotonic_ms()
         for session in self._sessions:
             try:
                 session.on_time(now_ms)

@@ -143,7 +143,7 @@ async def test_what_is_not_wanted_any_more_leaves_the_brokers_session(cluster):
         one, two, three = (TopicPartition("t", number) for number in range(3))
         consumer.assign([one, two, three])
         await read(consumer, 3)
-        sessions = cluster.brokers[1].manager.sessions
+        sessions = cluster.brokers[1].manager.sessions.watching
         await eventually(lambda: sessions.keys() == {one, two, three}, what=lambda: sessions)
         consumer.assign([one, two])
         consumer.pause(two)
@@ -329,7 +329,7 @@ async def test_bad_use_is_refused_with_a_clear_error(cluster):
 async def test_a_bound_that_a_new_leader_cannot_tell_yet_is_asked_for_again_fe_22(cluster):
     """FE-22: OFFSET_NOT_AVAILABLE is nothing that an application should see, by name or as a position."""
     address = await one_broker_with(cluster, 3)
-    leader = cluster.brokers[1].manager.hosted[TP].leader
+    leader = cluster.brokers[1].manager.replicas.hosted[TP].leader
     assert leader is not None
     leader.leader_epoch_start_offset = 5  # as if its high watermark had not come there since the election
     async with Consumer(address, auto_offset_reset="latest") as consumer:
@@ -364,7 +364,7 @@ async def test_a_stream_that_had_nothing_to_fetch_begins_its_session_anew(cluste
         consumer.seek(other, 0)
         assert [record.offset for record in await read(consumer, 5)] == list(range(5))
         assert list(consumer._fetcher._streams.values()) == [stream], "which was not lost"
-        assert list(cluster.brokers[1].manager.sessions) == [other]
+        assert list(cluster.brokers[1].manager.sessions.watching) == [other]
 
 
 async def test_a_stream_that_is_stopped_lets_go_of_its_partitions_at_once(cluster):

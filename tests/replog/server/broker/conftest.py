@@ -118,7 +118,7 @@ class InProcessCluster:
 
     def _knows(self, other: Broker, broker_id: int) -> bool:
         """A client may ask any broker, so all must have heard that this one is active."""
-        broker = other.manager.image.brokers.get(broker_id)
+        broker = other.manager.context.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced
 
     async def start_brokers(self, *broker_ids: int, **overrides: object) -> None:
@@ -193,7 +193,7 @@ class InProcessCluster:
         """A block of them, 0 to 999 if it is the first, known to every broker."""
         await self.any_channel().call(methods.Log["init_producer_id"], log_pb2.InitProducerIdRequest(), CALL_S)
         given = self.controller.state.image.next_producer_id
-        await eventually(lambda: all(b.manager.image.next_producer_id == given for b in self.brokers.values()))
+        await eventually(lambda: all(b.manager.context.image.next_producer_id == given for b in self.brokers.values()))
 
     def leader(self, tp: TopicPartition) -> int:
         return self.controller.state.image.partitions[tp].leader
@@ -204,7 +204,7 @@ class InProcessCluster:
         def leads() -> bool:
             state = self.controller.state.image.partitions[tp]
             broker = self.brokers.get(state.leader)
-            hosted = broker.manager.hosted.get(tp) if broker is not None else None
+            hosted = broker.manager.replicas.hosted.get(tp) if broker is not None else None
             role = hosted.leader if hosted is not None else None
             return role is not None and role.leader_epoch == state.leader_epoch
 
@@ -214,13 +214,13 @@ class InProcessCluster:
         """Until those of the brokers here that have a replica of it know of it."""
         replicas = self.controller.state.image.partitions[tp].replicas
         brokers = [self.brokers[broker_id] for broker_id in replicas if broker_id in self.brokers]
-        await eventually(lambda: all(tp in broker.manager.hosted for broker in brokers))
+        await eventually(lambda: all(tp in broker.manager.replicas.hosted for broker in brokers))
 
     def isr(self, tp: TopicPartition) -> set[int]:
         return set(self.controller.state.image.partitions[tp].isr)
 
     def log(self, broker_id: int, tp: TopicPartition) -> Log:
-        return self.brokers[broker_id].manager.hosted[tp].log
+        return self.brokers[broker_id].manager.replicas.hosted[tp].log
 
     def to_leader(self, tp: TopicPartition) -> Channel:
         return self.channel(self.brokers[self.leader(tp)].address)

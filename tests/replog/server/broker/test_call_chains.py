@@ -22,8 +22,8 @@ ProduceStream._on_request > Produce.append_records > Produce._append_to_local_lo
     > PartitionLeader.append_records_to_leader > Log.append_as_leader > Segment.append > OpenFile.write_and_keep
     > OpenFile.write > write_exactly > pwritev
 
-ReplicaManager._follow_up > ReplicaManager._tell > FetchSession.on_moved > FollowerSession._ready
-    > FetchSession.answer > FetchSession._read > FetchSession._look > FollowerSession._fetch
+ReplicaManager._follow_up > FetchSessions.answer_some > FetchSessions.answer > FetchSession.on_moved
+    > FollowerSession._ready > FetchSession.answer > FetchSession._read > FetchSession._look > FollowerSession._fetch
     > PartitionLeader.fetch_as_follower > read_log > Log.read > Segments.read > Segment.read > OpenFile.read > Tail.read
 
 ReplicaFetcher._on_response > FetchSessionHandler.on_response > FetchSessionHandler._take_row

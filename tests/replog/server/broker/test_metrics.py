@@ -12,7 +12,7 @@ from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError
 from replog.metadata.standing_audit import StandingAudit
 from replog.rpc.peer import anonymous
-from replog.server.broker.replicas.traffic import DAMAGE
+from replog.server.broker.traffic import DAMAGE
 from replog.server.controller.metrics import controller_metrics
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
@@ -89,7 +89,7 @@ async def test_errors_of_fetches_are_counted_and_topics_that_there_are_not_take_
     assert now[f"{PREFIX}brokertopicmetrics_failedfetchrequests_total,topic=t"] == 1
     for error in ("OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION"):
         assert now[f"{ERRORS},error={error},request=FetchConsumer"] == 1
-    assert NO_TOPIC.topic not in cluster.brokers[1].manager.traffic.topics
+    assert NO_TOPIC.topic not in cluster.brokers[1].manager.context.traffic.topics
 
 
 async def test_fetches_that_wait_are_in_the_purgatory(cluster):
@@ -165,13 +165,13 @@ async def test_a_dead_follower_makes_partitions_under_replicated_and_its_return_
     leader = cluster.leader(TP)
     await cluster.crash_broker(3 - leader)
     await eventually(lambda: len(cluster.isr(TP)) == 1)
-    await eventually(lambda: len(cluster.brokers[leader].manager.hosted[TP].leader.state.isr) == 1)
+    await eventually(lambda: len(cluster.brokers[leader].manager.replicas.hosted[TP].leader.state.isr) == 1)
     now = await shown(cluster, leader)
     assert now[f"{PREFIX}replicamanager_underreplicatedpartitions"] == 1
     assert now[f"{PREFIX}replicamanager_underminisrpartitioncount"] == 1
     assert now["kafka_cluster_partition_underreplicated,partition=0,topic=t"] == 1
     await cluster.start_broker(3 - leader)
-    await eventually(lambda: len(cluster.brokers[leader].manager.hosted[TP].leader.state.isr) == 2)
+    await eventually(lambda: len(cluster.brokers[leader].manager.replicas.hosted[TP].leader.state.isr) == 2)
     now = await shown(cluster, leader)
     assert now[f"{PREFIX}replicamanager_underreplicatedpartitions"] == 0
     assert now[f"{PREFIX}replicamanager_isrexpands_total"] == 1
@@ -184,7 +184,7 @@ async def test_a_replica_that_a_move_is_adding_makes_nothing_under_replicated(cl
     async with cluster.admin() as admin:
         await admin.alter_partition_reassignments({TP: [1, 2, 3]})
     leader = cluster.leader(TP)
-    await eventually(lambda: len(cluster.brokers[leader].manager.hosted[TP].leader.replicas) == 2)
+    await eventually(lambda: len(cluster.brokers[leader].manager.replicas.hosted[TP].leader.replicas) == 2)
     now = await shown(cluster, leader)
     assert now[f"{PREFIX}replicamanager_reassigningpartitions"] == 1
     assert now[f"{PREFIX}replicamanager_underreplicatedpartitions"] == 0
@@ -197,7 +197,7 @@ async def test_counters_of_a_deleted_topic_go_on_in_the_sum(cluster):
     await cluster.produce(TP, batch(b"x"))
     async with cluster.admin() as admin:
         await admin.delete_topic("t")
-    await eventually(lambda: "t" not in cluster.brokers[1].manager.image.topics)
+    await eventually(lambda: "t" not in cluster.brokers[1].manager.context.image.topics)
     now = await shown(cluster, 1)
     assert now[f"{PREFIX}brokertopicmetrics_messagesin_total"] == 1
     assert f"{PREFIX}brokertopicmetrics_messagesin_total,topic=t" not in now

@@ -26,7 +26,7 @@ async def test_a_broker_is_ready_when_its_replicas_are_in_sync_and_serves_before
     for _ in range(20):
         assert (await cluster.produce(TP, LARGE))[0] is ErrorCode.NONE
     await cluster.start_broker(2, **slow)
-    await eventually(lambda: TP in cluster.brokers[2].manager.hosted)
+    await eventually(lambda: TP in cluster.brokers[2].manager.replicas.hosted)
     assert (await says(cluster, 2, ""), await says(cluster, 2, READY)) == (True, False)
     async with cluster.admin() as admin:
         await admin.alter_topic_configs("t", {}, delete=["follower.replication.throttled.replicas"])

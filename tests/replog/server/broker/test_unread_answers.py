@@ -50,11 +50,11 @@ async def test_a_client_that_does_not_read_its_answers_is_not_read_from_for_long
     most = 0
     for _ in range(8):
         await asyncio.sleep(0.1)
-        read = [broker.manager.answers.used // 900_000 for broker in cluster.brokers.values()]
+        read = [broker.manager.sessions.answers.used // 900_000 for broker in cluster.brokers.values()]
         most = max(most, *read)
     asking.cancel()
     stream.cancel()
     await asyncio.gather(asking, return_exceptions=True)
     assert most <= bound, f"{most} answers of 900 KB wait for a client that does not read"
     for broker in cluster.brokers.values():
-        await eventually(lambda held=broker.manager.answers: held.used == 0)  # type: ignore[misc]
+        await eventually(lambda held=broker.manager.sessions.answers: held.used == 0)  # type: ignore[misc]

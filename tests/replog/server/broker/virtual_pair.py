@@ -157,7 +157,7 @@ class VirtualPair:
         return self.hosted(broker_id).log
 
     def hosted(self, broker_id: int, partition: int = 0) -> HostedPartition:
-        return self.brokers[broker_id].manager.hosted[TopicPartition("t", partition)]
+        return self.brokers[broker_id].manager.replicas.hosted[TopicPartition("t", partition)]
 
     def dispose(self) -> None:
         for broker_id in list(self.brokers):

@@ -18,7 +18,7 @@ def _steps(world: TinyWorld, after_ms: int) -> None:
 def _consumer(world: TinyWorld) -> ConsumerSession:
     """It waits on broker 2, a follower, at the end of what is committed."""
     manager = world.brokers[2].manager
-    session = ConsumerSession(manager, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
+    session = ConsumerSession(manager.sessions, manager.replicas, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
     end = world.hosted(2).log.high_watermark
     for named in ({TP: FetchPartition(end, ONE_MIB)}, {}):
         request = SessionRequest(

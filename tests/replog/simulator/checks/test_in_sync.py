@@ -83,7 +83,7 @@ def test_inv_5_what_is_left_after_a_loss_must_still_be_the_leaders(world):
 def test_inv_5_nothing_is_asked_of_a_replica_that_was_taken_from_the_assignment(world):
     """INV-5, nearly: its broker deletes the log before the deposed leader hears of it (CT-17)."""
     world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(1, 2), replicas=(1, 2)))
-    world.brokers[3].manager.hosted.clear()
+    world.brokers[3].manager.replicas.hosted.clear()
     world.step(3)
     assert 3 not in world.partition.replicas
     world.record(replace(state(leader=2, epoch=1, partition_epoch=2, isr=(1, 2)), adding=(3,)))

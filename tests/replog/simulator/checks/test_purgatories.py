@@ -65,7 +65,7 @@ async def test_inv_19_an_operation_that_completed_is_still_listed(world):
 def _produce(world: TinyWorld) -> DelayedProduce:
     manager = world.brokers[1].manager
     end = world.hosted(1).log.log_end_offset
-    produce = DelayedProduce({0: PendingProduce(TP, end, 0)}, manager.leader, 5000, lambda _: None)
+    produce = DelayedProduce({0: PendingProduce(TP, end, 0)}, manager.replicas.leader, 5000, lambda _: None)
     manager.produces.complete_or_watch(produce, [TP])
     return produce
 

@@ -16,7 +16,9 @@ from replog.log.fetch import Reading
 from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.simulator.checks.checker import Checker
 from replog.simulator.checks.partition_ledger import PartitionLedger
@@ -46,7 +48,8 @@ class TinyBroker:
     def __init__(self, broker_id: int, directory: Path, clock: TinyClock) -> None:
         config = BrokerConfig.parse({"node.id": broker_id, "log.dirs": str(directory)}, "tiny")
         self.image = MetadataImage()
-        self.manager = ReplicaManager(config, self.image, clock, lambda *_: None, lambda *_: None)
+        context = BrokerContext(config, self.image, clock, lambda _: None)
+        self.manager = ReplicaManager(context, HostedReplicas(context), lambda *_: True)
 
 
 class TinyWorld:
@@ -107,11 +110,11 @@ class TinyWorld:
         broker = self.brokers[broker_id] = TinyBroker(broker_id, self.directory, self.clock)
         broker.image.brokers.update(self.image.brokers)
         broker.image.topics, broker.image.partitions = self.image.topics, self.image.partitions
-        broker.manager.hosted[TP] = HostedPartition(TP, TOPIC_ID, log)
+        broker.manager.replicas.hosted[TP] = HostedPartition(TP, TOPIC_ID, log)
         return log
 
     def hosted(self, broker_id: int) -> HostedPartition:
-        return self.brokers[broker_id].manager.hosted[TP]
+        return self.brokers[broker_id].manager.replicas.hosted[TP]
 
     def leader(self, broker_id: int) -> PartitionLeader:
         leader = self.hosted(broker_id).leader

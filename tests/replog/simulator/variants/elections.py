@@ -117,7 +117,7 @@ _on_answer = AlterPartitionQueue.on_answer
 
 
 def _ignores_smaller_epoch_changes(self: RoleChanges, tp: Any, state: PartitionState) -> None:
-    hosted = self._manager.hosted.get(tp)
+    hosted = self._replicas.hosted.get(tp)
     if hosted is None or hosted.leader is None or hosted.leader.leader_epoch != state.leader_epoch:
         _lead(self, tp, state)
 

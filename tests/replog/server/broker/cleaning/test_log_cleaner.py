@@ -73,7 +73,7 @@ async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left
     await eventually(lambda: all(checkpoint(cluster, i).read_text()[-3:] != " 0\n" for i in (1, 2, 3)))
     for broker_id in (1, 2, 3):
         written = int(checkpoint(cluster, broker_id).read_text().split()[-1])
-        inspection = cluster.brokers[broker_id]._inspection
+        inspection = cluster.brokers[broker_id].inspection
         (described,) = (await inspection.describe_replicas(pb.DescribeReplicasRequest(topic="t"))).replicas
         assert described.cleaned_to >= written > 0, "the broker knows of cleanings under way too"
 
@@ -139,14 +139,14 @@ async def test_a_log_that_cannot_be_cleaned_is_left_alone_and_others_are_not(clu
     assert len(records_of(log)) == 101
     assert not list(log.directory.glob("*.cleaned"))
     assert not cluster.brokers[1].failed
-    assert cluster.brokers[1].manager.traffic.damage["cleaning"] == 1
-    assert dict(cluster.brokers[1].manager.traffic.uncleanable) == {log.directory.parent: 1}
+    assert cluster.brokers[1].manager.context.traffic.damage["cleaning"] == 1
+    assert dict(cluster.brokers[1].manager.context.traffic.uncleanable) == {log.directory.parent: 1}
 
 
 async def test_a_cleaning_that_failed_is_tried_again_later_and_later_until_the_log_is_mended(cluster, monkeypatch):
     broker, latest = await begin(cluster)
-    log, now_ms = cluster.log(1, TP), broker.manager.clock.monotonic_ms()
-    monkeypatch.setattr(broker.manager.clock, "monotonic_ms", lambda: now_ms)
+    log, now_ms = cluster.log(1, TP), broker.manager.context.clock.monotonic_ms()
+    monkeypatch.setattr(broker.manager.context.clock, "monotonic_ms", lambda: now_ms)
     path = log.segments[0].path
     flip(path, 100)
     async with cleaner_of(broker, CleaningProcess()) as cleaner:
@@ -158,8 +158,8 @@ async def test_a_cleaning_that_failed_is_tried_again_later_and_later_until_the_l
         flip(path, 100)
         assert await cleaner._clean_dirtiest()
         cleaner._count_uncleanable()
-    assert (latest_of(log), broker.manager.traffic.uncleanable) == (latest, {})
-    assert broker.manager.traffic.damage["cleaning"] == 1, "of one log it is counted once"
+    assert (latest_of(log), broker.manager.context.traffic.uncleanable) == (latest, {})
+    assert broker.manager.context.traffic.damage["cleaning"] == 1, "of one log it is counted once"
 
 
 async def test_each_segment_that_was_cleaned_is_noted_at_once(cluster):

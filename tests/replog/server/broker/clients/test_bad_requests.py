@@ -160,7 +160,7 @@ async def test_a_produce_has_so_many_batches_and_no_more(cluster):
 async def test_a_consumer_of_another_topic_of_that_name_is_told_so_before_anything_else_fe_1(cluster):
     """FE-1: not hosted, then the topic's id, then the leader epoch, then the offset."""
     await cluster.begin(1)
-    topic_id = cluster.brokers[1].manager.hosted[TopicPartition("t", 0)].topic_id
+    topic_id = cluster.brokers[1].manager.replicas.hosted[TopicPartition("t", 0)].topic_id
 
     async def error(topic: str, **partition: Any) -> ErrorCode:
         request = fetch_request(TopicPartition(topic, 0), 99)

@@ -18,7 +18,8 @@ from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.clients.quotas import ClientQuotas
 from replog.server.broker.replicas.byte_pool import ROOM_WAIT_S, Lease
-from replog.server.broker.replicas.replica_manager import TOLD_AT_ONCE
+from replog.server.broker.replicas.fetch_sessions import TOLD_AT_ONCE
+from replog.server.broker.replicas.look_ups import LookUps
 from replog.server.clock import SystemClock
 from replog.topic import TopicPartition
 from tests.replog.log.eviction import forget_tails
@@ -51,7 +52,7 @@ async def test_a_stream_that_waits_for_the_next_request_does_not_keep_the_record
     stream = OneRequest(fetch_request(TopicPartition("t", 0)))
     broker = cluster.brokers[1]
     handling(anonymous("127.0.0.1"))
-    service = LogService(broker.manager, broker._producer_ids, ClientQuotas({}, SystemClock()))
+    service = LogService(broker.manager, broker._producer_ids, ClientQuotas({}, SystemClock()), LookUps())
     serving = asyncio.create_task(service.fetch(stream))
     await stream.idle.wait()
     (records,) = stream.records
@@ -71,10 +72,10 @@ async def test_a_poll_that_ends_empty_needs_no_room_for_an_answer(cluster):
     consumer = ConsumerStream(manager, everything)
     named = {tp: FetchPartition(1, 1 << 20)}
     first = SessionRequest(CONSUMER, NO_BROKER_EPOCH, 0, 1, 1 << 20, named, isolation=Isolation.HIGH_WATERMARK)
-    with Lease(manager.answers) as share, Lease(manager.answers) as taken:
+    with Lease(manager.sessions.answers) as share, Lease(manager.sessions.answers) as taken:
         await consumer.answer(first, share, goes_on=False)
-        manager.answers.add(manager.answers.capacity)  # others have it all
-        taken.size = manager.answers.capacity
+        manager.sessions.answers.add(manager.sessions.answers.capacity)  # others have it all
+        taken.size = manager.sessions.answers.capacity
         began_s = asyncio.get_running_loop().time()
         response = await consumer.answer(first._replace(max_wait_ms=50, named={}), share, goes_on=True)
         assert not response.rows
@@ -90,12 +91,15 @@ async def test_all_who_wait_for_a_partition_are_answered_though_few_look_in_one_
     request = SessionRequest(CONSUMER, NO_BROKER_EPOCH, 60_000, 1, 1 << 20, named, isolation=Isolation.HIGH_WATERMARK)
 
     async def read() -> int:
-        with contextlib.closing(ConsumerStream(manager, everything)) as consumer, Lease(manager.answers) as share:
+        with (
+            contextlib.closing(ConsumerStream(manager, everything)) as consumer,
+            Lease(manager.sessions.answers) as share,
+        ):
             return (await consumer.answer(request, share, goes_on=False)).size
 
     async with asyncio.timeout(10):
         readers = [asyncio.create_task(read()) for _ in range(2 * TOLD_AT_ONCE + 1)]
-        await eventually(lambda: len(manager.sessions.get(tp, ())) == len(readers))
+        await eventually(lambda: len(manager.sessions.watching.get(tp, ())) == len(readers))
         await cluster.produce(tp, batch(b"x"))
         assert all(await asyncio.gather(*readers))
 
@@ -104,7 +108,7 @@ async def test_a_single_call_that_finds_no_room_hears_so_and_not_that_there_is_n
     await cluster.begin(1)
     tp = TopicPartition("t", 0)
     await cluster.produce(tp, batch(b"x"))
-    answers = cluster.brokers[1].manager.answers
+    answers = cluster.brokers[1].manager.sessions.answers
     answers.add(answers.capacity)  # others have it all
     with pytest.raises(ReplogError, match="no room for an answer; try again") as refused:
         await cluster.fetch(tp, 0)
@@ -115,7 +119,7 @@ async def test_a_single_call_that_finds_no_room_hears_so_and_not_that_there_is_n
 
 async def test_a_request_waits_as_long_as_it_says_from_when_there_was_room(cluster):
     await cluster.begin(1)
-    answers, loop = cluster.brokers[1].manager.answers, asyncio.get_running_loop()
+    answers, loop = cluster.brokers[1].manager.sessions.answers, asyncio.get_running_loop()
     answers.add(answers.capacity)  # others have it all, for a while
     loop.call_later(0.3, answers.add, -answers.capacity)
     begun_s = loop.time()

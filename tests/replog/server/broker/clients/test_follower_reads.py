@@ -30,7 +30,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
 
     async def counted(self: ConsumerStream, request: SessionRequest, share: Lease, *, goes_on: bool) -> SessionResponse:
         response = await answer(self, request, share, goes_on=goes_on)
-        bytes_by_broker[self._manager.config.node_id] += response.size
+        bytes_by_broker[self._context.config.node_id] += response.size
         return response
 
     monkeypatch.setattr(ConsumerStream, "answer", counted)

@@ -53,7 +53,7 @@ class Guarded:
 
     async def known(self) -> None:
         image = self.cluster.controller.state.image
-        await eventually(lambda: self.cluster.brokers[1].manager.image.version == image.version)
+        await eventually(lambda: self.cluster.brokers[1].manager.context.image.version == image.version)
 
     async def ask(self, method, request):
         return await self.cluster.any_channel().call(method, request, CALL_S)

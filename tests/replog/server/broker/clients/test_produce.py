@@ -76,13 +76,19 @@ async def test_acknowledgements_share_a_message_and_go_out_before_waiting_fetche
     """Who waits for an acknowledgement does not wait for the reads of others, too."""
     leader, happened = Leader(tmp_path), list[str]()
     leader.ask(named(LED))
-    consumer = ConsumerSession(leader.manager, lambda: happened.append("read"), max_bytes=ONE_MIB, max_wait_ms=1000)
+    consumer = ConsumerSession(
+        leader.manager.sessions,
+        leader.manager.replicas,
+        lambda: happened.append("read"),
+        max_bytes=ONE_MIB,
+        max_wait_ms=1000,
+    )
     request = SessionRequest(
         CONSUMER, NO_BROKER_EPOCH, 500, 1, ONE_MIB, {LED: FetchPartition(5, ONE_MIB)}, (), Isolation.HIGH_WATERMARK
     )
     consumer.on_request(request)
     assert consumer.ask(request, 0, ONE_MIB) is None
-    throttle = QuotaThrottle("client", PRODUCED, {}, leader.manager.clock)
+    throttle = QuotaThrottle("client", PRODUCED, {}, leader.manager.context.clock)
     produces = asyncio.create_task(ProduceStream(leader.manager, OneClient(happened), everything, throttle).run())
     await eventually(lambda: leader.log(LED).log_end_offset == 7)
     assert happened == []

@@ -89,7 +89,7 @@ async def set_quota(cluster, **rates):
         ),
     )
     version = cluster.controller.state.image.version
-    await eventually(lambda: cluster.brokers[1].manager.image.version >= version)
+    await eventually(lambda: cluster.brokers[1].manager.context.image.version >= version)
 
 
 async def test_a_stream_that_sends_too_much_is_answered_and_not_read_from_for_a_while(cluster):

@@ -14,7 +14,7 @@ from replog.rpc.methods import Method
 from replog.rpc.status import wire_code
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1.metadata_pb2 import RECOVERED
-from replog.server.broker.control.isr_proposals import AlterPartitionSender
+from replog.server.broker.control.isr_proposals import AlterPartitionSender, OnResult
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
 from replog.topic import TopicPartition
@@ -45,12 +45,12 @@ def backoff() -> Backoff:
     return Backoff(random.Random(1), base_ms=50)
 
 
-def sent_for(seconds: float, sender: AlterPartitionSender) -> None:
+def sent_for(seconds: float, sender: AlterPartitionSender, on_result: OnResult) -> None:
     """What the sender does of itself in so much virtual time."""
 
     async def run() -> None:
         sender.submit(TP, IsrProposal(0, 0, ((1, -1),)))
-        running = asyncio.create_task(sender.run())
+        running = asyncio.create_task(sender.run(on_result))
         await asyncio.sleep(seconds)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -60,7 +60,7 @@ def sent_for(seconds: float, sender: AlterPartitionSender) -> None:
 
 
 def unknown() -> NewestMetadata:
-    return NewestMetadata((), backoff())
+    return NewestMetadata((), backoff(), lambda _: None)
 
 
 @pytest.mark.parametrize("leaves_out", [False, True])
@@ -70,10 +70,8 @@ def test_a_proposal_that_nobody_decided_is_sent_again_after_a_pause(leaves_out):
     def resubmit(tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None) -> None:
         sender.submit(tp, proposal)
 
-    sender = AlterPartitionSender(
-        Identity(1, b"i" * 16), controller, lambda _: b"", resubmit, unknown(), 1.0, backoff()
-    )  # type: ignore[arg-type]
-    sent_for(10.0, sender)
+    sender = AlterPartitionSender(Identity(1, b"i" * 16), controller, lambda _: b"", unknown(), 1.0, backoff())  # type: ignore[arg-type]
+    sent_for(10.0, sender, resubmit)
     assert 10 <= controller.asked <= 20, "five times in the first second and a half, then once a second"
     assert {item.recovery_state for item in controller.items} == {RECOVERED}, "no leader has to recover (ST-15)"
 
@@ -82,9 +80,7 @@ def test_a_proposal_keeps_the_topic_it_was_made_for():
     """ISR-8: it stays queued though the topic is deleted; a new one of that name may have the same epochs."""
     controller = StaleController(leaves_out=True)
     ids = [b"new", b"old"]
-    sender = AlterPartitionSender(
-        Identity(1, b"i" * 16), controller, lambda _: ids.pop(), lambda *_: None, unknown(), 1.0, backoff()
-    )  # type: ignore[arg-type]
-    sent_for(0.2, sender)
+    sender = AlterPartitionSender(Identity(1, b"i" * 16), controller, lambda _: ids.pop(), unknown(), 1.0, backoff())  # type: ignore[arg-type]
+    sent_for(0.2, sender, lambda *_: None)
     assert controller.asked >= 2
     assert {item.topic_id for item in controller.items} == {b"old"}

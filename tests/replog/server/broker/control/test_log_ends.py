@@ -35,7 +35,7 @@ async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_lea
         return state.log_ends(tp).replicas[state.image.partitions[tp].replicas.index(1)]
 
     await eventually(lambda: all(said(tp)[2] is not None for tp in PARTITIONS), what=lambda: [*map(said, PARTITIONS)])
-    epochs = [broker.manager.hosted[tp].log.epochs.latest_epoch for tp in PARTITIONS]
+    epochs = [broker.manager.replicas.hosted[tp].log.epochs.latest_epoch for tp in PARTITIONS]
     assert epochs[0] is None
     assert [said(tp) for tp in PARTITIONS] == [
         (1, True, LogEnd(-1, 0)),
@@ -44,7 +44,7 @@ async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_lea
     ]
     for most, pages in ((2, [2, 1]), (1, [1, 1, 1])):
         monkeypatch.setattr(log_ends, "MAX_OFFLINE_PER_REQUEST", most)
-        rounds = log_ends.LogEnds(broker.manager)
+        rounds = log_ends.LogEnds(broker.context.image, broker.replicas)
         told = [rounds.next() for _ in (*pages, "the first again")]
         assert [len(reports) for reports, _ in told] == [*pages, most]
         assert [more for _, more in told] == [*(page < len(pages) for page in range(1, len(pages) + 1)), True]

@@ -31,7 +31,7 @@ class Watched:
             channel,
             Identity(9, b"w" * 16),
             self.image,
-            NewestMetadata((), Backoff(random.Random(1))),
+            NewestMetadata((), Backoff(random.Random(1)), lambda _: None),
             self._apply,
             Backoff(random.Random(1)),
         )
@@ -117,7 +117,7 @@ async def test_half_of_a_change_from_a_stream_that_broke_is_forgotten_as_another
 async def test_a_broker_that_was_cut_off_takes_up_what_was_deleted_and_created_again_meanwhile(cluster, monkeypatch):
     """The new topic's partitions come before its record, in other messages, and the old topic is still known then."""
     broker = await cluster.begin(1, partitions=8, min_insync_replicas="1")
-    tps = list(broker.manager.hosted)
+    tps = list(broker.manager.replicas.hosted)
     await asyncio.gather(*(cluster.produce(tp, batch(b"of the old topic")) for tp in tps))
     monkeypatch.setattr(watchers, "DELTA_RECORDS", 3)
     watch_task = broker._tasks[0]
@@ -131,8 +131,8 @@ async def test_a_broker_that_was_cut_off_takes_up_what_was_deleted_and_created_a
     await alter_retention(cluster, "t")
 
     broker._spawn(broker._watch.run())
-    await eventually(lambda: [hosted.topic_id for hosted in broker.manager.hosted.values()] == [topic_id] * 8)
-    assert [hosted.log.log_end_offset for hosted in broker.manager.hosted.values()] == [0] * 8
+    await eventually(lambda: [hosted.topic_id for hosted in broker.manager.replicas.hosted.values()] == [topic_id] * 8)
+    assert [hosted.log.log_end_offset for hosted in broker.manager.replicas.hosted.values()] == [0] * 8
     assert not broker.failed
 
 
@@ -162,7 +162,7 @@ async def test_who_comes_back_from_before_forgotten_deletions_deletes_what_is_no
         await eventually(lambda: watched.image.version == state.image.version)
     assert watched.image.partitions == state.image.partitions
     assert watched.image.topics == state.image.topics
-    assert sorted(map(str, broker.manager.hosted)) == ["again-0", "kept-0", "kept-1", "kept-2"]
+    assert sorted(map(str, broker.manager.replicas.hosted)) == ["again-0", "kept-0", "kept-1", "kept-2"]
 
 
 async def test_who_missed_that_an_acl_was_taken_away_does_not_keep_to_it_for_good(cluster):

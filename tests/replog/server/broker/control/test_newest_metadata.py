@@ -27,7 +27,7 @@ async def test_ct_24_what_finds_no_room_is_noted_once_there_is_some_and_not_befo
     directories, monkeypatch
 ):
     """CT-24."""
-    known, tried = NewestMetadata(directories, Backoff(Random(1), base_ms=1)), []
+    known, tried = NewestMetadata(directories, Backoff(Random(1), base_ms=1), lambda _: None), []
 
     def written(directory, position):
         tried.append(known.position)
@@ -54,8 +54,7 @@ async def test_ct_24_one_directory_that_takes_it_is_enough_and_none_is_not(direc
         write_position(directory, position)
 
     monkeypatch.setattr(newest_metadata, "write_position", written)
-    known = NewestMetadata(directories, Backoff(Random(1)))
-    known.on_failure = failed.append
+    known = NewestMetadata(directories, Backoff(Random(1)), failed.append)
     await known.note(NOW)
     assert (known.position, len(failed), read_position(directories[1])) == (NOW, 1, NOW)
     dead |= {*directories}

@@ -47,7 +47,7 @@ async def test_every_client_gets_an_id_of_its_own_and_all_who_wait_share_a_block
 async def test_an_id_is_handed_out_once_this_broker_knows_that_it_was_given(cluster):
     """Before, the first records of most producers from a new block were refused, and waited for a backoff."""
     await cluster.start_broker(1)
-    image = cluster.brokers[1].manager.image
+    image = cluster.brokers[1].manager.context.image
     for block in range(1, 5):
         assert await ids(cluster, 1, 1) == [(block - 1) * 1000]
         assert image.next_producer_id == block * 1000
@@ -118,7 +118,7 @@ async def test_a_leader_that_may_not_have_heard_of_an_id_takes_it(cluster):
 async def test_a_producer_whose_leader_has_yet_to_hear_of_its_id_goes_on_as_soon_as_it_has(cluster):
     """Divergence 37: the refusal may pass, and says that nothing was appended."""
     await cluster.begin(1)
-    image = cluster.brokers[1].manager.image
+    image = cluster.brokers[1].manager.context.image
     async with Producer(cluster.brokers[1].address) as producer:
         await (await producer.send("t", b"first"))
         known, image.next_producer_id = image.next_producer_id, 0

@@ -52,7 +52,7 @@ async def test_nobody_leads_without_the_epoch_that_the_disk_would_not_take(clust
     """ST-13: a produce that comes then is refused, and not appended in no epoch."""
     await cluster.begin(2)
     follower = cluster.brokers[3 - cluster.leader(TP)]
-    (follower.manager.hosted[TP].log.directory / "leader-epoch-checkpoint.tmp").mkdir()
+    (follower.manager.replicas.hosted[TP].log.directory / "leader-epoch-checkpoint.tmp").mkdir()
     state = follower._image.partitions[TP]
     follower._image.partitions[TP] = replace(
         state, leader=follower.config.node_id, leader_epoch=state.leader_epoch + 1, partition_epoch=9
@@ -60,8 +60,8 @@ async def test_nobody_leads_without_the_epoch_that_the_disk_would_not_take(clust
     assert follower._roles is not None
     await follower._roles.apply_image()
     assert not follower.failed
-    assert follower.manager.hosted[TP].leader is None
-    assert follower.manager.leader(TP) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert follower.manager.replicas.hosted[TP].leader is None
+    assert follower.manager.replicas.leader(TP) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def test_which_metadata_say_so_is_noted_before_any_file_changes(cluster, monkeypatch):
@@ -107,7 +107,7 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
     follower = cluster.brokers[3 - cluster.leader(TP)]
     follower._fetchers.stop(TP)
     waiting = asyncio.create_task(cluster.produce(TP, batch(b"of the first topic")))
-    await eventually(lambda: leader.manager.hosted[TP].log.log_end_offset == 1)
+    await eventually(lambda: leader.manager.replicas.hosted[TP].log.log_end_offset == 1)
     # the leader hears of the deletion and of the creation at once, as after a break of its metadata stream
     image, roles = leader._image, making_up(leader)
     topic_record = metadata_pb2.MetadataRecord(
@@ -119,7 +119,7 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
         partition=partition_to_record(TP, b"2" * 16, image.partitions[TP]),
     )
     await roles.apply([topic_record, partition_record])
-    log = leader.manager.hosted[TP].log
+    log = leader.manager.replicas.hosted[TP].log
     log.append_as_leader(batch(b"of the second"), leader_epoch=0, now_ms=0)
     log.update_high_watermark(1)
     leader.manager.touched(TP, high_watermark_advanced=True)
@@ -136,8 +136,8 @@ async def test_a_partition_of_an_earlier_topic_of_the_name_is_not_created_whatev
     again = Change("partition", TP, state, b"2" * 16), Change("topic", "t", Topic("t", b"2" * 16, topic.configs))
     changes = [change._replace(version=version + number) for number, change in enumerate((late, *again), 1)]
     await roles.apply([record_of(change) for change in changes])
-    assert image.partitions.keys() == broker.manager.hosted.keys() == {TP}
-    assert broker.manager.hosted[TP].topic_id == b"2" * 16
+    assert image.partitions.keys() == broker.manager.replicas.hosted.keys() == {TP}
+    assert broker.manager.replicas.hosted[TP].topic_id == b"2" * 16
     assert sorted(path.name for path in (cluster.directory / "broker-1").glob("t-*") if path.suffix == "") == ["t-0"]
 
 
@@ -156,14 +156,14 @@ async def test_ct_26_a_replica_of_another_topic_id_is_kept_as_a_stray(cluster):
     """CT-26: the topic may have been made again by a controller that did not know it, from an older copy."""
     broker = await cluster.begin(1)
     await cluster.produce(TP, batch(b"acknowledged"))
-    before = (broker.manager.hosted[TP].log.directory / f"{0:020d}.log").read_bytes()
+    before = (broker.manager.replicas.hosted[TP].log.directory / f"{0:020d}.log").read_bytes()
     image, roles = broker._image, making_up(broker)
     again = (
         Change("topic", "t", Topic("t", b"2" * 16), version=image.version + 1),
         Change("partition", TP, image.partitions[TP], b"2" * 16, image.version + 2),
     )
     await roles.apply([record_of(change) for change in again])
-    assert broker.manager.hosted[TP].topic_id == b"2" * 16
+    assert broker.manager.replicas.hosted[TP].topic_id == b"2" * 16
     (stray,) = strays(cluster, 1)
     assert (stray / f"{0:020d}.log").read_bytes() == before != b""
     assert broker.logs is not None
@@ -177,7 +177,7 @@ async def test_ct_26_a_topic_that_is_not_there_is_deleted_only_if_its_deletion_w
     await cluster.produce(TP, batch(b"acknowledged"))
     tombstone = metadata_pb2.MetadataRecord(key="topic/t", version=broker._image.version + 1)
     await making_up(broker).apply([tombstone], is_all=is_all)
-    assert TP not in broker.manager.hosted
+    assert TP not in broker.manager.replicas.hosted
     assert len(strays(cluster, 1)) == is_all
 
 
@@ -190,10 +190,10 @@ async def test_ct_26_a_replica_that_is_placed_elsewhere_at_a_start_is_kept_as_a_
     assert broker._roles is not None
     await broker._roles.apply_image()
     assert len(strays(cluster, 1)) == 1
-    await eventually(lambda: list(broker.manager.traffic.strays.values()) == [1])
-    assert 0 <= broker.manager.traffic.oldest_stray_s < 3600
+    await eventually(lambda: list(broker.manager.context.traffic.strays.values()) == [1])
+    assert 0 <= broker.manager.context.traffic.oldest_stray_s < 3600
     assert broker.logs is not None
-    metrics = directory_metrics(broker.logs.directories, broker.manager.traffic)
+    metrics = directory_metrics(broker.logs.directories, broker.manager.context.traffic)
     shown = {sample.name for family in metrics for sample in family.samples}
     assert {"replog_stray_replicas", "replog_oldest_stray_seconds"} <= shown
 
@@ -205,12 +205,12 @@ async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster)
 
     async def watch() -> None:
         while True:
-            seen.append((len(broker._image.partitions), len(broker.manager.hosted)))
+            seen.append((len(broker._image.partitions), len(broker.manager.replicas.hosted)))
             await asyncio.sleep(0)
 
     watching = asyncio.create_task(watch())
     await cluster.ask_for_topic("t", 3 * SLICE, 1)
-    await eventually(lambda: len(broker.manager.hosted) == 3 * SLICE)
+    await eventually(lambda: len(broker.manager.replicas.hosted) == 3 * SLICE)
     await cluster.delete_topic("t")
     await eventually(lambda: not broker._image.partitions)
     watching.cancel()
@@ -245,7 +245,7 @@ async def test_no_role_change_waits_for_the_disk_on_the_event_loop(cluster, fsyn
         await cluster.produce(tp, batch(b"the first in its epoch"))
     await cluster.delete_topic("t")
     await cluster.create_topic("t", partitions=6, replication_factor=2)
-    await eventually(lambda: all(len(broker.manager.hosted) == 6 for broker in cluster.brokers.values()))
+    await eventually(lambda: all(len(broker.manager.replicas.hosted) == 6 for broker in cluster.brokers.values()))
     assert not fsyncs_on_the_loop
 
 
@@ -264,7 +264,7 @@ async def test_a_replica_without_room_is_tried_again_while_the_others_play_their
     refused = TopicPartition("t", 1)
     for partition in (0, 2):
         await cluster.led(TopicPartition("t", partition))
-    assert broker.manager.leader(refused) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert broker.manager.replicas.leader(refused) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     full = False
     await cluster.led(refused)
     error, _, _ = await cluster.produce(refused, batch(b"one"))
@@ -289,7 +289,7 @@ async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(cl
     await cluster.crash_broker(crashed)
     await eventually(lambda: cluster.leader(TP) == candidate.config.node_id)
     await eventually(lambda: candidate._image.partitions[TP].leader == candidate.config.node_id)
-    assert candidate.manager.leader(TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert candidate.manager.replicas.leader(TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     full = False
     await cluster.led(TP)
     assert not candidate.failed
@@ -309,7 +309,7 @@ async def test_the_image_moves_with_the_roles_and_a_stop_in_between_leaves_nothi
     await cluster.ask_for_topic("t", 2, 1)
     await eventually(prepared.is_set)
     assert TP not in broker._image.partitions
-    assert not broker.manager.hosted
+    assert not broker.manager.replicas.hosted
     stopping = asyncio.create_task(cluster.stop_broker(1))
     await asyncio.sleep(0.1)
     may_go_on.set()

@@ -64,18 +64,18 @@ async def test_every_replica_goes_by_the_new_settings_and_those_not_named_stay(c
 async def test_a_broker_goes_by_its_altered_rates_at_once_and_after_a_restart(cluster):
     rate = "leader.replication.throttled.rate"
     broker = await cluster.start_broker(1, leader_replication_throttled_rate=5000)
-    assert broker.manager.sending.listed.rate == 5000
+    assert broker.manager.replicas.sending.listed.rate == 5000
     async with cluster.admin() as admin:
         assert await admin.alter_broker_configs(1, {rate: "700"}) == {rate: "700"}
-        await eventually(lambda: broker.manager.sending.listed.rate == 700)
+        await eventually(lambda: broker.manager.replicas.sending.listed.rate == 700)
         (described,) = (await admin.describe_cluster()).brokers
         assert described.configs == {rate: "700"}
         await cluster.stop_broker(1)
         broker = await cluster.start_broker(1, leader_replication_throttled_rate=5000)
-        assert broker.manager.sending.listed.rate == 700
+        assert broker.manager.replicas.sending.listed.rate == 700
     async with cluster.admin() as admin:
         assert await admin.alter_broker_configs(1, {}, [rate]) == {}
-        await eventually(lambda: broker.manager.sending.listed.rate == 5000)
+        await eventually(lambda: broker.manager.replicas.sending.listed.rate == 5000)
 
 
 ODD = {"min_insync_replicas": "1", "retention.ms": "1h", "later.setting": "x", "max.message.bytes": "2000.0"}
@@ -83,7 +83,7 @@ ODD = {"min_insync_replicas": "1", "retention.ms": "1h", "later.setting": "x", "
 
 def _leads_two(cluster: InProcessCluster) -> bool:
     """Whether the leader itself has heard that both replicas are in sync."""
-    hosted = cluster.brokers[cluster.leader(TP)].manager.hosted.get(TP)
+    hosted = cluster.brokers[cluster.leader(TP)].manager.replicas.hosted.get(TP)
     return hosted is not None and hosted.leader is not None and set(hosted.leader.state.isr) == {1, 2}
 
 
@@ -99,7 +99,7 @@ async def test_no_setting_that_is_stored_stops_a_broker_while_it_runs_or_when_it
     ]
     with structlog.testing.capture_logs() as told:
         await cluster.controller.decide(lambda _: Decision(changes, None))
-        await eventually(lambda: cluster.brokers[1].manager.sending.listed.rate == 5000)
+        await eventually(lambda: cluster.brokers[1].manager.replicas.sending.listed.rate == 5000)
         await eventually(lambda: _leads_two(cluster))
         assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
         await cluster.restart_all()

@@ -41,7 +41,7 @@ def starts(pair: VirtualPair) -> tuple[int, int]:
 def test_a_leader_whose_clock_is_wrong_for_a_while_deletes_nothing_and_says_so_once(pair, by_ms):
     pair.create_topic(retention_ms="86400000", message_timestamp_before_max_ms="86400000")
     produce(pair)
-    clock = pair.brokers[1].manager.clock
+    clock = pair.brokers[1].manager.context.clock
     with capture_logs() as lines:
         clock.jump(by_ms)
         produce(pair)  # and it refuses none that is dated right
@@ -66,7 +66,7 @@ def test_when_the_controllers_clock_is_wrong_no_broker_deletes_by_time_until_it_
 
 def test_a_clock_within_the_bound_deletes_and_each_deletion_is_told(pair):
     pair.create_topic(retention_ms=str(DAYS // 2))
-    pair.brokers[1].manager.clock.jump(MOST_APART_MS - 1000)
+    pair.brokers[1].manager.context.clock.jump(MOST_APART_MS - 1000)
     produce(pair, WALL_START_MS - DAYS)
     with capture_logs() as lines:
         assert starts(pair) == (1, 1)
@@ -80,7 +80,7 @@ def test_a_clock_within_the_bound_deletes_and_each_deletion_is_told(pair):
 def test_records_of_an_append_while_the_leaders_clock_is_behind_are_not_dated_back(pair):
     """They would be deleted a month too early."""
     pair.create_topic(retention_ms="86400000", message_timestamp_type="LogAppendTime")
-    pair.brokers[1].manager.clock.jump(-DAYS)
+    pair.brokers[1].manager.context.clock.jump(-DAYS)
     produce(pair)
-    pair.brokers[1].manager.clock.jump(DAYS)
+    pair.brokers[1].manager.context.clock.jump(DAYS)
     assert starts(pair) == (0, 0)

@@ -68,7 +68,7 @@ def test_whoever_meets_it_the_broker_stops_and_nobody_waits_on_in_vain_pr_10(pai
 def test_a_partition_whose_disk_failed_is_led_no_more_even_when_its_high_watermark_moves(pair):
     """PR-10 case A, whatever the reason: the state in memory may lie halfway between two."""
     hosted = pair.hosted(1)
-    manager, leader = pair.brokers[1].manager, hosted.leader
+    replicas, leader = pair.brokers[1].replicas, hosted.leader
     assert leader is not None
     pair.network.block("broker-2", "broker-1")
     waiting = pair.loop.spawn(pair.client, ask(pair, "produce_once"))
@@ -83,15 +83,15 @@ def test_a_partition_whose_disk_failed_is_led_no_more_even_when_its_high_waterma
     assert hosted.log.maybe_increment_high_watermark(11)
     assert pair.loop.run_until(waiting.done, pair.loop.time() + 0.5)
     assert waiting.result() == ErrorCode.KAFKA_STORAGE_ERROR
-    for answer in (manager.leader(TP), manager.leader_for_epoch(TP, 0), manager.leader_for_epoch(TP, 9)):
+    for answer in (replicas.leader(TP), replicas.leader_for_epoch(TP, 0), replicas.leader_for_epoch(TP, 9)):
         assert answer is ErrorCode.KAFKA_STORAGE_ERROR
-    assert manager.reader_for_fetch(TP, FetchPartition(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert replicas.reader_for_fetch(TP, FetchPartition(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_followers_disk_that_failed_is_told_before_any_epoch(pair):
-    hosted, manager = pair.hosted(2), pair.brokers[2].manager
-    assert manager.leader_for_epoch(TP, 9) is ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert manager.reader_for_fetch(TP, FetchPartition(0, 1)) is hosted.follower
+    hosted, replicas = pair.hosted(2), pair.brokers[2].replicas
+    assert replicas.leader_for_epoch(TP, 9) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert replicas.reader_for_fetch(TP, FetchPartition(0, 1)) is hosted.follower
     break_files(hosted.log)
     pair.network.block("broker-1", "broker-2")
 
@@ -102,8 +102,8 @@ def test_a_followers_disk_that_failed_is_told_before_any_epoch(pair):
     with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
         pair.run(append(), pair.processes[2])
     assert not pair.brokers[2].failed, "it is one replica that cannot begin a segment"
-    assert manager.leader_for_epoch(TP, 9) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert manager.reader_for_fetch(TP, FetchPartition(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert replicas.leader_for_epoch(TP, 9) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert replicas.reader_for_fetch(TP, FetchPartition(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_copy_from_the_beginning_meets_it(pair):

@@ -112,7 +112,7 @@ async def test_nothing_is_kept_for_partitions_that_are_gone(cluster):
     await chores._delete_expired()
     assert list(chores._restless) == [(TP, cluster.log(1, TP))]
     await cluster.delete_topic("t")
-    await eventually(lambda: TP not in broker.manager.hosted)
+    await eventually(lambda: TP not in broker.manager.replicas.hosted)
     await chores._flush()
     assert not chores._restless
 

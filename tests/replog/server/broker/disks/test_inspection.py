@@ -25,7 +25,7 @@ async def test_a_call_that_is_cancelled_while_its_file_is_opened_leaves_no_descr
     before = _open(path)
     handling(anonymous("127.0.0.1"))
     request = inspection_pb2.ReadFileRequest(topic=TP.topic, partition=TP.partition, file=inspection_pb2.TIME_INDEX)
-    read = asyncio.ensure_future(anext(broker._inspection.read_file(request)))
+    read = asyncio.ensure_future(anext(broker.inspection.read_file(request)))
     await eventually(hanging.is_opened.is_set)
     read.cancel()
     await asyncio.sleep(0)

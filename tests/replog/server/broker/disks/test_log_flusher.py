@@ -170,7 +170,7 @@ async def test_a_replica_that_is_deleted_while_it_is_flushed_costs_nothing_but_i
     await cluster.produce(TopicPartition("doomed", 0), batch(b"x"))
     await eventually(syncs.begun.is_set)
     await cluster.delete_topic("doomed")
-    await eventually(lambda: TopicPartition("doomed", 0) not in broker.manager.hosted)
+    await eventually(lambda: TopicPartition("doomed", 0) not in broker.manager.replicas.hosted)
     syncs.go_on.set()
     kept = TopicPartition("kept", 0)
     await cluster.produce(kept, batch(b"y"))

@@ -80,8 +80,8 @@ def wait_until_in_sync(pair: VirtualPair, partitions: Sequence[TopicPartition]) 
 
 
 def wait_for_leader(pair: VirtualPair, tp: TopicPartition, broker_id: int) -> None:
-    manager = pair.brokers[broker_id].manager
-    assert pair.loop.run_until(lambda: not isinstance(manager.leader(tp), ErrorCode), pair.loop.time() + 20)
+    replicas = pair.brokers[broker_id].replicas
+    assert pair.loop.run_until(lambda: not isinstance(replicas.leader(tp), ErrorCode), pair.loop.time() + 20)
 
 
 def on_first(pair: VirtualPair, broker_id: int) -> list[TopicPartition]:
@@ -206,8 +206,8 @@ def test_what_came_after_a_start_without_a_disk_goes_to_the_others_and_a_deleted
     pair.kill(2)
     broken(monkeypatch, pair.directory / "broker-2" / "0")
     pair.start(2)
-    manager = pair.brokers[2].manager
-    assert set(manager.unreachable) == set(lost)
+    replicas = pair.brokers[2].replicas
+    assert set(replicas.unreachable) == set(lost)
 
     async def change() -> None:
         async with pair.admin("another") as admin:
@@ -217,7 +217,7 @@ def test_what_came_after_a_start_without_a_disk_goes_to_the_others_and_a_deleted
     pair.run(change())
     wait_until_in_sync(pair, PARTITIONS)
     assert set(pair.brokers[2].logs.logs) == set(PARTITIONS)
-    assert not manager.unreachable
+    assert not replicas.unreachable
 
 
 def test_the_only_replica_on_a_disk_that_is_dead_at_a_start_waits_for_the_disk(pair, monkeypatch):

@@ -24,7 +24,7 @@ async def at_once(cluster: InProcessCluster, broker_id: int) -> None:
     """As if the time of the next try had come."""
     broker = cluster.brokers[broker_id]
     assert broker._roles is not None
-    for tp in [tp for tp, _ in broker.manager.lost()]:
+    for tp in [tp for tp, _ in broker.manager.replicas.lost()]:
         await broker._roles.reopen(tp, broker._placed)
 
 
@@ -54,7 +54,7 @@ async def test_a_deleted_replica_with_a_strangers_file_is_tried_again_and_a_link
     with structlog.testing.capture_logs() as told:
         await cluster.delete_topic("t")
         await cluster.delete_topic("u")
-        await eventually(lambda: broker.manager.traffic.undeleted == 1)
+        await eventually(lambda: broker.manager.context.traffic.undeleted == 1)
         await eventually(lambda: not list(disk(cluster, 1).glob("u-0*")))
         await eventually(lambda: [each["target"] for each in told if "link" in each["event"]] != [])
     assert [each["target"] for each in told if "link" in each["event"]] == [str(cluster.directory / "elsewhere")]
@@ -100,7 +100,7 @@ async def test_a_replica_whose_file_is_denied_goes_offline_alone_and_comes_back(
     await at_once(cluster, first)
     await eventually(lambda: cluster.isr(T) == {1, 2})
     assert cluster.log(first, T).log_end_offset == 2
-    assert not list(cluster.brokers[first].manager.lost())
+    assert not list(cluster.brokers[first].manager.replicas.lost())
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(43)], ids=["missing", "empty", "zeros"])
@@ -125,7 +125,7 @@ async def test_a_topic_that_was_made_again_meanwhile_does_not_take_the_old_ones_
     await cluster.produce(T, batch(b"of the old one"))
     await cluster.stop_broker(2)
     await cluster.delete_topic("t")
-    await eventually(lambda: T not in cluster.brokers[1].manager.hosted)
+    await eventually(lambda: T not in cluster.brokers[1].manager.replicas.hosted)
     await cluster.create_topic("t", replication_factor=1)
     await cluster.produce(T, batch(b"of the new one"))
     path = disk(cluster, 2) / "t-0" / PARTITION_METADATA
@@ -148,7 +148,7 @@ async def test_one_replica_that_cannot_be_loaded_does_not_keep_the_broker_and_co
     broker = await cluster.start_broker(2)
     await eventually(lambda: cluster.isr(U) == {1, 2})
     assert cluster.isr(T) == {1}
-    assert broker.manager.leader(T) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert broker.manager.replicas.leader(T) is ErrorCode.KAFKA_STORAGE_ERROR
     path.write_bytes(before)
     await at_once(cluster, 2)
     await eventually(lambda: cluster.isr(T) == {1, 2})
@@ -202,7 +202,7 @@ async def test_the_only_replica_in_sync_leads_again_once_its_files_can_be_read_t
     await cluster.stop_broker(3 - first)
     async with cluster.admin() as admin:
         assert await admin.alter_partition_reassignments({T: [3 - first]}) == {T: None}
-    await eventually(lambda: bool(cluster.brokers[first].manager.image.partitions[T].adding))
+    await eventually(lambda: bool(cluster.brokers[first].manager.context.image.partitions[T].adding))
     trap = await fail(cluster, first)
     async with cluster.admin() as admin, asyncio.timeout(60):
         known = (await admin.describe_log_ends([T]))[T]
@@ -222,11 +222,11 @@ async def test_a_replica_that_was_moved_away_is_made_again_only_when_nobody_take
     await eventually(lambda: cluster.isr(T) == {first})
     await fail(cluster, first)
     assert cluster.controller.state.image.partitions[T].last_known_elr == (first,)
-    await eventually(lambda: cluster.brokers[first].manager.is_remembered(T))
+    await eventually(lambda: cluster.brokers[first].manager.replicas.is_remembered(T))
     (disk(cluster, first) / "t-0").rename(cluster.directory / "elsewhere")
     await at_once(cluster, first)
-    assert T in dict(cluster.brokers[first].manager.lost())
-    await eventually(lambda: not cluster.brokers[first].manager.image.partitions[T].last_known_elr)
+    assert T in dict(cluster.brokers[first].manager.replicas.lost())
+    await eventually(lambda: not cluster.brokers[first].manager.context.image.partitions[T].last_known_elr)
     await at_once(cluster, first)
     assert cluster.log(first, T).log_end_offset == 0
     await cluster.start_broker(3 - first)

@@ -25,7 +25,7 @@ def consumer(pair: VirtualPair) -> Consumer:
 
 def alone(pair: VirtualPair) -> bool:
     leader = pair.hosted(1).leader
-    return leader is not None and pair.brokers[1].manager.is_alone(leader)
+    return leader is not None and pair.brokers[1].manager.replicas.is_alone(leader)
 
 
 def test_its_readers_find_the_next_leader(pair):

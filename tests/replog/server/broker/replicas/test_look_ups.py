@@ -52,7 +52,7 @@ async def test_a_request_that_takes_too_long_is_told_so_partition_by_partition(c
     for topic in ("t", "u"):
         await cluster.create_topic(topic, replication_factor=1)
         await cluster.produce(TopicPartition(topic, 0), packed(100))
-    async with cluster.brokers[1].manager.look_ups.searching:  # for somebody else, and it takes long
+    async with cluster.brokers[1]._look_ups.searching:  # for somebody else, and it takes long
         results = await ask(cluster, "t", "u")
     assert [result.error_code for result in results] == [ErrorCode.REQUEST_TIMED_OUT] * 2
     for result in results:

@@ -14,7 +14,7 @@ async def test_isr_5_a_follower_that_falls_silent_while_all_is_level_leaves_once
     leader = cluster.brokers[cluster.leader(TP)]
     (follower,) = (broker for broker in cluster.brokers.values() if broker is not leader)
     assert (await cluster.produce(TP, batch(b"x")))[0] is ErrorCode.NONE
-    await eventually(lambda: TP not in leader.manager._lagging, what=lambda: leader.manager.hosted[TP].leader.replicas)
+    await eventually(lambda: TP not in leader.manager._lagging, what=lambda: leader.replicas.hosted[TP].leader.replicas)
     follower._fetchers.stop(TP)
     await cluster.produce(TP, batch(b"y"), acks=1)
     await eventually(lambda: cluster.controller.state.image.partitions[TP].isr == (leader.config.node_id,))
@@ -25,8 +25,8 @@ async def test_isr_9_a_proposal_that_was_not_decided_is_submitted_again(cluster,
     await cluster.begin(2)
     await cluster.led(TP)
     manager, submitted = cluster.brokers[cluster.leader(TP)].manager, []
-    monkeypatch.setattr(manager, "_submit_proposal", lambda _, proposal: submitted.append(proposal))
-    leader = manager.hosted[TP].leader
+    monkeypatch.setattr(manager, "_submit_proposal", lambda _, proposal: submitted.append(proposal) or True)
+    leader = manager.replicas.hosted[TP].leader
     leader.resign()
     manager.propose(TP, leader)
     for error in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):

@@ -18,7 +18,7 @@ async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_with
     await cluster.begin(2, brokers={"replica_fetch_wait_max_ms": 1500})
     follower = cluster.brokers[3 - cluster.leader(TP)]
     [fetcher] = follower._fetchers._fetchers.values()
-    delayed = follower.manager.hosted[TP].follower
+    delayed = follower.manager.replicas.hosted[TP].follower
     assert delayed is not None
     await eventually(lambda: fetcher.session.outstanding == 1)
     rounds = 0
@@ -42,7 +42,7 @@ async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(clu
     await cluster.begin(2)
     await cluster.produce(TP, batch(b"kept"))
     follower = cluster.brokers[3 - cluster.leader(TP)]
-    hosted = follower.manager.hosted[TP]
+    hosted = follower.manager.replicas.hosted[TP]
     hosted.log.append_as_leader(batch(b"lost"), leader_epoch=0, now_ms=0)
     hosted.log.update_high_watermark(2)
     with capture_logs() as logs:

@@ -18,7 +18,9 @@ from replog.purgatory.operation import DelayedOperation
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.v1 import replica_pb2 as pb
+from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_service import ReplicaStream
 from replog.server.clock import SystemClock
@@ -61,10 +63,11 @@ class Leader:
             )
         image.partitions = dict.fromkeys((LED, FOLLOWED, BROKEN, ELSEWHERE), STATE)
         config = BrokerConfig(node_id=1, log_dirs=directory)
-        self.manager = ReplicaManager(config, image, SystemClock(), lambda *_: None, lambda _: None)
+        context = BrokerContext(config, image, SystemClock(), lambda _: None)
+        self.manager = ReplicaManager(context, HostedReplicas(context), lambda *_: True)
         for tp in (LED, FOLLOWED, BROKEN):
             log = log_of(directory / tp.directory_name, "4:0-4", high_watermark=5)
-            hosted = self.manager.hosted[tp] = HostedPartition(tp, TOPIC_ID, log)
+            hosted = self.manager.replicas.hosted[tp] = HostedPartition(tp, TOPIC_ID, log)
             if tp == FOLLOWED:
                 hosted.follower = PartitionFollower(tp, log, backoff_ms=1000)
                 hosted.follower.become_follower(replace(STATE, leader=2), 0)
@@ -74,7 +77,7 @@ class Leader:
         self.session = ReplicaStream(self.manager, self.answers.put, lambda _: None)
 
     def log(self, tp: TopicPartition) -> Log:
-        return self.manager.hosted[tp].log
+        return self.manager.replicas.hosted[tp].log
 
     def ask(
         self, *partitions: pb.ReplicaFetchPartition, replica_id: int = 2, broker_epoch: int = 100
@@ -136,11 +139,11 @@ async def test_the_first_fault_is_told_fe_1(leader, tp, wrong, error):
 
 async def test_after_an_error_everything_is_told_again_fe_17(leader):
     assert leader.ask(named(LED)) == {LED: ErrorCode.NONE}
-    leader.manager.hosted[LED].topic_id = b"another topic..."
+    leader.manager.replicas.hosted[LED].topic_id = b"another topic..."
     leader.manager.role_changed(LED)
     assert leader.ask() == {LED: ErrorCode.INCONSISTENT_TOPIC_ID}
     assert leader.ask() == {LED: ErrorCode.INCONSISTENT_TOPIC_ID}
-    leader.manager.hosted[LED].topic_id = TOPIC_ID
+    leader.manager.replicas.hosted[LED].topic_id = TOPIC_ID
     leader.manager.role_changed(LED)
     assert leader.ask() == {LED: ErrorCode.NONE}
 
@@ -179,14 +182,14 @@ async def test_who_fetches_without_a_broker_epoch_is_no_follower_st_7(leader, br
 @pytest.mark.parametrize(("replica_id", "broker_epoch"), [(2, 1 << 40), (2, 99), (3, 100)])
 async def test_who_is_not_registered_so_commits_nothing_and_is_not_heard_st_7(leader, replica_id, broker_epoch):
     """Divergence 40: a number that is large enough let acks=all acknowledge what nobody has."""
-    leader.manager.hosted[LED].log.append_as_leader(record(EPOCH, 5), leader_epoch=EPOCH, now_ms=0)
+    leader.manager.replicas.hosted[LED].log.append_as_leader(record(EPOCH, 5), leader_epoch=EPOCH, now_ms=0)
     assert ErrorCode.NONE not in leader.ask(named(LED, 6), replica_id=replica_id, broker_epoch=broker_epoch).values()
     assert leader.log(LED).high_watermark == 5
-    assert leader.manager.failure_detector._brokers == {}
+    assert leader.manager.replicas.failure_detector._brokers == {}
     leader.session = ReplicaStream(leader.manager, leader.answers.put, lambda _: None)
     assert leader.ask(named(LED, 6)) == {LED: ErrorCode.NONE}
     assert leader.log(LED).high_watermark == 6
-    assert list(leader.manager.failure_detector._brokers) == [2]
+    assert list(leader.manager.replicas.failure_detector._brokers) == [2]
 
 
 async def test_a_follower_names_so_many_partitions_in_one_request_and_no_more(leader):
@@ -201,7 +204,7 @@ async def test_a_follower_names_so_many_partitions_in_one_request_and_no_more(le
 
 async def test_followers_that_wait_for_nothing_are_answered_together(leader):
     """Divergence 35: at the latest after the time that they named."""
-    leader.manager.clock = clock = Watch()
+    leader.manager.context.clock = clock = Watch()
     wakes = []
     for clock.now_ms in (10_120, 10_499, 10_500):
         leader.session = ReplicaStream(leader.manager, leader.answers.put, lambda _: None)
@@ -222,14 +225,14 @@ async def test_followers_that_ask_for_the_same_share_the_read_and_the_message(le
         leader.ask(named(LED, topic_id=topic_id))
         leader.session.on_request(WAITS)
         waiting.append(leader.answers)
-    leader.manager.hosted[LED].leader.append_records_to_leader(record(EPOCH, 5), acks=1, wall_ms=0, now_ms=0)
+    leader.manager.replicas.hosted[LED].leader.append_records_to_leader(record(EPOCH, 5), acks=1, wall_ms=0, now_ms=0)
     leader.manager.touched(LED, high_watermark_advanced=False)
     await asyncio.sleep(0)
     first, second = (answers.sent[-1] for answers in waiting)
     assert [message.head.partitions[0].topic_id for message in (first, second)] == [TOPIC_ID, other]
     assert first.records[0] is second.records[0]
     assert (first is second) == (other == TOPIC_ID)
-    assert leader.manager.traffic.topic("t").copied_out == 2 * len(first.records[0])
+    assert leader.manager.context.traffic.topic("t").copied_out == 2 * len(first.records[0])
 
 
 async def test_an_exception_among_waiting_requests_stops_no_others_st_10(leader):
@@ -247,10 +250,12 @@ async def test_an_exception_among_waiting_requests_stops_no_others_st_10(leader)
 
 async def test_consumers_beyond_their_bound_are_refused_and_followers_are_not(leader, monkeypatch):
     """What one of them lets go of another may have."""
-    monkeypatch.setattr("replog.server.broker.replicas.replica_manager.MAX_CONSUMED", 2)
+    monkeypatch.setattr("replog.server.broker.replicas.fetch_sessions.MAX_CONSUMED", 2)
 
     def consume(*partitions: TopicPartition) -> ConsumerSession:
-        session = ConsumerSession(leader.manager, lambda: None, max_bytes=ONE_MIB, max_wait_ms=1000)
+        session = ConsumerSession(
+            leader.manager.sessions, leader.manager.replicas, lambda: None, max_bytes=ONE_MIB, max_wait_ms=1000
+        )
         wanted = {tp: FetchPartition(5, ONE_MIB) for tp in partitions}
         try:
             session.on_request(SessionRequest(CONSUMER, NO_BROKER_EPOCH, 500, 1, ONE_MIB, wanted))

@@ -47,7 +47,7 @@ def lag_behind(pair: VirtualPair, batches: int) -> None:
     pair.kill(2)
     pair.produce(*[BATCH_BYTES] * batches)
     pair.start(2)
-    assert pair.loop.run_until(lambda: TP in pair.brokers[2].manager.hosted, pair.loop.time() + 5)
+    assert pair.loop.run_until(lambda: TP in pair.brokers[2].manager.replicas.hosted, pair.loop.time() + 5)
     assert pair.loop.run_until(lambda: pair.log(2).log_end_offset > 0, pair.loop.time() + 5)
 
 
@@ -88,7 +88,7 @@ def test_a_member_of_the_isr_is_not_throttled_after_an_election_either(start):
     listed = {"follower_replication_throttled_replicas": "*", "min_insync_replicas": "2"}
     pair = start(listed, follower_replication_throttled_rate=1, replica_fetch_backoff_ms=100)
     pair.produce(*[BATCH_BYTES] * 5)
-    follower = pair.brokers[2].manager.hosted[TP].follower
+    follower = pair.brokers[2].manager.replicas.hosted[TP].follower
     assert follower is not None
     follower.lag = None
     pair.network.break_connections("broker-1", "broker-2")  # or the answer to the parked fetch would tell it
@@ -110,10 +110,10 @@ def test_a_copy_that_stands_still_asks_seldom_and_goes_on_when_it_may(start, fet
         ask(*arguments)
 
     monkeypatch.setattr(ReplicaFetcher, "_ask", counted_ask)
-    follower = pair.brokers[2].manager.hosted[TP].follower
+    follower = pair.brokers[2].manager.replicas.hosted[TP].follower
     assert follower is not None
     follower._delay(pair.brokers[2]._clock.monotonic_ms() - 1000)
-    pair.brokers[2].manager.hosted[TP].fetched_by.mark(TP)
+    pair.brokers[2].manager.replicas.hosted[TP].fetched_by.mark(TP)
     pair.loop.run_until(pair.loop.time() + 1)
     fetches.clear()
     rounds = 0

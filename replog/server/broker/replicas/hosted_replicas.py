@@ -1,0 +1,132 @@
+"""Which replicas this broker hosts, which of them it leads or follows, and which have failed (§1.4)."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from follower.partition_follower import PartitionFollower
+from leader.failure_detector import FailureDetector
+from leader.partition_leader import PartitionLeader
+from replog.common.quota import ReplicationQuota, Throttles
+from replog.errors import ErrorCode
+from replog.log.fetch import ANY_TOPIC, FetchPartition
+from replog.server.broker.context import BrokerContext
+from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.topic import TopicPartition
+
+
+class HostedReplicas:
+    """The hosted replicas by name. `RoleChanges` puts them here; requests look them up."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        config = context.config
+        windows, window_ms = config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
+        self.hosted: dict[TopicPartition, HostedPartition] = {}
+        self.started = False  # the image is complete and roles are taken up, so requests are answered
+        self.unreachable: dict[TopicPartition, bytes] = {}  # replicas that a start could not load; topic ids
+        self.gone: set[TopicPartition] = set()  # failed replicas whose directories are gone
+        self.failure_detector = FailureDetector(context.clock.monotonic_ms())
+        self.sending = Throttles(config.leader_replication_throttled_rate, windows, window_ms)
+        self.copying = Throttles(config.follower_replication_throttled_rate, windows, window_ms)
+        self._offline: dict[TopicPartition, None] = {}  # files failed; some may have been deleted since
+        self._image = context.image
+        self._clock = context.clock
+        self._broker_id = config.node_id
+
+    def leader(self, tp: TopicPartition) -> PartitionLeader | ErrorCode:
+        """Return the leader role of `tp`, or why this broker does not have it (§1.4)."""
+        hosted = self.hosted.get(tp)
+        if hosted is None:
+            if tp in self.unreachable:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            known = tp in self._image.partitions
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if hosted.log.failure is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return hosted.leader or ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def leader_for_epoch(self, tp: TopicPartition, current_leader_epoch: int | None) -> PartitionLeader | ErrorCode:
+        """Return the leader like `leader`, but check the epoch before leadership, also on a follower (FE-2)."""
+        hosted = self.hosted.get(tp)
+        if hosted is not None and hosted.follower is not None and hosted.log.failure is None:
+            return hosted.follower.check_leader_only(current_leader_epoch)
+        return self.leader(tp)
+
+    def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
+        """Return the leader that this fetch asks, or the first error of the fetch (FE-1)."""
+        hosted = self.hosted.get(tp)
+        if hosted is not None:
+            if fetch.topic_id not in (hosted.topic_id, ANY_TOPIC):
+                return ErrorCode.INCONSISTENT_TOPIC_ID  # a topic of the same name has other epochs
+            if hosted.leader is not None and hosted.log.failure is None:
+                return hosted.leader
+        return self.leader_for_epoch(tp, fetch.current_leader_epoch)
+
+    def reader_for_fetch(
+        self, tp: TopicPartition, fetch: FetchPartition
+    ) -> PartitionLeader | PartitionFollower | ErrorCode:
+        """Return the leader like `leader_for_fetch`, or the follower for a consumer that may read it (FE-20)."""
+        hosted = self.hosted.get(tp)
+        if hosted is None or hosted.follower is None or hosted.log.failure is not None:
+            return self.leader_for_fetch(tp, fetch)
+        return hosted.follower if fetch.topic_id in (hosted.topic_id, ANY_TOPIC) else ErrorCode.INCONSISTENT_TOPIC_ID
+
+    def leader_throttle(self, tp: TopicPartition, follower: int) -> ReplicationQuota | None:
+        return self.hosted[tp].quota_for(follower)
+
+    def topic_id(self, tp: TopicPartition) -> bytes:
+        """Return the topic id of a hosted replica, empty for others."""
+        hosted = self.hosted.get(tp)
+        return hosted.topic_id if hosted is not None else b""
+
+    def is_alone(self, leader: PartitionLeader) -> bool:
+        """Return True if another broker may lead and commit without this one's knowledge (divergence 29)."""
+        return self.failure_detector.nobody(leader.replicas, self._clock.monotonic_ms())
+
+    def misses_controller(self) -> bool:
+        """Return True if any leader here may be alone."""
+        return self.failure_detector.misses_controller(self._clock.monotonic_ms())
+
+    def end_role(self, tp: TopicPartition) -> None:
+        """End the role of a replica whose files failed, until it is opened again."""
+        hosted = self.hosted.get(tp)
+        if hosted is not None:
+            self._offline[tp] = None
+            hosted.leader = hosted.follower = None
+
+    def offline(self) -> Iterator[tuple[TopicPartition, bytes, bool]]:
+        """Yields failed replicas that the cluster still counts on, with their topics' ids (CT-27), and True for those
+        that are gone and that it remembers."""
+        for tp, topic_id in self.lost():
+            is_gone = tp in self.gone and self.is_remembered(tp)
+            if is_gone or self.is_counted_on(tp):
+                yield tp, topic_id, is_gone
+
+    def offline_id(self, tp: TopicPartition) -> bytes | None:
+        """Return the topic id of a replica whose files failed; None for others."""
+        hosted = self.hosted.get(tp)
+        return hosted.topic_id if hosted is not None and hosted.log.failure is not None else self.unreachable.get(tp)
+
+    def lost(self) -> Iterator[tuple[TopicPartition, bytes]]:
+        """Yields all replicas whose files failed, with their topics' ids."""
+        failed = ((tp, self.hosted.get(tp)) for tp in self._offline)
+        since_start = (
+            (tp, hosted.topic_id) for tp, hosted in failed if hosted is not None and hosted.log.failure is not None
+        )
+        return chain(since_start, self.unreachable.items())
+
+    def is_counted_on(self, tp: TopicPartition) -> bool:
+        """Return True if this replica leads by the metadata, or may have to."""
+        state = self._image.partitions.get(tp)
+        return state is not None and self._broker_id in (state.leader, *state.isr, *state.elr)
+
+    def is_remembered(self, tp: TopicPartition) -> bool:
+        """Return True if this replica had everything by the metadata, and may still have it."""
+        state = self._image.partitions.get(tp)
+        return state is not None and self._broker_id in state.last_known_elr
+
+    def forget_lost(self, tp: TopicPartition) -> None:
+        """Forget a failed replica, which is opened again or gone."""
+        self.gone.discard(tp)
+        self.unreachable.pop(tp, None)
+        self._offline.pop(tp, None)
+        self.hosted.pop(tp, None)
