@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.segment_file import Vanished
+from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.methods import Inspection
 from replog.topic import TopicPartition
 from spark_jobs.replicas import brokers
@@ -145,6 +146,7 @@ async def test_a_file_that_is_shorter_than_the_broker_knows_is_damaged(cluster):
 
 async def test_a_reader_waits_for_its_turn_when_a_broker_serves_as_many_as_it_can(cluster):
     """An audit of a large Spark cluster has more tasks than that."""
+    cluster.transport = GrpcTransport()  # there, a call takes its place before it has asked for anything
     store = await filled(cluster)
     first, *_ = await asyncio.to_thread(segments, store)
     method, channel = Inspection["read_file"], cluster.channel(store.address)
