@@ -36,7 +36,7 @@ LINES = {
     "replog/metadata": 867,
     "replog/purgatory": 219,
     "replog/rpc": 6_814,
-    "replog/server": 10_420,
+    "replog/server": 10_429,
     "replog/simulator": 9_327,
     "spark_jobs": 1_227,
     "spark_jobs/audit": 3_698,

@@ -112,10 +112,13 @@ class ReplicaManager:
     def propose(self, tp: TopicPartition, leader: PartitionLeader) -> None:
         """Send the leader's proposal of an ISR, if there is one, to the controller (ISR-4)."""
         proposal = leader.take_proposal()
-        if proposal is not None:
-            self._growth[tp] = len(proposal.isr) - len(leader.state.isr)
-            if not self._submit_proposal(tp, proposal):
-                self.on_alter_partition_result(tp, proposal, ErrorCode.OPERATION_NOT_ATTEMPTED, None)
+        if proposal is None:
+            return
+        growth = len(proposal.isr) - len(leader.state.isr)
+        if self._submit_proposal(tp, proposal):
+            self._growth[tp] = growth
+        else:
+            self._settle(tp, proposal, ErrorCode.OPERATION_NOT_ATTEMPTED, None)
 
     def on_alter_partition_result(
         self, tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None
@@ -125,6 +128,11 @@ class ReplicaManager:
         if error is ErrorCode.NONE:
             self.context.traffic.isr_expands += growth > 0
             self.context.traffic.isr_shrinks += growth < 0
+        self._settle(tp, proposal, error, state)
+
+    def _settle(
+        self, tp: TopicPartition, proposal: IsrProposal, error: ErrorCode, state: PartitionState | None
+    ) -> None:
         leader = self.replicas.leader(tp)
         if isinstance(leader, ErrorCode):
             return
