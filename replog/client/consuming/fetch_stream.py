@@ -167,7 +167,8 @@ class FetchStream:
         self._name_changes(request)
         if not self._named:
             self._goes_on = False  # the broker was not told of partitions that were taken out
-            await self._wake.wait()
+            if not self._changed:  # otherwise those that another stream still fetches would keep the rest waiting
+                await self._wake.wait()
             return
         self._correlation_id += 1
         request.correlation_id = self._correlation_id

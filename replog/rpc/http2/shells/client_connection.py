@@ -150,6 +150,10 @@ class ClientConnection(SocketConnection):
         status = parse_trailers(event.headers)
         self._over(event.stream_id, None if status is None else from_status(status, self.peer))
 
+    def on_ended(self, event: events.Ended) -> None:
+        self.http2.reset(event.stream_id, CANCEL)
+        self._failed(event.stream_id, CallStatus(code_pb2.INTERNAL, "the server ended the call without a status", b""))
+
     def on_unreadable(self, event: events.Unreadable) -> None:
         self.http2.reset(event.stream_id, CANCEL)
         self._failed(event.stream_id, CallStatus(event.status, event.text, b""))

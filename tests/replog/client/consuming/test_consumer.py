@@ -137,6 +137,15 @@ async def test_partitions_that_take_several_requests_to_name_are_read_once_each(
         assert await consumer.fetch(0.3) == []
 
 
+async def test_partitions_that_another_stream_still_fetches_hold_no_others_up(cluster, monkeypatch):
+    monkeypatch.setattr("replog.client.consuming.fetch_stream.MAX_NAMED", 1)
+    async with Consumer(await one_broker_with(cluster, 1, partitions=2), auto_offset_reset="earliest") as consumer:
+        consumer.assign([("t", 0), ("t", 1)])
+        consumer._fetcher.states[TP].asked_by = object()  # a silent leader's stream, which has 30 s to answer
+        async with asyncio.timeout(60):
+            assert [record.partition for record in await read(consumer, 1)] == [1]
+
+
 async def test_what_is_not_wanted_any_more_leaves_the_brokers_session(cluster):
     """It would be looked at, and sent, for nobody; and no other broker would be asked for it."""
     async with Consumer(await one_broker_with(cluster, 1, partitions=3), auto_offset_reset="earliest") as consumer:

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.protocol.events import Message
-from replog.rpc.http2.protocol.frames import GOAWAY, REFUSED_STREAM, frame
+from replog.rpc.http2.protocol.frames import DATA, END_STREAM, GOAWAY, REFUSED_STREAM, frame
 from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles
@@ -94,6 +94,22 @@ async def _two_calls(server: Scripted, channel: Channel) -> list[asyncio.Task[li
 def _only_on_another(server: Scripted, served: Served, stream: int) -> None:
     if served is not server.served[0]:
         served.answer(stream)
+
+
+def _end_without_a_status(server: Scripted, served: Served, stream: int) -> None:
+    if served.asked[-1] == "not begun":
+        served.connection.send_headers(stream, ANSWER)
+        served.send()
+        served.writer.write(frame(DATA, END_STREAM, stream, b""))
+
+
+async def test_a_call_that_ends_without_a_status_fails_alone():
+    async with scripted(_end_without_a_status) as (server, channel):
+        begun, other = await _two_calls(server, channel)
+        with pytest.raises(ReplogError, match="the server ended the call without a status"):
+            await other
+        server.served[0].answer(1)
+        assert await begun == ["answered"]
 
 
 async def test_after_a_goaway_what_was_begun_ends_there_and_what_was_not_goes_to_a_new_connection():
