@@ -108,7 +108,6 @@ class PartitionLeader:
         return self.advance_high_watermark(now_ms)
 
     def _commit(self, state: PartitionState) -> None:
-        assert self.broker_id in state.isr, f"{self.topic_partition}: {state} has a leader out of sync (INV-2)"
         assert state.partition_epoch >= self.partition_epoch, f"{self.topic_partition}: {state} is old"
         self.state = Committed(frozenset(state.isr))
         self.eligible_leaders = state.elr

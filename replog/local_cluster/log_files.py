@@ -7,6 +7,7 @@ LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
 
 _LOADING = re.compile(r'"progress": "([^"]*)", "event": "loading logs"')
 _ENDED = "error: "
+_OF_LOG = re.compile(r"[{(]|\d{4}-\d\d-\d\dT")  # a line of JSON or for people, or a remark of `log_tail`
 
 
 def log_tail(path: Path) -> str:
@@ -27,9 +28,9 @@ def loading(path: Path) -> str:
 
 
 def last_words(path: Path) -> str:
-    """Return the reason why a process ended by itself: its last line, if that is none of its log."""
+    """Return the reason why a process ended by itself, which is its last line; empty if it said none."""
     last = log_tail(path).splitlines()[-1].strip()
-    return "" if last.startswith("{") else last.removeprefix(_ENDED)
+    return "" if _OF_LOG.match(last) else last.removeprefix(_ENDED)
 
 
 def why_ended(path: Path) -> str:

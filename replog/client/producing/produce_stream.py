@@ -91,9 +91,10 @@ class ProduceStream:
 
     async def drain(self, timeout_s: float) -> None:
         """Wait until the broker has read everything. With acks=0 only the end of the stream shows it."""
-        with contextlib.suppress(ReplogError, TimeoutError):
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):  # also for the opening of the stream
-                await self._stream.finish()
+                with contextlib.suppress(ReplogError):  # the task has it, too, and ends
+                    await self._stream.finish()
                 await asyncio.wait([self._task])
 
     def stop(self) -> "asyncio.Task[None]":

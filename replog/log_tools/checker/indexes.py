@@ -68,7 +68,7 @@ class Indexes(NamedTuple):
 
     @property
     def exact_to(self) -> int:
-        """Up to this offset the entries are as replog writes them (`indexes.rules`); -1 if there are no digests."""
+        """Up to this offset the entries are as replog writes them (by the rules here); -1 if there are no digests."""
         return self.digests.rows[-1][1] if self.digests.rows else -1
 
     def alone(self, entries: Iterable[tuple[int, int, int]], doubtful: set[int]) -> Iterator[Fault]:

@@ -16,7 +16,8 @@ LINE = '{"reason": "a word", "event": "broker failed", "level": "error", "timest
             "ModuleNotFoundError",
         ),
         ([LINE], "without a word, as if it was killed"),
-        ([], "(it is empty)"),
+        (["2026-11-28T15:57:00.1Z [info     ] closing logs   count=1"], "without a word, as if it was killed"),
+        ([], "without a word, as if it was killed"),
     ],
 )
 def test_a_process_that_ended_is_told_in_its_last_words_and_not_by_lines_of_its_log(tmp_path, lines, told):

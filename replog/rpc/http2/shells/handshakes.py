@@ -57,6 +57,7 @@ class Handshakes:
         self.tls = tls
         self._under_way: dict[Shaking, asyncio.TimerHandle] = {}  # the oldest first
         self._waiting = FairQueue[str, Shaking]()
+        self._timer: asyncio.TimerHandle | None = None  # for those that wait
         self._cpu_s = cpu_s
         self._left_s, self._as_of = BURST_S, 0.0  # the time that they may take now, by the loop's clock
 
@@ -76,9 +77,8 @@ class Handshakes:
         if not self._waiting and self._has_time():
             self._step(connection)
             return True
-        if not self._waiting:
-            self._wait()
         self._waiting.add(connection.asks.host, connection)
+        self._wait()
         return False
 
     def _has_time(self) -> bool:
@@ -93,9 +93,11 @@ class Handshakes:
         self._left_s -= self._cpu_s() - begun
 
     def _wait(self) -> None:
-        asyncio.get_running_loop().call_later(max(0.0, -self._left_s / SHARE), self._next)
+        if self._timer is None:  # else peers that hang up while they wait would leave many
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, -self._left_s / SHARE), self._next)
 
     def _next(self) -> None:
+        self._timer = None
         while self._waiting and self._has_time():
             self._step(self._waiting.take())
         if self._waiting:

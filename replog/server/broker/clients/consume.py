@@ -44,7 +44,7 @@ class ConsumerStream:
 
     async def answer(self, request: SessionRequest, share: Lease, *, goes_on: bool) -> SessionResponse:
         """Wait until there is something to say, and return the answer (FE-8 to FE-13). `share` holds its room in the
-        broker's budget; the caller frees it when the reader has taken the answer.
+        broker's pool; the caller frees it when the reader has taken the answer.
 
         Without room in time the answer has no records. A request that does not go on from the last one names everything
         that it wants."""

@@ -80,3 +80,15 @@ async def test_one_that_has_ended_meanwhile_has_no_turn_and_costs_nothing():
     await until(done, before + 1)
     await asyncio.sleep(0.01)
     assert len(done) == before + 1
+
+
+async def test_those_that_hang_up_while_they_wait_leave_one_timer():
+    handshakes, connections, done = flood(["a"] * 50)
+    for connection in connections[len(done) :]:
+        connection.give_up_handshake("")
+    handshakes._left_s = -1.0  # they have had their share for four seconds
+    for connection in connections:
+        assert not handshakes.go_on(connection)
+        connection.give_up_handshake("")
+    timers = [timer for timer in asyncio.get_running_loop()._scheduled if timer._callback == handshakes._next]  # type: ignore[attr-defined]
+    assert len(timers) == 1
