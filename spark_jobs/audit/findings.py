@@ -53,13 +53,14 @@ REMEDIES = {
     VALUE_MISMATCH: _COPY,
     EPOCH_MISMATCH: _COPY,
     BIT_ROT: "Check the disk of broker {replica} (SMART, kernel log). " + _COPY,
-    GAP: "If another copy or a backup has these offsets, restore it; if not they are lost: seek consumers past them. "
-    "Then let broker {replica} rebuild its indexes: stop it, move those in {directory} aside, start it.",
+    GAP: "If another copy or a backup has these offsets, restore it; if not they are lost: seek consumers past them.",
     REPEATED: _COPY,
     EPOCH_CACHE_LIE: "Stop broker {replica}, move {directory}/leader-epoch-checkpoint aside and start the broker: the "
     "checkpoint is rebuilt from the batches. On Apache Kafka, move the whole of {directory} aside instead: the broker "
     "copies the partition again.",
-    INDEX_LIE: "Stop broker {replica}, move {file} aside and start the broker: indexes are rebuilt from the log.",
+    # A broker that finds no index recovers the segment, and would cut it at a hole.
+    INDEX_LIE: "Stop broker {replica}, keep a copy of {file}, run `replog log rebuild-index {directory}` and start the "
+    "broker. On Apache Kafka, move {file} aside instead: indexes are rebuilt from the log.",
     TRANSACTION_INDEX_SUFFIX: "Stop broker {replica}, keep a copy of {file}, run `replog log rebuild-index "
     "{directory}` and start the broker. On Apache Kafka, move the whole of {directory} aside instead: the broker "
     "copies the partition again.",

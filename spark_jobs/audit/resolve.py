@@ -81,11 +81,9 @@ class _Resolver:
             findings += [] if self._is_rot(mismatch) else self._mismatch(mismatch)
         lies, unsure = self._lies(findings)
         findings += map(self._own, lies)
-        findings += [
-            self._unexplained(interval)
-            for interval in intervals
-            if not any(_leads_to(finding, interval) for finding in [*unread, *findings])
-        ]
+        for interval in intervals:
+            if not any(_leads_to(finding, interval) for finding in [*unread, *findings]):
+                findings.append(self._unexplained(interval))
         end = max((max(r.log_end, r.mark) for r in self._replicas.values() if r.readable), default=0)
         for finding in [*unread, *findings]:
             if finding.first is not None and finding.last is not None and finding.first < end < finding.last:
@@ -96,11 +94,12 @@ class _Resolver:
     def _lies(self, findings: list[AuditFinding]) -> tuple[list[ReplicaFault], set[int]]:
         """Return the faults of indexes, epochs and producer files to report, and the replicas that may have more.
 
-        Where a replica's batches are wrong, and behind that, its indexes are not judged: batches may have moved.
+        Where a replica's batches are wrong, and behind that, its indexes are not judged: batches may have moved. Behind
+        a hole that nobody fills that is so in its segment alone, since it stays.
         """
         wrong_from: dict[int, int] = defaultdict(lambda: MAX_LONG)
-        spots = [(gap.replica, gap.first) for gap in self._gaps]
-        spots += [(replica, f.first) for f in findings for replica in _suspects(f) if f.first is not None]
+        spots = [(fault.replica, fault.first) for fault in self._of(REPEATED)]
+        spots += [(it, f.first) for f in findings if f.kind != GAP for it in _suspects(f) if f.first is not None]
         for replica, first in spots:
             wrong_from[replica] = min(wrong_from[replica], first)
         lies = self._of(INDEX_LIE)
@@ -112,7 +111,7 @@ class _Resolver:
 
         def is_judged(lie: ReplicaFault) -> bool:
             in_place = not lie.file.endswith(PRODUCERS) or lie.segment == judged_in[lie.replica]
-            return in_place and lie.last < wrong_from[lie.replica]
+            return in_place and lie.last < wrong_from[lie.replica] and not any(_moves(gap, lie) for gap in self._gaps)
 
         epochs = [lie for lie in self._wrong_epochs() if not any(_explains(finding, lie) for finding in findings)]
         unsure = {lie.replica for lie in lies if not is_judged(lie)}
@@ -265,8 +264,8 @@ class _Resolver:
             f"{interval.values[1]} in replica {r2}, yet their batches agree: one of the indexes is wrong"
         )
         remedy = (
-            f"Let brokers {r1} and {r2} rebuild the indexes of this partition, one after the other: stop it, move them "
-            "aside, start it."
+            f"Let brokers {r1} and {r2} rebuild the indexes of this partition, one after the other: stop it, run "
+            "`replog log rebuild-index` on its directory, start it. On Apache Kafka, move them aside instead."
         )
         return AuditFinding(INDEX_LIE, *self._place, (r1, r2), first, interval.last, None, why, remedy)
 
@@ -311,6 +310,12 @@ def _merge(faults: Iterable[ReplicaFault]) -> list[ReplicaFault]:
 
 def _overlap(one: ReplicaFault, other: ReplicaFault) -> bool:
     return one.first <= other.last and other.first <= one.last
+
+
+def _moves(gap: ReplicaFault, lie: ReplicaFault) -> bool:
+    """Return True if what an index says may be wrong only because batches are gone."""
+    beside = gap.segment in (lie.segment, TAIL, None)  # None: lost records, whose segment is not known
+    return gap.replica == lie.replica and (_overlap(gap, lie) or (beside and gap.first <= lie.last))
 
 
 def _leads_to(finding: AuditFinding, interval: Interval) -> bool:

@@ -14,7 +14,7 @@ LINES = {
     "docs": 3,
     "docsite": 456,
     "follower": 668,
-    "leader": 1_818,
+    "leader": 1_817,
     "pyspark_replog": 5,
     "pyspark_replog_batches": 5,
     "pyspark_replog_epochs": 5,
@@ -39,7 +39,7 @@ LINES = {
     "replog/server": 10_429,
     "replog/simulator": 9_327,
     "spark_jobs": 1_227,
-    "spark_jobs/audit": 3_698,
+    "spark_jobs/audit": 3_704,
     "spark_jobs/records": 1_930,
     "spark_jobs/replicas": 3_382,
 }

@@ -152,6 +152,12 @@ ROWS = [
         [TWICE, Interval("t", 0, "bytes", 30, 39, (1, 2), (800, 890))], "GAP 2 40-41"),
     Row("indexes that disagree while batches agree are reported", [ONE, TWO],
         [Interval("t", 0, "bytes", 10, 19, (1, 2), (800, 790))], "INDEX_LIE None 10-19"),
+    Row("one index that disagrees with two others in several places is told once", [ONE, TWO, replica(3)],
+        [Interval("t", 0, "bytes", first, first + 9, (1, of), (800, 790)) for first in (10, 20) for of in (2, 3)],
+        "INDEX_LIE None 10-19"),
+    Row("behind a hole that nobody fills the indexes of its segment alone are not judged", [replica(1, start=70), TWO],
+        [gap(40, 60), lie(62, 62), lie(70, 70, segment=64), lie(75, 75, ".txnindex", segment=64)],
+        "GAP 2 40-60; INDEX_LIE 2 70-70; INDEX_LIE 2 75-75"),
     Row("indexes that disagree at one offset have no interval that ends before it begins", [ONE, TWO],
         [Interval("t", 0, "bytes", 20, 19, (1, 2), (0, -50))], "INDEX_LIE None 19-19"),
     Row("the entries of one damaged file are one finding", [ONE, TWO],
@@ -246,6 +252,8 @@ def test_a_remedy_destroys_nothing():
     for kind, remedy in [*REMEDIES.items(), ("UNDECIDED", UNDECIDED)]:
         assert not re.search(r"\b(remove|delete|overwrite)", remedy), kind
         assert "copies the partition" not in remedy or "aside" in remedy, kind
+    assert "aside" not in REMEDIES["GAP"], "a start would cut the log at the hole"
+    assert "rebuild-index" in REMEDIES["INDEX_LIE"], "there may be a hole, too"
 
 
 def test_what_adjoins_or_is_in_one_index_is_counted():

@@ -57,7 +57,7 @@ class Handshakes:
         self.tls = tls
         self._under_way: dict[Shaking, asyncio.TimerHandle] = {}  # the oldest first
         self._waiting = FairQueue[str, Shaking]()
-        self._timer: asyncio.TimerHandle | None = None  # for those that wait
+        self._timer: asyncio.TimerHandle | None = None  # set while some wait
         self._cpu_s = cpu_s
         self._left_s, self._as_of = BURST_S, 0.0  # the time that they may take now, by the loop's clock
 
