@@ -35,4 +35,4 @@ def last_words(path: Path) -> str:
 
 def why_ended(path: Path) -> str:
     """Return why a process ended, as far as it said so, and where its log is."""
-    return f"{last_words(path) or 'without a word, as if it was killed'} (log: {path})"
+    return f"{last_words(path) or 'without a word'} (log: {path})"

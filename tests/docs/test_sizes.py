@@ -39,7 +39,7 @@ LINES = {
     "replog/server": 10_429,
     "replog/simulator": 9_327,
     "spark_jobs": 1_227,
-    "spark_jobs/audit": 3_704,
+    "spark_jobs/audit": 3_706,
     "spark_jobs/records": 1_930,
     "spark_jobs/replicas": 3_382,
 }

@@ -12,10 +12,12 @@ const search = () => {
 };
 
 words.addEventListener("input", search);
-addEventListener("hashchange", () => { // a link may lead to what was not shown
+addEventListener("click", (event) => { // a link may lead to what is not shown, and to the same place once more
+  const link = event.target.closest("a[href^='#finding-']");
+  if (!link) return;
   words.value = "";
   search();
-  document.getElementById(location.hash.slice(1))?.scrollIntoView({ block: "center" });
+  document.querySelector(link.getAttribute("href"))?.scrollIntoView({ block: "center" });
 });
 document.getElementById("search").hidden = false;
 search();

@@ -15,9 +15,9 @@ LINE = '{"reason": "a word", "event": "broker failed", "level": "error", "timest
             [LINE, "Traceback (most recent call last):", "ModuleNotFoundError: No module named 'x'"],
             "ModuleNotFoundError",
         ),
-        ([LINE], "without a word, as if it was killed"),
-        (["2026-11-28T15:57:00.1Z [info     ] closing logs   count=1"], "without a word, as if it was killed"),
-        ([], "without a word, as if it was killed"),
+        ([LINE], "without a word"),
+        (["2026-11-28T15:57:00.1Z [info     ] closing logs   count=1"], "without a word"),
+        ([], "without a word"),
     ],
 )
 def test_a_process_that_ended_is_told_in_its_last_words_and_not_by_lines_of_its_log(tmp_path, lines, told):

@@ -101,14 +101,15 @@ def test_a_search_narrows_the_findings(browser, pages):
 
 def test_a_cell_of_the_map_leads_to_its_finding_whatever_was_searched_for(browser, pages):
     browser.open(pages / "sample.html")
-    assert search(browser, "nothing has this") == []
-    browser.js("document.querySelector('.map a[href=\"#finding-4\"]').click()")
-    until(
-        browser,
-        """(() => { const row = document.getElementById('finding-4'), box = row.getBoundingClientRect();
-          return [location.hash, row.checkVisibility(), box.top >= 0 && box.top < innerHeight]; })()""",
-        ["#finding-4", True, True],
-    )
+    for _ in range(2):
+        assert search(browser, "nothing has this") == []
+        browser.js("document.querySelector('.map a[href=\"#finding-4\"]').click()")
+        until(
+            browser,
+            """(() => { const row = document.getElementById('finding-4'), box = row.getBoundingClientRect();
+              return [location.hash, row.checkVisibility(), box.top >= 0 && box.top < innerHeight]; })()""",
+            ["#finding-4", True, True],
+        )
 
 
 def test_print_has_everything_whatever_is_filtered_or_folded(browser, pages):
