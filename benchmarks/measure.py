@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-_OF_A_PROCESS = 2  # the inverted id goes into the bits above it: the clock of a process's CPU: clock_getcpuclockid(3)
+_OF_A_PROCESS = 2  # a clock's low bits; the inverted id is above them (clock_getcpuclockid(3))
 
 
 def cpu_seconds(pid: int) -> float:

@@ -69,8 +69,8 @@ class Produce:
         if isinstance(leader, ErrorCode):
             raise refusal(leader, tp, context.config.node_id)
         now_ms, producer = context.clock.monotonic_ms(), producer_of(records)
-        knows_all = self._replicas.failure_detector.is_up_to_date(now_ms)
-        if producer >= context.image.next_producer_id and knows_all:
+        is_unknown = producer >= context.image.next_producer_id
+        if is_unknown and self._replicas.failure_detector.is_up_to_date(now_ms):
             raise ErrorCode.UNKNOWN_PRODUCER_ID.error(
                 f"nobody was given producer id {producer}; get one with InitProducerId, or retry if it is that new"
             )
