@@ -241,6 +241,7 @@ class Workload:
         consumer.seek_to_beginning()
 
     async def _read(self, consumer: Consumer, client: str, max_records: int | None, *, committed: bool) -> Poll | None:
+        """Return what was read, maybe nothing, or None when it failed and all partitions begin again."""
         invoked_s = self._now
         try:
             records = await consumer.fetch(1.0, max_records)
@@ -251,8 +252,6 @@ class Workload:
             await asyncio.sleep(0.2)
             self._from_the_beginning(consumer, client)
             return None
-        if not records:
-            return None
         poll = Poll(
             client,
             tuple(Read(TopicPartition(r.topic, r.partition), r.offset, _value(r)) for r in records),
@@ -260,7 +259,8 @@ class Workload:
             self._now,
             committed,
         )
-        self.history.reads.append(poll)
+        if records:
+            self.history.reads.append(poll)
         return poll
 
     async def _poll_ends(self, name: str, rng: Random) -> None:
@@ -380,7 +380,7 @@ class Workload:
         self._from_the_beginning(consumer, client)
         drained: dict[TopicPartition, list[tuple[int, bytes]]] = {partition: [] for partition in partitions}
         async for poll in self._to_the_end(consumer, client, ends, committed=committed):
-            if isinstance(self.history.reads[-1], Seek):  # retention overtook it in one partition: all begin again
+            if poll is None:  # retention overtook it in one partition
                 drained = {partition: [] for partition in partitions}
             for record in poll.records if poll is not None else ():
                 drained[record.partition].append((record.offset, record.value))
