@@ -13,10 +13,10 @@ from replog.log_tools.verify.paths import verify
 from replog.log_tools.verify.segment import VerifiedTotals
 from replog.metadata.values import PartitionState
 from replog.simulator.checks.kept import latest_values, records_of
-from replog.simulator.checks.violation import Violation
 from replog.simulator.clients.workload import DELETED_KEYS, Workload
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
+from replog.simulator.invariants import Violation
 from replog.topic import TopicPartition, parse_directory_name
 
 QUIESCENCE_S = 180.0  # virtual time; far more than a cluster needs, even with a throttle of 2,000 bytes a second

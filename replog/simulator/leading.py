@@ -3,9 +3,9 @@
 from replog.rpc.v1 import etcd_pb2
 from replog.rpc.v1.etcd_store_pb2 import StoreHead
 from replog.server.controller.etcd.keys import Keys
-from replog.simulator.checks.violation import Violation
 from replog.simulator.cluster.members import ControllerMember, EtcdMember
-from replog.simulator.etcd.formatting import PREFIX
+from replog.simulator.etcd.service import PREFIX
+from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import CONTROLLER, SimulatedProcess
 
 

@@ -16,12 +16,12 @@ from itertools import combinations
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS
 from replog.controller.resignations import candidates
 from replog.metadata.values import LEAST_CANDIDATES, PartitionState
-from replog.simulator.checks.violation import Violation
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.members import ETCD
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.history import History
+from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import CONTROLLER, RUNNING
 from replog.topic import TopicPartition
 

@@ -13,7 +13,6 @@ from replog.client.admin import Admin
 from replog.errors import ErrorCode, ReplogError
 from replog.simulator.checks.checker import Checker
 from replog.simulator.checks.touched import Touched
-from replog.simulator.checks.violation import Violation
 from replog.simulator.clients.stranger import ACLS
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import WORLD, Kernel
@@ -21,7 +20,7 @@ from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.ending import Ending
 from replog.simulator.exercised import exercised
 from replog.simulator.faults.nemesis import Nemesis
-from replog.simulator.invariants import INVARIANTS
+from replog.simulator.invariants import INVARIANTS, Violation
 from replog.simulator.leading import ControllersCheck
 from replog.simulator.plan import draw
 from replog.simulator.profiles import Profile

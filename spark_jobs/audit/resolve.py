@@ -250,9 +250,11 @@ class _Resolver:
             yield AuditFinding(*place, wrong, why, remedy, tuple(evidence), mismatch.count)
 
     def _contradicted(self, mismatch: Mismatch) -> set[int]:
-        """Return the replicas whose own indexes or checkpoints contradict their batches there."""
+        """Return the replicas whose own indexes or checkpoints contradict their batches there, and not only because
+        batches before are gone."""
         derived = (DIGEST_SUFFIX, *PRODUCERS)
-        lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in self._of(INDEX_LIE) if lie.file.endswith(derived))]
+        lies = [lie for lie in self._of(INDEX_LIE) if lie.file.endswith(derived)]
+        lies = [*self._of(EPOCH_CACHE_LIE), *(lie for lie in lies if not any(_moves(gap, lie) for gap in self._gaps))]
         ends = {view.replica: view.last_offset for view in mismatch.views}
         return {lie.replica for lie in lies if lie.first <= ends.get(lie.replica, -1) and lie.last >= mismatch.first}
 

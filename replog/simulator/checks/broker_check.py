@@ -6,22 +6,18 @@ from pathlib import Path
 from leader.isr import IsrState
 from replog.log.offsets import NO_EPOCH
 from replog.metadata.values import NO_BROKER_EPOCH
-from replog.simulator.checks.beliefs import check_beliefs, check_expansion, check_exposure
-from replog.simulator.checks.commitment import follow_high_watermark, take_leadership
+from replog.simulator.checks.beliefs import check_beliefs, check_expansion, check_exposure, check_flushed
+from replog.simulator.checks.commitment import check_log_start, follow_high_watermark, follow_stable, take_leadership
 from replog.simulator.checks.compaction import check_cleaning
 from replog.simulator.checks.fetch_sessions import FetchSessionChecks
-from replog.simulator.checks.flushed import check_flushed
 from replog.simulator.checks.in_sync import check_in_sync
-from replog.simulator.checks.log_checks import follow_log
-from replog.simulator.checks.log_starts import check_log_start
-from replog.simulator.checks.moves import follow_move
+from replog.simulator.checks.log_checks import follow_log, follow_move
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.purgatories import Purgatories
 from replog.simulator.checks.roles import check_log_epochs, check_zombies, follow_role
 from replog.simulator.checks.seen_replica import Registrations, SeenReplica
-from replog.simulator.checks.stable import follow_stable
-from replog.simulator.checks.violation import Violation
 from replog.simulator.checks.world import WatchedBroker, WatchedWorld
+from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import DEAD, SimulatedProcess
 from replog.topic import TopicPartition
 

@@ -14,9 +14,9 @@ from replog.simulator.checks.metadata_records import check_active, follow_record
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.quiescence import check_quiescence
 from replog.simulator.checks.touched import Touched
-from replog.simulator.checks.violation import Violation
 from replog.simulator.checks.world import WatchedWorld
 from replog.simulator.history import Outcome
+from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import CONTROLLER, DEAD, SimulatedProcess
 from replog.topic import TopicPartition
 

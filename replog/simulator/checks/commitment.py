@@ -1,8 +1,10 @@
-"""Checks how high watermarks move, and that what they expose is never lost (INV-9 to INV-11)."""
+"""Checks how high watermarks, last stable offsets and log starts move, and that what is exposed stays (INV-9 to INV-11,
+PS-5)."""
 
 from replog.log.offsets import NO_EPOCH
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.seen_replica import SeenReplica
+from replog.simulator.history import History, Outcome
 
 
 def follow_high_watermark(
@@ -106,3 +108,59 @@ def lose_uncleanly(partition: PartitionLedger, epoch: int, leader: SeenReplica |
     if kept < partition.committed_end:
         partition.committed_end = kept
         partition.committed.cut(partition.committed.slot_from(kept))
+
+
+def follow_stable(partition: PartitionLedger, replica: SeenReplica, *, leads_on: bool) -> None:
+    """Check the last stable offset after a step. `leads_on`: the replica led before the step and throughout it."""
+    old, new = replica.stable, replica.log.last_stable_offset
+    replica.stable = new
+    if leads_on and new < old:
+        partition.fail("PS-5", f"leader {replica.broker_id}'s last stable offset went back from {old} to {new}")
+    if partition.transactional and new > (bound := _bound(partition, replica)):
+        partition.fail("PS-5", f"broker {replica.broker_id}'s last stable offset is {new}; its batches say {bound}")
+
+
+def _bound(partition: PartitionLedger, replica: SeenReplica) -> int:
+    """Return the first offset of a transaction that no marker in the log ends, or the high watermark if that is lower.
+
+    A marker above the high watermark ends one too: a log that was opened again may not know that it lies above, and
+    the same marker may be written twice."""
+    undecided: dict[int, int] = {}
+    chain = replica.chain
+    for batch in chain.batches[chain.slot_from(replica.start) :]:
+        known = partition.transactional.get((batch.epoch, batch.base))
+        if known is not None and known[1]:
+            undecided.pop(known[0], None)
+        elif known is not None:
+            undecided.setdefault(known[0], batch.base)
+    return max(replica.start, min([replica.log.high_watermark, *undecided.values()]))
+
+
+ALL_COMMITTED = -1  # the offset of a DeleteRecords that means the leader's high watermark
+
+
+def check_log_start(partition: PartitionLedger, replica: SeenReplica, history: History) -> None:
+    """Check that a log start above all others is one that a leader was asked for; followers take it over.
+
+    A request may come late and more than once: one for all that is committed means the high watermark of that moment,
+    which the history notes. `replica` is as before the step; if its log failed in it, the start may still be written.
+    """
+    log, tp = replica.log, partition.topic_partition
+    start, highest = log.log_start_offset, partition.highest_start
+    if replica.end < start:
+        history.passed_over[tp] = max(start, history.passed_over.get(tp, 0))
+    if start <= highest:
+        return
+    asked = {d.offset for d in history.deletions if d.partition == tp and d.outcome is not Outcome.FAILED}
+    led = replica.leader is not None or replica.hosted.leader is not None
+    if led and start in asked:
+        pass
+    elif led and ALL_COMMITTED in asked and start in (replica.high_watermark, log.high_watermark):
+        history.committed_deleted[tp] = start
+    elif tp.topic not in history.retained or start != log.bases[0]:
+        partition.fail(
+            "INV-11",
+            f"broker {replica.broker_id}'s log starts at {start}, and no log did behind {highest}; it "
+            f"{'leads' if led else 'does not lead'}, and deletions were asked for up to {sorted(asked)}",
+        )
+    partition.highest_start = start

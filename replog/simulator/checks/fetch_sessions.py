@@ -7,7 +7,7 @@ from leader.fetch_session import FetchSession
 from replog.errors import ErrorCode
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.simulator.checks.purgatories import WAKING_MS, Overdue
-from replog.simulator.checks.violation import Violation
+from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
 

@@ -8,7 +8,7 @@ from replog.log.formats.records import LogRecord
 from replog.metadata.values import PartitionState
 from replog.simulator.checks.chain import Chain, KnownBatch
 from replog.simulator.checks.seen_replica import SeenReplica
-from replog.simulator.checks.violation import Violation
+from replog.simulator.invariants import Violation
 from replog.topic import TopicPartition
 
 

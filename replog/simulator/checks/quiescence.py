@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from replog.simulator.checks.headers import all_headers
+from replog.simulator.checks.chain import all_headers
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.seen_replica import SeenReplica
 from replog.simulator.checks.world import WatchedWorld

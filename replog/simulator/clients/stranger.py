@@ -12,9 +12,9 @@ from replog.metadata.records import acl_to_binding
 from replog.rpc.codec import WithRecords
 from replog.rpc.methods import Controller, Inspection, Log, LogDirs, Method, Replica
 from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2, log_pb2, replica_pb2
-from replog.simulator.checks.violation import Violation
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.history import History
+from replog.simulator.invariants import Violation
 from replog.topic import TopicPartition
 
 _MAY = {

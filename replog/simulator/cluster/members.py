@@ -3,6 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,18 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2, metadata_pb2
 from replog.server.broker.broker import Broker
+from replog.server.broker.cleaning.cleaning_requests import Cleanings, MapKeys, Rewrite
 from replog.server.controller.etcd.keys import Keys, only
 from replog.server.controller.formatting import format_cluster
 from replog.server.controller.process import controller_server
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
 from replog.server.controller.store import BlockingStore, StoreInThread
-from replog.simulator.checks.violation import Violation
-from replog.simulator.cluster.cleanings import SimulatedCleaning
+from replog.server.threads import in_thread
 from replog.simulator.cluster.kernel import Kernel
-from replog.simulator.etcd.formatting import PREFIX
-from replog.simulator.etcd.service import EtcdService
+from replog.simulator.etcd.service import PREFIX, EtcdService
 from replog.simulator.etcd.state import EtcdState
+from replog.simulator.invariants import Violation
 from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.process import CONTROLLER, DEAD, PAUSED, RUNNING, Killed, SimulatedProcess
 from replog.topic import TopicPartition
@@ -291,3 +292,16 @@ class FailingStore:
 
     def close(self) -> None:
         self._store.close()
+
+
+class SimulatedCleaning:
+    """A `replog.server.broker.cleaning.log_cleaner.CleaningWorker`."""
+
+    def __init__(self) -> None:
+        self._cleanings = Cleanings()
+
+    async def ask(self, request: MapKeys | Rewrite) -> int:
+        return await in_thread(partial(self._cleanings.carry_out, request))
+
+    async def close(self) -> None:
+        """Do nothing, for nothing runs between two requests."""

@@ -20,7 +20,7 @@ from replog.simulator.cluster.members import (
     EtcdMember,
     Member,
 )
-from replog.simulator.etcd.formatting import format_at_once
+from replog.simulator.etcd.service import format_at_once
 from replog.simulator.history import History
 from replog.simulator.network.links import Weather
 from replog.simulator.plan import Plan

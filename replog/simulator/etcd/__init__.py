@@ -3,5 +3,4 @@
 | Looking for | File |
 |---|---|
 | keys at revisions, transactions, leases | `state.py` |
-| its services | `service.py` |
-| the metadata of a new cluster | `formatting.py` |"""
+| its services, the metadata of a new cluster | `service.py` |"""

@@ -1,9 +1,15 @@
 """The services of an etcd, as `replog.server.controller.etcd` calls them."""
 
+from random import Random
+from typing import Any
+
 from replog.errors import ErrorCode
+from replog.rpc.methods import Method
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import etcd_pb2 as pb
 from replog.server.clock import Clock
+from replog.server.controller.etcd.store import EtcdStore
+from replog.server.controller.formatting import first_records
 from replog.simulator.etcd.state import EtcdState
 
 
@@ -40,3 +46,28 @@ class EtcdService:
         while (request := await stream.receive()) is not None:
             ttl_s = self._now().keep_alive(request.ID, self._clock.monotonic_ms())
             await stream.send(pb.LeaseKeepAliveResponse(ID=request.ID, TTL=ttl_s))
+
+
+PREFIX = "/replog/"
+
+
+class _AtOnce:
+    """An `EtcdClient` that waits for nothing."""
+
+    endpoints: tuple[str, ...] = ("here",)
+
+    def __init__(self, state: EtcdState) -> None:
+        self._state = state
+
+    async def call(self, _method: Method, request: Any) -> Any:
+        return self._state.txn(request)
+
+
+def format_at_once(state: EtcdState, rng: Random) -> None:
+    _, records = first_records(None, rng)
+    creating = EtcdStore(_AtOnce(state), PREFIX, rng).create(records)
+    try:
+        creating.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("it has waited")

@@ -7,8 +7,6 @@ from replog.simulator.faults import (  # noqa: F401 - each registers its deeds
     disks,
     duels,
     leadership,
-    log_dirs,
     settings,
     stragglers,
-    unclean,
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replog.simulator.checks.violation import Violation
+from replog.simulator.invariants import Violation
 from tests.replog.models.models import SmallModel
 from tests.replog.models.moment import BROKERS, Step
 from tests.replog.models.replica import EVERYTHING

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from replog.simulator.checks.violation import Violation
+from replog.simulator.invariants import Violation
 
 KEPT = 1000  # parts that stay as they are for the next step
 

@@ -33,10 +33,9 @@ from replog.server.broker.control.log_ends import LogEnds
 from replog.server.broker.control.role_changes import RoleChanges
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.simulator.checks.chain import KnownBatch
-from replog.simulator.checks.headers import all_headers, headers_of
+from replog.simulator.checks.chain import KnownBatch, all_headers, headers_of
 from replog.simulator.checks.seen_replica import SeenReplica
-from replog.simulator.checks.violation import Violation
+from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import DEAD, RUNNING, RunState, SimulatedProcess
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB, TP

@@ -14,7 +14,7 @@ from replog.server.controller.formatting import format_cluster, is_formatted
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
 from replog.server.controller.store import StoreInThread
-from replog.simulator.cluster.cleanings import SimulatedCleaning
+from replog.simulator.cluster.members import SimulatedCleaning
 from replog.simulator.network.network import SimulatedNetwork
 from replog.simulator.network.transport import SimulatedTransport
 from replog.simulator.runtime.clocks import ProcessClock

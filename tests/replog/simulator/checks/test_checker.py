@@ -6,8 +6,8 @@ import pytest
 
 from replog.client.producing.accumulator import RecordMetadata
 from replog.metadata.values import Topic
-from replog.simulator.checks.violation import Violation
 from replog.simulator.history import Poll, ProducerSend, Read
+from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
 from tests.leader.replicas import TP, state

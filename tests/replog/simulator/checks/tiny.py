@@ -22,8 +22,8 @@ from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.simulator.checks.checker import Checker
 from replog.simulator.checks.partition_ledger import PartitionLedger
-from replog.simulator.checks.violation import Violation
 from replog.simulator.history import History
+from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import DEAD, SimulatedProcess
 from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, TP, log_of, record, state
 
